@@ -1,0 +1,68 @@
+# Two commands matter: `make run` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+PORT ?= 8000
+DATA ?= .manilla
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
+
+.DEFAULT_GOAL := help
+.PHONY: help run setup test check format bench lock clean
+
+help: ## what this file can do
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+run: $(VENV)/.run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
+	@exec $(BIN)/manilla up --port $(PORT) --data $(DATA) --follow-parent
+
+setup: $(VENV)/.dev ## install everything that developing needs
+
+test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
+	@$(BIN)/python -m tests.browser
+	@$(BIN)/pytest -n auto --dist loadscope
+
+check: $(VENV)/.dev ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## let ruff format and mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev $(VENV)-baseline/.installed ## measure, as ratios within one run
+	@$(BIN)/python -m bench
+
+lock: ## pin the requirements anew (needs uv)
+	uv pip compile pyproject.toml --extra embedded --group build --universal --generate-hashes \
+	  --no-header --python-version 3.11 --output-file requirements.txt
+	uv pip compile pyproject.toml --extra embedded --group build --group dev --universal --generate-hashes \
+	  --no-header --python-version 3.11 --constraint requirements.txt --output-file requirements-dev.txt
+	uv pip compile bench/baseline/requirements.in --universal --generate-hashes \
+	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
+
+clean: ## remove what was installed; the data folder stays
+	rm -rf $(VENV) $(VENV)-baseline .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Debian's python3 may come without ensurepip, and its pip refuses to install outside a virtual
+# environment: make the environment without pip, then let the system's pip install into it.
+$(BIN)/python:
+	@$(PYTHON) -m venv --without-pip $(VENV)
+
+$(VENV)/.run: requirements.txt pyproject.toml | $(BIN)/python
+	@echo "Installing the pinned requirements into $(VENV) ..."
+	@$(PIP) --require-hashes --requirement requirements.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
+	@$(PIP) --require-hashes --requirement requirements-dev.txt
+	@touch $@
+
+$(VENV)-baseline/.installed: bench/baseline/requirements.txt
+	@$(PYTHON) -m venv --without-pip $(VENV)-baseline
+	@$(PYTHON) -m pip --python $(VENV)-baseline/bin/python --disable-pip-version-check install --quiet \
+	  --require-hashes --requirement bench/baseline/requirements.txt
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m manilla` is the `manilla` command."""
+
+from manilla.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""The merchants' API: one signed kernel that every endpoint goes through."""

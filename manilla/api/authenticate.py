@@ -1,0 +1,101 @@
+"""Environment, credentials, timestamp, signature: in this order, and each a plain refusal."""
+
+import hmac
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from manilla.api.refusals import InvalidCredentials, InvalidEnvironment
+from manilla.ledger.posting import Environment
+from manilla.merchants.credentials import LiveCredential, hash_api_key
+from manilla.merchants.directory import Caller, Directory
+from manilla.platform.settings import PlatformSettings
+
+Headers = Mapping[bytes, bytes]
+
+_TIMESTAMP = re.compile(rb"[0-9]{1,12}")
+_SIGNATURE = re.compile(rb"(?:sha256=)?([0-9a-f]{64})")
+
+
+def read_environment(headers: Headers) -> Environment:
+    value = headers.get(b"x-environment")
+    if value is None:
+        return Environment.PRODUCTION
+    try:
+        return Environment(value.decode("latin-1"))
+    except ValueError:
+        raise InvalidEnvironment from None
+
+
+async def authenticate(
+    directory: Directory,
+    settings: PlatformSettings,
+    environment: Environment,
+    headers: Headers,
+    signed: "SignedRequest",
+) -> Caller:
+    caller = await _identify(directory, environment, headers)
+    if settings.signature_required:
+        timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
+        _check_signature(caller.live_credentials(), headers, signed.string(timestamp))
+    return caller
+
+
+class SignedRequest:
+    """The parts of a request that its signature covers, byte for byte."""
+
+    __slots__ = ("body", "method", "target")
+
+    def __init__(self, method: str, target: bytes, body: bytes) -> None:
+        self.method = method
+        self.target = target
+        self.body = body
+
+    def string(self, timestamp: bytes) -> bytes:
+        return b".".join((timestamp, self.method.upper().encode(), self.target, self.body))
+
+
+def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -> str:
+    """What a merchant puts into X-Signature."""
+    string = SignedRequest(method, target.encode(), body).string(str(timestamp).encode())
+    return hmac.digest(secret, string, "sha256").hex()
+
+
+async def _identify(directory: Directory, environment: Environment, headers: Headers) -> Caller:
+    merchant_key = headers.get(b"x-merchant-key", b"").decode("latin-1")
+    api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
+    caller = await directory.find(environment, merchant_key) if merchant_key else None
+    if caller is None or not any(
+        hmac.compare_digest(credential.api_key_hash, api_key_hash)
+        for credential in caller.live_credentials()
+    ):
+        raise InvalidCredentials
+    return caller
+
+
+def _check_timestamp(headers: Headers, tolerance_seconds: int) -> bytes:
+    text = headers.get(b"x-timestamp")
+    if text is None:
+        raise InvalidCredentials(errors={"X-Timestamp": "The header is missing."})
+    if not _TIMESTAMP.fullmatch(text):
+        raise InvalidCredentials(errors={"X-Timestamp": "The header is not a Unix time."})
+    if abs(int(time.time()) - int(text)) > tolerance_seconds:
+        raise InvalidCredentials(errors={"X-Timestamp": "The time is too far from ours."})
+    return text
+
+
+def _check_signature(
+    credentials: Sequence[LiveCredential], headers: Headers, string: bytes
+) -> None:
+    text = headers.get(b"x-signature")
+    if text is None:
+        raise InvalidCredentials(errors={"X-Signature": "The header is missing."})
+    match = _SIGNATURE.fullmatch(text.lower())
+    if match is None:
+        raise InvalidCredentials(errors={"X-Signature": "The header is not 64 hex digits."})
+    given = bytes.fromhex(match[1].decode())
+    if not any(
+        hmac.compare_digest(hmac.digest(credential.secret, string, "sha256"), given)
+        for credential in credentials
+    ):
+        raise InvalidCredentials(errors={"X-Signature": "The signature does not match."})

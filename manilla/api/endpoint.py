@@ -1,0 +1,297 @@
+"""The signed kernel: the one way from a merchant's request to a use case and back.
+
+Every check stands here, in the order in which a caller is told of them: body size, environment,
+credentials, timestamp, signature, rate limit, availability, fields, use case.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from manilla.api import authenticate, fields
+from manilla.api.authenticate import SignedRequest
+from manilla.api.refusals import (
+    InvalidCredentials,
+    MerchantPendingApproval,
+    MerchantSuspended,
+    MethodNotAllowed,
+    NotFound,
+    RateLimitExceeded,
+    ValidationFailed,
+)
+from manilla.kit import http, ids, metrics, strict_json
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
+from manilla.ledger.posting import Environment
+from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.merchants import Status
+from manilla.platform.settings import CurrentSettings
+
+log = structlog.get_logger(__name__)
+
+BODY_BYTES_MAX = 64 * 1024
+
+# The headers that the kernel reads. Of these, one that comes twice is one too many.
+READ_ONCE = frozenset(
+    b"x-environment x-merchant-key x-api-key x-timestamp x-signature content-encoding"
+    b" content-length".split()
+)
+FORWARDED_FOR = b"x-forwarded-for"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What a use case is given: a caller who may ask, and what was asked, checked for its form."""
+
+    caller: Caller
+    parameter: str  # the last part of the path, where the endpoint has one
+    query: Any
+    body: Any
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table that both the kernel and the API's description are made from."""
+
+    method: str
+    path: str  # may end in {name}
+    summary: str
+    description: str
+    answer: type[msgspec.Struct]
+    use_case: Callable[[Call], Awaitable[msgspec.Struct]]
+    query: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | None = None
+    refusals: tuple[type[Refusal], ...] = ()
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """What the kernel needs to decide who may pass."""
+
+    directory: Directory
+    limiter: RateLimiter
+    platform: CurrentSettings
+    trusted_proxies: Sequence[http.Network] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class _Exchange:
+    """One request on its way through the kernel, and what is known of it so far."""
+
+    __slots__ = ("address", "allowance", "caller", "endpoint", "headers", "id", "policy", "refusal")
+
+    def __init__(self, headers: Mapping[bytes, bytes], address: str) -> None:
+        self.id = ids.new_request_id()
+        self.headers = headers
+        self.address = address
+        self.endpoint = "none"
+        self.caller: Caller | None = None
+        self.policy = "address"
+        self.allowance: Allowance | None = None
+        self.refusal: Refusal | None = None
+
+
+class MerchantApi:
+    """An ASGI application for everything under /api/."""
+
+    def __init__(self, gate: Gate, endpoints: Sequence[Endpoint]) -> None:
+        self._gate = gate
+        self._routes: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in endpoints:
+            route = endpoint.path.partition("{")[0]
+            self._routes.setdefault(route, {})[endpoint.method] = endpoint
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        began = time.perf_counter()
+        exchange = self._begin(scope)
+        try:
+            answer = await self._answer(exchange, scope, receive)
+        except http.ClientGone:
+            return
+        await send(
+            {
+                "type": "http.response.start",
+                "status": answer.status,
+                "headers": [
+                    (b"content-type", b"application/json"),
+                    (b"content-length", str(len(answer.body)).encode()),
+                    (b"cache-control", b"no-store"),
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"x-request-id", exchange.id.encode()),
+                    *_limit_headers(exchange, self._gate),
+                    *answer.headers,
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": answer.body})
+        _record(exchange, scope, answer.status, time.perf_counter() - began)
+
+    def _begin(self, scope: Any) -> _Exchange:
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in READ_ONCE:
+                # Joined, a repeated header matches nothing: neither a key nor a signature.
+                headers[name] = headers[name] + b"," + value if name in headers else value
+            elif name == FORWARDED_FOR:
+                headers[name] = headers[name] + b"," + value if name in headers else value
+        peer = scope["client"][0] if scope.get("client") else ""
+        address = http.client_address(peer, headers.get(FORWARDED_FOR), self._gate.trusted_proxies)
+        return _Exchange(headers, address)
+
+    async def _answer(self, exchange: _Exchange, scope: Any, receive: Any) -> Answer:
+        try:
+            return await self._call(exchange, scope, receive)
+        except Refusal as refusal:
+            return await self._refuse(exchange, refusal)
+        except http.ClientGone:
+            raise
+        except Exception:
+            log.exception("request_failed", request_id=exchange.id, endpoint=exchange.endpoint)
+            return _error(
+                500,
+                "SERVER_ERROR",
+                f"Something went wrong on our side. Please quote request {exchange.id}.",
+            )
+
+    async def _call(self, exchange: _Exchange, scope: Any, receive: Any) -> Answer:
+        gate = self._gate
+        endpoint, parameter = self._find(scope["method"], scope["path"])
+        exchange.endpoint = endpoint.path
+        body = await _read_body(exchange, receive)
+        environment = authenticate.read_environment(exchange.headers)
+        caller = exchange.caller = await authenticate.authenticate(
+            gate.directory,
+            gate.platform.now,
+            environment,
+            exchange.headers,
+            SignedRequest(scope["method"], http.target(scope), body),
+        )
+        await self._count(exchange, caller)
+        _check_available(caller)
+        call = Call(
+            caller,
+            parameter,
+            fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None,
+            fields.read_body(
+                endpoint.body, body, compressed=b"content-encoding" in exchange.headers
+            )
+            if endpoint.body
+            else None,
+        )
+        return Answer(200, strict_json.encode(await endpoint.use_case(call)))
+
+    def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
+        parameter = ""
+        methods = self._routes.get(path)
+        if methods is None:
+            head, slash, parameter = path.rpartition("/")
+            methods = self._routes.get(head + slash) if parameter else None
+        if methods is None:
+            raise NotFound
+        endpoint = methods.get(method)
+        if endpoint is None:
+            raise MethodNotAllowed(", ".join(sorted(methods)))
+        return endpoint, parameter
+
+    async def _count(self, exchange: _Exchange, caller: Caller) -> None:
+        exchange.policy = "merchant"
+        exchange.allowance = await self._gate.limiter.take(
+            f"{caller.merchant_id}:{caller.environment}:{exchange.address}",
+            self._gate.platform.now.rate_limit_per_minute,
+        )
+        if exchange.allowance.exceeded:
+            raise RateLimitExceeded(retry_after_seconds=exchange.allowance.resets_in_seconds)
+
+    async def _refuse(self, exchange: _Exchange, refusal: Refusal) -> Answer:
+        if exchange.allowance is None and not isinstance(refusal, Unavailable):
+            try:
+                refusal = await self._count_stranger(exchange, refusal)
+            except Unavailable as unavailable:
+                refusal = unavailable
+        exchange.refusal = refusal
+        headers = []
+        if refusal.retry_after_seconds is not None:
+            headers.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
+        if isinstance(refusal, MethodNotAllowed):
+            headers.append((b"allow", refusal.allowed.encode()))
+        return _error(
+            refusal.status, refusal.code, refusal.text, refusal.errors, refusal.details, headers
+        )
+
+    async def _count_stranger(self, exchange: _Exchange, refusal: Refusal) -> Refusal:
+        """Failed authentication counts per address; other refusals only look at that count."""
+        is_guess = isinstance(refusal, InvalidCredentials)
+        exchange.allowance = await self._gate.limiter.take(
+            f"address:{exchange.address}",
+            self._gate.platform.now.rate_limit_per_minute,
+            cost=1 if is_guess else 0,
+        )
+        if is_guess and exchange.allowance.exceeded:
+            return RateLimitExceeded(retry_after_seconds=exchange.allowance.resets_in_seconds)
+        return refusal
+
+
+async def _read_body(exchange: _Exchange, receive: Any) -> bytes:
+    declared = exchange.headers.get(b"content-length", b"0")
+    try:
+        if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
+            raise http.BodyTooLarge
+        return await http.read_body(receive, BODY_BYTES_MAX)
+    except http.BodyTooLarge:
+        raise ValidationFailed("The body is larger than 64 KiB.") from None
+    except TimeoutError:
+        raise ValidationFailed("The body did not arrive in time.") from None
+
+
+def _check_available(caller: Caller) -> None:
+    if caller.status in (Status.REJECTED, Status.DISABLED):
+        raise MerchantSuspended
+    if caller.status is Status.PENDING and caller.environment is Environment.PRODUCTION:
+        raise MerchantPendingApproval
+
+
+def _error(
+    status: int,
+    code: str,
+    text: str,
+    errors: Mapping[str, str] | None = None,
+    details: Mapping[str, Any] | None = None,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> Answer:
+    body: dict[str, Any] = {"error": text, "error_code": code}
+    if errors:
+        body["errors"] = errors
+    if details:
+        body.update(details)
+    return Answer(status, strict_json.encode(body), tuple(headers))
+
+
+def _limit_headers(exchange: _Exchange, gate: Gate) -> list[tuple[bytes, bytes]]:
+    limit = gate.platform.now.rate_limit_per_minute
+    headers = [(b"ratelimit-policy", f'"{exchange.policy}";q={limit};w={WINDOW_SECONDS}'.encode())]
+    if exchange.allowance is not None:
+        rest, seconds = exchange.allowance.remaining, exchange.allowance.resets_in_seconds
+        headers.append((b"ratelimit", f'"{exchange.policy}";r={rest};t={seconds}'.encode()))
+    return headers
+
+
+def _record(exchange: _Exchange, scope: Any, status: int, seconds: float) -> None:
+    metrics.requests.labels(exchange.endpoint, status).inc()
+    metrics.request_seconds.labels(exchange.endpoint).observe(seconds)
+    log.info(
+        "request",
+        request_id=exchange.id,
+        method=scope["method"],
+        path=scope["path"],
+        status=status,
+        error_code=exchange.refusal.code if exchange.refusal else None,
+        merchant_id=exchange.caller.merchant_id if exchange.caller else None,
+        environment=exchange.caller.environment if exchange.caller else None,
+        address=exchange.address,
+        milliseconds=round(seconds * 1000, 3),
+    )

@@ -1,0 +1,54 @@
+"""What the API itself refuses, before any use case is asked."""
+
+from manilla.kit.errors import Refusal
+
+
+class ValidationFailed(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The request is not valid."
+
+
+class InvalidAmount(Refusal):
+    status, code = 400, "INVALID_AMOUNT"
+    message = "The amount is not valid."
+
+
+class InvalidEnvironment(Refusal):
+    status, code = 400, "INVALID_ENVIRONMENT"
+    message = "X-Environment must be `sandbox` or `production`."
+
+
+class InvalidCredentials(Refusal):
+    """Says which header is at fault, where saying so helps no thief; never what was expected."""
+
+    status, code = 401, "INVALID_CREDENTIALS"
+    message = "Invalid API credentials."
+
+
+class MerchantPendingApproval(Refusal):
+    status, code = 403, "MERCHANT_PENDING_APPROVAL"
+    message = "Merchant Pending Approval"
+
+
+class MerchantSuspended(Refusal):
+    status, code = 403, "MERCHANT_SUSPENDED"
+    message = "The merchant account is suspended."
+
+
+class NotFound(Refusal):
+    status, code = 404, "NOT_FOUND"
+    message = "There is nothing at this address."
+
+
+class MethodNotAllowed(Refusal):
+    status, code = 405, "METHOD_NOT_ALLOWED"
+    message = "This address does not take that method."
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__()
+        self.allowed = allowed
+
+
+class RateLimitExceeded(Refusal):
+    status, code = 429, "RATE_LIMIT_EXCEEDED"
+    message = "Too many requests. Please slow down."

@@ -1,0 +1,75 @@
+"""The web program: the merchants' API beside the pages, in one process."""
+
+import socket
+from typing import Any
+
+import uvicorn
+
+from manilla import __version__
+from manilla.api import openapi, v1
+from manilla.api.endpoint import Gate, MerchantApi
+from manilla.kit import http, strict_json
+from manilla.kit.ratelimit import RateLimiter
+from manilla.pages import app as pages
+from manilla.services import Services, opened
+from manilla.settings import Settings
+
+CONNECTIONS = 10
+GRACE_SECONDS = 10
+
+
+def build(services: Services) -> Any:
+    """The API does not pass through the framework of the pages: see decision record 2."""
+    base_url = services.settings.base_url
+    endpoints = v1.endpoints(services.platform, base_url)
+    gate = Gate(
+        directory=services.directory,
+        limiter=RateLimiter(services.db),
+        platform=services.platform,
+        trusted_proxies=services.settings.trusted_proxies,
+    )
+    api = MerchantApi(gate, endpoints)
+    description = _document(strict_json.encode(openapi.document(endpoints, base_url, __version__)))
+    site = pages.build(services.db, is_development=services.settings.is_development)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/api/"):
+            is_description = scope["path"] == "/api/openapi.json" and scope["method"] == "GET"
+            await (description if is_description else api)(scope, receive, send)
+        else:
+            await site(scope, receive, send)
+
+    return app
+
+
+async def serve(settings: Settings, listener: socket.socket) -> None:
+    """Serves until it is told to stop, then lets the requests under way finish."""
+    async with opened(settings, name="manilla api", connections=CONNECTIONS) as services:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                build(services),
+                http=http.Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+        await server.serve(sockets=[listener])
+
+
+def _document(body: bytes) -> Any:
+    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-cache"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return answer

@@ -1,0 +1,1 @@
+"""`manilla`, the operator's command."""

@@ -1,0 +1,34 @@
+"""The command's root: what it can do, and how it says no."""
+
+import sys
+
+import typer
+
+from manilla.cli import ledger, merchant, programs, setting, up, wallet
+from manilla.kit.errors import Refusal
+
+app = typer.Typer(
+    name="manilla",
+    help="Run and operate Manilla, the merchant payments and payouts platform.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("up")(up.up)
+app.command("serve")(programs.serve)
+app.command("worker")(programs.worker)
+app.command("migrate")(programs.migrate)
+app.add_typer(merchant.app, name="merchant")
+app.add_typer(wallet.app, name="wallet")
+app.add_typer(setting.app, name="setting")
+app.add_typer(ledger.app, name="ledger")
+
+
+def main() -> None:
+    """Exit 0, 1 for a refusal with one clear line, 2 for bad usage."""
+    try:
+        app()
+    except Refusal as refusal:
+        print(f"manilla: {refusal.text}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -1,0 +1,195 @@
+"""`manilla merchant`: create, change, look at and rotate."""
+
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.clock import iso
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries
+from manilla.merchants.merchants import Bearer, Change, Status
+
+app = typer.Typer(help="Merchants and their credentials.", no_args_is_help=True)
+
+LIST_PAGE = 1000
+
+
+class FirstStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+
+
+class Switch(StrEnum):
+    ON = "on"
+    OFF = "off"
+
+
+class Check(StrEnum):
+    VERIFIED = "verified"
+    REQUIRED = "required"
+
+
+def _percent(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise typer.BadParameter(f"{text!r} is not a number.") from None
+
+
+MerchantId = Annotated[int, typer.Argument(metavar="ID", help="The merchant's number.")]
+Currencies = Annotated[
+    list[str] | None,
+    typer.Option("--currency", metavar="CODE", help="An ISO currency; may be repeated."),
+]
+
+
+@app.command()
+def create(
+    name: str,
+    email: str,
+    status: Annotated[FirstStatus, typer.Option()] = FirstStatus.PENDING,
+    currency: Currencies = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Create a merchant; its keys and secrets are shown this once."""
+
+    async def command(tools: Tools) -> merchants.NewMerchant:
+        return await merchants.create(
+            tools.db,
+            tools.keyring,
+            name=name,
+            email=email,
+            status=Status(status),
+            currencies=currency or ["NGN"],
+        )
+
+    print_fields(msgspec.to_builtins(run(data, command)), as_json=as_json)
+
+
+@app.command("set")
+def set_(
+    merchant_id: MerchantId,
+    status: Annotated[Status | None, typer.Option()] = None,
+    commission_percent: Annotated[
+        Decimal | None, typer.Option(parser=_percent, metavar="P")
+    ] = None,
+    commission_bearer: Annotated[Bearer | None, typer.Option()] = None,
+    gateways: Annotated[
+        str | None, typer.Option(metavar="CODE,CODE|all", help="The gateways on checkout.")
+    ] = None,
+    payouts: Annotated[Switch | None, typer.Option()] = None,
+    kyc: Annotated[Check | None, typer.Option()] = None,
+    phone: Annotated[Check | None, typer.Option()] = None,
+    bvn: Annotated[str | None, typer.Option(metavar="NUMBER", help="Kept sealed.")] = None,
+    currency: Currencies = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change a merchant; what is not named stays as it is. Effective within a second."""
+    wanted = Change(
+        status=status,
+        commission_percent=commission_percent,
+        commission_bearer=commission_bearer,
+        gateways=_codes(gateways),
+        payouts_enabled=None if payouts is None else payouts is Switch.ON,
+        kyc_verified=None if kyc is None else kyc is Check.VERIFIED,
+        phone_verified=None if phone is None else phone is Check.VERIFIED,
+        bvn=bvn,
+        currencies=currency or None,
+    )
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return _shown(await merchants.change(tools.db, tools.keyring, merchant_id, wanted))
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command()
+def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+    """Show a merchant."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        merchant = await merchants.get(tools.db, merchant_id)
+        keys = {}
+        for environment in Environment:
+            rows = await queries.credentials(tools.db, merchant_id, environment)
+            keys[environment.value] = {
+                "merchant_key": rows[0].merchant_key,
+                "live_credentials": len(rows),
+            }
+        return {**_shown(merchant), **keys}
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command("list")
+def list_(as_json: Json = False, data: Data = None) -> None:
+    """List all merchants."""
+
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        while page := await queries.merchants(tools.db, rows[-1]["id"] if rows else 0, LIST_PAGE):
+            rows += [_shown(merchant) for merchant in page]
+        return rows
+
+    rows = run(data, command)
+    if not as_json:
+        rows = [{key: row[key] for key in ("id", "name", "email", "status")} for row in rows]
+    print_rows(rows, as_json=as_json, empty="There is no merchant yet.")
+
+
+@app.command()
+def rotate(
+    merchant_id: MerchantId,
+    environment: Annotated[Environment, typer.Option()],
+    overlap_minutes: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How long the old ones are accepted too.")
+    ] = 0,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Make a new API key and secret, shown this once."""
+
+    async def command(tools: Tools) -> Any:
+        return await merchants.rotate(
+            tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
+        )
+
+    new = msgspec.to_builtins(run(data, command))
+    print_fields({"id": merchant_id, "environment": environment, **new}, as_json=as_json)
+
+
+def _codes(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    if text == "all":
+        return []
+    codes = [code.strip() for code in text.split(",") if code.strip()]
+    if not codes:
+        raise typer.BadParameter("name at least one gateway, or `all`.", param_hint="--gateways")
+    return codes
+
+
+def _shown(row: queries.MerchantRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "email": row.email,
+        "status": row.status,
+        "commission_percent": row.commission_percent.normalize() + 0,
+        "commission_bearer": row.commission_bearer,
+        "gateways": "all" if row.gateways is None else row.gateways,
+        "payouts": "on" if row.payouts_enabled else "off",
+        "kyc": "verified" if row.kyc_verified else "required",
+        "phone": "verified" if row.phone_verified else "required",
+        "has_bvn": row.has_bvn,
+        "currencies": row.currencies,
+        "created_at": iso(row.created_at),
+        "updated_at": iso(row.updated_at),
+    }

@@ -1,0 +1,95 @@
+"""`manilla serve`, `worker` and `migrate`: the parts, as production runs them."""
+
+import asyncio
+import os
+import socket
+import sys
+from typing import Annotated
+
+import typer
+import uvloop
+
+from manilla.kit import logs
+from manilla.kit.process import Program, Supervisor
+from manilla.settings import Mode, Settings
+
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
+Workers = Annotated[int | None, typer.Option(min=1, max=64, help="API processes.")]
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = None,
+    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Serve the API and the pages (MANILLA_MODE is production unless set)."""
+    logs.configure("api")
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    if fd is not None:
+        _serve_here(settings, socket.socket(fileno=fd))
+        return
+    listener = listen(host, port)
+    if (workers or 1) == 1:
+        _serve_here(settings, listener)
+    else:
+        from manilla.cli.up import until_stopped
+
+        asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
+
+
+def worker() -> None:
+    """Run the background work (MANILLA_MODE is production unless set)."""
+    from manilla.worker import work
+
+    logs.configure("worker")
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    asyncio.run(work(settings))
+
+
+def migrate() -> None:
+    """Bring the database to this version, through MANILLA_MIGRATION_URL where that is set."""
+    from manilla.sql.migrate import newest_revision, upgrade
+
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    asyncio.run(upgrade(settings.migration_url, settings.database_url))
+    print(f"The database is at version {newest_revision()}.")
+
+
+def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
+    """An API process that takes its connections from a socket of ours, shared by all of them."""
+    return Program(
+        name=f"api {number}",
+        command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
+        environment=environment,
+        descriptors=[listener.fileno()],
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    from manilla.cli.instance import InstanceRefusal
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        raise InstanceRefusal(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
+    listener.listen(2048)
+    return listener
+
+
+def _serve_here(settings: Settings, listener: socket.socket) -> None:
+    from manilla.app import serve as serve_app
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve_app(settings, listener))
+
+
+async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
+    supervisor = Supervisor()
+    for number in range(1, workers + 1):
+        await supervisor.start(api_program(listener, number, dict(os.environ)))
+    return supervisor

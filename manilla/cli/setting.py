@@ -1,0 +1,52 @@
+"""`manilla setting`: the platform's settings."""
+
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_json, print_rows
+from manilla.platform import settings
+from manilla.platform.settings import Setting, UnknownSetting
+
+app = typer.Typer(
+    help="Platform settings; changes take effect within a second.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def list_(as_json: Json = False, data: Data = None) -> None:
+    """List every setting with its value, default and explanation."""
+    rows = [msgspec.to_builtins(setting) for setting in run(data, _all)]
+    print_rows(rows, as_json=as_json, empty="")
+
+
+@app.command("get")
+def get(key: str, as_json: Json = False, data: Data = None) -> None:
+    """Print one setting's value."""
+    found = _find(run(data, _all), key)
+    if as_json:
+        print_json(found)
+    else:
+        print(found.value)
+
+
+@app.command("set")
+def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None:
+    """Change one setting, in all processes."""
+
+    async def command(tools: Tools) -> list[Setting]:
+        await settings.change(tools.db, key, value)
+        return await _all(tools)
+
+    print_fields(msgspec.to_builtins(_find(run(data, command), key)), as_json=as_json)
+
+
+async def _all(tools: Tools) -> list[Setting]:
+    return settings.describe(await settings.load(tools.db))
+
+
+def _find(described: list[Setting], key: str) -> Setting:
+    for setting in described:
+        if setting.key == key:
+            return setting
+    raise UnknownSetting(f"There is no setting {key!r}.")

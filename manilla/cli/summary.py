@@ -1,0 +1,58 @@
+"""What `manilla up` says when everything runs."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from manilla import demo
+from manilla.settings import Settings
+
+
+def print_summary(
+    settings: Settings, seeded: demo.Demo | None, folder: Path, seconds: float
+) -> None:
+    console = Console(highlight=False)
+    base_url = settings.base_url
+    console.print()
+    console.print(
+        f"  [bold green]Manilla[/] runs at [bold]{base_url}[/]"
+        f"  [dim]{settings.mode} mode, ready in {seconds:.1f} s[/]"
+    )
+    console.print(
+        Padding(
+            _grid(
+                ("API", f"{base_url}/api/v1"),
+                ("Reference", f"{base_url}/api/openapi.json"),
+                ("Health", f"{base_url}/readyz"),
+                ("Data, logs", f"{folder}, {folder}/logs"),
+            ),
+            (1, 2),
+        )
+    )
+    if seeded is not None:
+        _print_demo(console, base_url, seeded)
+    console.print("  [dim]Ctrl-C stops everything.[/]\n")
+
+
+def _print_demo(console: Console, base_url: str, seeded: demo.Demo) -> None:
+    console.print(f"  [bold]{demo.NAME}[/], merchant {seeded.merchant_id}")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    table.add_column("sandbox", no_wrap=True)
+    table.add_column("production", no_wrap=True)
+    for name in ("merchant_key", "api_key", "api_secret"):
+        table.add_row(name, getattr(seeded.sandbox, name), getattr(seeded.production, name))
+    # A key that is cut or wrapped cannot be copied: never narrower than it needs.
+    wide = Console(highlight=False, width=max(console.width, 110))
+    wide.print(Padding(table, (1, 2)))
+    console.print("  Try it (the signature is good for five minutes):\n")
+    print(demo.signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
+
+
+def _grid(*rows: tuple[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 3))
+    for name, value in rows:
+        grid.add_row(f"[dim]{name}[/]", value)
+    return grid

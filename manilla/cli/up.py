@@ -1,0 +1,214 @@
+"""`manilla up`: everything on this machine, as one tree of processes in the foreground."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from manilla import demo
+from manilla.cli import instance
+from manilla.cli.instance import Data, InstanceRefusal, Running, Tools
+from manilla.cli.programs import Host, Port, Workers, api_program, listen
+from manilla.cli.summary import print_summary
+from manilla.kit import logs, postgres
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.process import Program, Supervisor, follow_parent
+from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
+
+START_SECONDS_MAX = 30
+LOG_BYTES_MAX = 50 * 1024 * 1024
+
+
+def up(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    data: Data = None,
+    demo_: Annotated[
+        bool | None,
+        typer.Option("--demo/--no-demo", help="The demo merchant.  [default: in development]"),
+    ] = None,
+    workers: Workers = None,
+    follow: Annotated[bool, typer.Option("--follow-parent", hidden=True)] = False,
+) -> None:
+    """Run Manilla here: PostgreSQL (unless MANILLA_DATABASE_URL is set), API, pages and worker."""
+    logs.configure("manilla")
+    if follow:
+        follow_parent()
+    mode = read_mode(os.environ, Mode.DEVELOPMENT)
+    if mode is Mode.PRODUCTION:
+        Settings.read(os.environ, assumed_mode=mode)
+        if demo_:
+            raise BadConfiguration("There is no demo merchant in production mode.")
+    plan = _Plan(
+        mode=mode,
+        folder=data_folder(data),
+        host=host,
+        port=port,
+        workers=workers or min(4, os.cpu_count() or 1),
+        with_demo=mode is Mode.DEVELOPMENT if demo_ is None else demo_,
+    )
+    with instance.claimed(plan.folder):
+        asyncio.run(until_stopped(_start(plan)))
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    mode: Mode
+    folder: Path
+    host: str
+    port: int
+    workers: int
+    with_demo: bool
+
+
+async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
+    """Starts, waits for a signal, and ends every process, also when starting is interrupted."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    started = asyncio.create_task(starting)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((started, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not started.done():
+        started.cancel()
+        await asyncio.gather(started, return_exceptions=True)
+        return
+    supervisor = started.result()
+    await stopping
+    await supervisor.stop()
+
+
+async def _start(plan: _Plan) -> Supervisor:
+    supervisor = Supervisor()
+    try:
+        await _start_programs(plan, supervisor)
+    except BaseException:
+        await supervisor.stop()
+        raise
+    return supervisor
+
+
+async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
+    began = time.monotonic()
+    log_folder = _fresh_folders(plan.folder)
+    listener = listen(plan.host, plan.port)
+    environment = {
+        **os.environ,
+        "MANILLA_MODE": plan.mode,
+        "MANILLA_BASE_URL": os.environ.get("MANILLA_BASE_URL")
+        or _address(plan.host, listener.getsockname()[1]),
+        "PROMETHEUS_MULTIPROC_DIR": str(plan.folder / "metrics"),
+        **await _database(plan, supervisor, log_folder),
+        **_master_key(plan),
+    }
+    settings = Settings.read(environment, assumed_mode=plan.mode)
+    await _migrate(settings)
+    for number in range(1, plan.workers + 1):
+        program = api_program(listener, number, environment)
+        await supervisor.start(msgspec.structs.replace(program, log_file=log_folder / "api.log"))
+    await supervisor.start(
+        Program(
+            name="worker",
+            command=[sys.executable, "-m", "manilla", "worker"],
+            environment=environment,
+            log_file=log_folder / "worker.log",
+        )
+    )
+    seeded = await _seed(settings) if plan.with_demo else None
+    instance.write_running(
+        plan.folder,
+        Running(os.getpid(), settings.base_url, settings.database_url, settings.migration_url),
+    )
+    await _until_ready(plan.host, listener.getsockname()[1], log_folder)
+    print_summary(settings, seeded, plan.folder, time.monotonic() - began)
+
+
+def _fresh_folders(folder: Path) -> Path:
+    log_folder = folder / "logs"
+    log_folder.mkdir(exist_ok=True)
+    # Counters belong to processes that are gone.
+    shutil.rmtree(folder / "metrics", ignore_errors=True)
+    (folder / "metrics").mkdir()
+    for file in log_folder.glob("*.log"):
+        if file.stat().st_size > LOG_BYTES_MAX:
+            file.rename(file.with_suffix(".log.1"))
+    return log_folder
+
+
+async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
+    """The addresses of the database that was named, or of one that is started here."""
+    named = os.environ.get("MANILLA_DATABASE_URL")
+    if named:
+        return {"MANILLA_DATABASE_URL": named}
+    binaries = os.environ.get("MANILLA_POSTGRES_BIN")
+    cluster = await asyncio.to_thread(
+        postgres.prepare, plan.folder, Path(binaries) if binaries else None
+    )
+    await supervisor.start(cluster.program(log_folder / "postgres.log"))
+    await postgres.wait_until_ready(cluster)
+    await postgres.create_database(cluster)
+    return {
+        "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION),
+        "MANILLA_MIGRATION_URL": cluster.url(postgres.OWNER),
+    }
+
+
+def _master_key(plan: _Plan) -> dict[str, str]:
+    if os.environ.get("MANILLA_MASTER_KEY"):
+        return {}
+    instance.ensure_master_key(plan.folder)
+    return {"MANILLA_MASTER_KEY": (plan.folder / "master.key").read_text()}
+
+
+async def _migrate(settings: Settings) -> None:
+    from manilla.sql import migrate
+
+    if not await migrate.is_current(settings.database_url):
+        await migrate.upgrade(settings.migration_url, settings.database_url)
+
+
+async def _seed(settings: Settings) -> demo.Demo | None:
+    db = await Database.open(settings.database_url, size=1, name="manilla up")
+    try:
+        tools = Tools(db, Keyring(settings.master_keys))
+        return await demo.ensure(tools.db, tools.keyring)
+    finally:
+        await db.close()
+
+
+async def _until_ready(host: str, port: int, log_folder: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not await _answers(host, port):
+        if time.monotonic() > deadline:
+            raise InstanceRefusal(f"The API does not answer; its log is {log_folder}/api.log.")
+        await asyncio.sleep(0.05)
+
+
+async def _answers(host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(2):
+            reader, writer = await asyncio.open_connection(_reachable(host), port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: manilla\r\nconnection: close\r\n\r\n")
+            status = await reader.readline()
+            writer.close()
+            return b" 200 " in status
+    except (OSError, TimeoutError):
+        return False
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+def _address(host: str, port: int) -> str:
+    host = _reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,94 @@
+"""`manilla wallet`: fund, open or close, and look at."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.merchant import MerchantId
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.money import Money, MoneyError
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries, wallets
+from manilla.merchants.wallets import WalletStatus
+
+app = typer.Typer(help="Merchants' wallets.", no_args_is_help=True)
+
+CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="An ISO currency.")]
+InEnvironment = Annotated[Environment, typer.Option("--environment")]
+
+
+@app.command()
+def fund(
+    merchant_id: MerchantId,
+    currency: CurrencyCode,
+    amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],
+    environment: InEnvironment,
+    reason: Annotated[str, typer.Option(help="Goes into the books.")] = "Funded by an operator",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Add money to a wallet: a posting with a reason."""
+    money = _money(amount, currency.upper())
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        await merchants.get(tools.db, merchant_id)
+        funded = await wallets.fund(tools.db, merchant_id, environment, money, reason)
+        shown = await _shown(tools, merchant_id, environment, money.currency)
+        return {**shown, "balance": funded.balance.amount, "trx_id": funded.trx_id}
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command("set")
+def set_(
+    merchant_id: MerchantId,
+    currency: CurrencyCode,
+    environment: InEnvironment,
+    status: Annotated[WalletStatus, typer.Option()],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Open or close a wallet."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        await merchants.get(tools.db, merchant_id)
+        await wallets.set_status(tools.db, merchant_id, environment, currency.upper(), status)
+        return await _shown(tools, merchant_id, environment, currency.upper())
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command()
+def show(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+    """Show a merchant's wallets in both environments."""
+
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        await merchants.get(tools.db, merchant_id)
+        return [_row(wallet) for wallet in await queries.wallets(tools.db, merchant_id)]
+
+    print_rows(run(data, command), as_json=as_json, empty="The merchant has no wallet.")
+
+
+async def _shown(
+    tools: Tools, merchant_id: int, environment: Environment, currency: str
+) -> dict[str, Any]:
+    wallet = await queries.wallet(tools.db, merchant_id, environment, currency)
+    assert wallet is not None
+    return _row(wallet)
+
+
+def _row(wallet: queries.WalletRow) -> dict[str, Any]:
+    return {
+        "environment": wallet.environment,
+        "currency": wallet.currency,
+        "balance": Money(wallet.currency, wallet.balance_minor).amount,
+        "status": wallet.status,
+    }
+
+
+def _money(amount: str, currency: str) -> Money:
+    try:
+        return Money.of(amount, currency)
+    except MoneyError as error:
+        raise InstanceRefusal(str(error)) from None

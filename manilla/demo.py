@@ -1,0 +1,75 @@
+"""The demonstration merchant of development mode.
+
+Its credentials are derived from the master key, so that every start can show them although the
+database keeps only what it needs to check them.
+"""
+
+import shlex
+import time
+
+import msgspec
+
+from manilla.api.authenticate import sign
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries
+from manilla.merchants.credentials import NewCredentials, hash_api_key
+from manilla.merchants.merchants import Status
+
+NAME, EMAIL = "Demo Store", "demo@example.com"
+
+
+class Demo(msgspec.Struct, frozen=True):
+    merchant_id: int
+    sandbox: NewCredentials
+    production: NewCredentials
+
+
+async def ensure(db: Database, keyring: Keyring) -> Demo | None:
+    """None where somebody has rotated the demo's keys: then they are theirs, not ours to show."""
+    sandbox = _derived(keyring, Environment.SANDBOX)
+    production = _derived(keyring, Environment.PRODUCTION)
+    merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)
+    if merchant_id is None:
+        new = await merchants.create(
+            db,
+            keyring,
+            name=NAME,
+            email=EMAIL,
+            status=Status.APPROVED,
+            sandbox=sandbox,
+            production=production,
+        )
+        merchant_id = new.id
+    live = await queries.credentials(db, merchant_id, Environment.SANDBOX)
+    if all(row.api_key_hash != hash_api_key(sandbox.api_key) for row in live):
+        return None
+    return Demo(merchant_id, sandbox, production)
+
+
+def signed_curl(base_url: str, credentials: NewCredentials) -> str:
+    """A command that works when pasted, for as long as its timestamp is within the tolerance."""
+    path, now = "/api/v1/site-info", int(time.time())
+    headers = {
+        "X-Environment": "sandbox",
+        "X-Merchant-Key": credentials.merchant_key,
+        "X-API-Key": credentials.api_key,
+        "X-Timestamp": str(now),
+        "X-Signature": sign(credentials.api_secret.encode(), now, "GET", path, b""),
+    }
+    parts = ["curl", "-sS", base_url + path]
+    for name, value in headers.items():
+        parts += ["-H", f"{name}: {value}"]
+    return shlex.join(parts)
+
+
+def _derived(keyring: Keyring, environment: Environment) -> NewCredentials:
+    prefix = "test_" if environment is Environment.SANDBOX else ""
+
+    def key(name: str) -> str:
+        number = int.from_bytes(keyring.derive(f"demo:{environment}:{name}")[:20])
+        return prefix + ids.base32(number, 32).lower()
+
+    return NewCredentials(key("merchant_key"), key("api_key"), key("api_secret"))

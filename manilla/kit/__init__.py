@@ -1,0 +1,1 @@
+"""Tools without a payment word in them; they import nothing else of ours."""

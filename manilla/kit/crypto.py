@@ -1,0 +1,113 @@
+"""Sealed secrets: AES-GCM under a key of their own, which the master key wraps.
+
+The master key lives outside the database. A sealed value is bound to the row it belongs to (its
+context), so that a value copied to another row does not open. Changing the master key rewraps the
+small inner keys and leaves the sealed contents as they are.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_VERSION = b"\x01"
+_NONCE_BYTES, _TAG_BYTES, _KEY_ID_BYTES = 12, 16, 8
+_WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
+
+
+class SealError(Exception):
+    """The value does not open: another master key, another row, or changed bytes."""
+
+
+class _Sealed(NamedTuple):
+    key_id: bytes
+    wrapped: bytes
+    content: bytes
+
+
+class Keyring:
+    """The master key in use first, then those that older values may still be sealed with."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        assert keys
+        assert all(len(key) == KEY_BYTES for key in keys)
+        self._current = _key_id(keys[0])
+        self._keys = {_key_id(key): key for key in keys}
+
+    def seal(self, secret: bytes, context: str) -> bytes:
+        inner = AESGCM.generate_key(KEY_BYTES * 8)
+        return self._join(self._wrap(inner, context), _encrypt(inner, secret, context))
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        parts = _split(sealed)
+        return _decrypt(self._unwrap(parts, context), parts.content, context)
+
+    def rewrap(self, sealed: bytes, context: str) -> bytes:
+        """The same secret, wrapped by the key in use."""
+        parts = _split(sealed)
+        return self._join(self._wrap(self._unwrap(parts, context), context), parts.content)
+
+    def is_current(self, sealed: bytes) -> bool:
+        return _split(sealed).key_id == self._current
+
+    def derive(self, purpose: str) -> bytes:
+        """A key for one purpose, as stable as the master key itself."""
+        return hmac.digest(self._keys[self._current], purpose.encode(), "sha256")
+
+    def _join(self, wrapped: bytes, content: bytes) -> bytes:
+        return _VERSION + self._current + wrapped + content
+
+    def _wrap(self, inner: bytes, context: str) -> bytes:
+        return _encrypt(self._keys[self._current], inner, "wrap:" + context)
+
+    def _unwrap(self, parts: _Sealed, context: str) -> bytes:
+        key = self._keys.get(parts.key_id)
+        if key is None:
+            raise SealError("The value was sealed with a master key that is not at hand.")
+        return _decrypt(key, parts.wrapped, "wrap:" + context)
+
+
+def decode_key(text: str) -> bytes:
+    """A master key as it stands in the environment or a file: 32 bytes in base64."""
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ValueError("A master key is 32 random bytes in base64 (openssl rand -base64 32).")
+    return key
+
+
+def generate_key() -> str:
+    return base64.b64encode(os.urandom(KEY_BYTES)).decode()
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.sha256(b"manilla master key id" + key).digest()[:_KEY_ID_BYTES]
+
+
+def _split(sealed: bytes) -> _Sealed:
+    head = 1 + _KEY_ID_BYTES
+    if sealed[:1] != _VERSION or len(sealed) < head + _WRAPPED_BYTES + _NONCE_BYTES + _TAG_BYTES:
+        raise SealError("The value is not a sealed one.")
+    content_start = head + _WRAPPED_BYTES
+    return _Sealed(sealed[1:head], sealed[head:content_start], sealed[content_start:])
+
+
+def _encrypt(key: bytes, data: bytes, context: str) -> bytes:
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, data, context.encode())
+
+
+def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
+    try:
+        return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], context.encode())
+    except InvalidTag:
+        raise SealError("The value does not open: another key or row, or changed bytes.") from None

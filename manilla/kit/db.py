@@ -1,0 +1,141 @@
+"""PostgreSQL through asyncpg: plain SQL in, structs out, early refusal instead of long queues."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Self, TypeVar
+
+import asyncpg
+import msgspec
+
+from manilla.kit.errors import Unavailable
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+CONNECT_TIMEOUT_SECONDS = 5
+ACQUIRE_TIMEOUT_SECONDS = 2
+STATEMENT_TIMEOUT_SECONDS = 10
+
+# What a lost server, a failover, a full disk or a full server looks like. None of these says
+# whether a commit that was under way took effect.
+AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InterfaceError,
+)
+CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+
+
+class Connection:
+    """One session. Reads name the struct their rows become."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
+        return [kind(**record) for record in await self._raw.fetch(sql, *values)]
+
+    async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
+        record = await self._raw.fetchrow(sql, *values)
+        return None if record is None else kind(**record)
+
+    async def records(self, sql: str, *values: Any) -> list[Any]:
+        records: list[Any] = await self._raw.fetch(sql, *values)
+        return records
+
+    async def value(self, sql: str, *values: Any) -> Any:
+        return await self._raw.fetchval(sql, *values)
+
+    async def execute(self, sql: str, *values: Any) -> None:
+        await self._raw.execute(sql, *values)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        async with self._raw.transaction():
+            yield
+
+
+class Database:
+    """A bounded pool. A caller that cannot have a connection soon is told to come back later."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        size: int,
+        name: str,
+        statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
+    ) -> Self:
+        with unavailable_when_away():
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=size,
+                timeout=CONNECT_TIMEOUT_SECONDS,
+                command_timeout=statement_seconds + 5,
+                # Sessions are kept clean by never changing them, so a release needs no round trip.
+                reset=_keep_session,
+                server_settings={
+                    "application_name": name,
+                    "statement_timeout": f"{statement_seconds}s",
+                    "idle_in_transaction_session_timeout": f"{statement_seconds}s",
+                    "timezone": "UTC",
+                    "jit": "off",
+                },
+            )
+        return cls(pool)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        with unavailable_when_away():
+            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS) as raw:
+                yield Connection(raw)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
+        async with self.connection() as connection:
+            return await connection.rows(kind, sql, *values)
+
+    async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
+        async with self.connection() as connection:
+            return await connection.row(kind, sql, *values)
+
+    async def records(self, sql: str, *values: Any) -> list[Any]:
+        async with self.connection() as connection:
+            return await connection.records(sql, *values)
+
+    async def value(self, sql: str, *values: Any) -> Any:
+        async with self.connection() as connection:
+            return await connection.value(sql, *values)
+
+    async def execute(self, sql: str, *values: Any) -> None:
+        async with self.connection() as connection:
+            await connection.execute(sql, *values)
+
+
+@contextmanager
+def unavailable_when_away() -> Iterator[None]:
+    try:
+        yield
+    except AWAY as error:
+        if isinstance(error, ValueError):
+            # asyncpg's word for a value that it cannot encode: the caller's bug, not the server's.
+            raise
+        raise Unavailable from error
+
+
+async def _keep_session(_connection: Any) -> None:
+    return

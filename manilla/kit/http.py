@@ -1,0 +1,126 @@
+"""HTTP at its edge: limits on a request's head, its exact target, its sender, its body."""
+
+import asyncio
+import ipaddress
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from manilla.kit import ids, strict_json
+
+HEAD_BYTES_MAX = 32 * 1024
+BODY_SECONDS_MAX = 10
+_TARGET = "manilla.target"
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, with a limit on the head and errors in the format of all others."""
+
+    _head_bytes = 0
+    _in_head = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The request's headers are too large.")
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        super().on_headers_complete()
+        # As it was sent: a signature covers these bytes, down to a lone question mark.
+        self.scope["state"][_TARGET] = self.url
+
+    def send_400_response(self, msg: str) -> None:
+        body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
+        head = (
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"x-request-id: {ids.new_request_id()}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(STATUS_LINE[400] + head.encode() + body)
+        self.transport.close()
+
+
+class BodyTooLarge(Exception):
+    pass
+
+
+class ClientGone(Exception):
+    """Nobody is left to answer."""
+
+
+def target(scope: dict[str, Any]) -> bytes:
+    """The path and query exactly as they stand in the request line."""
+    sent: bytes = scope.get("state", {}).get(_TARGET, b"")
+    if sent.startswith(b"/"):
+        return sent
+    path: bytes = scope["raw_path"]
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+async def read_body(receive: Any, size_max: int) -> bytes:
+    """The whole body, refused while it is being read once it is too large or too slow."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message["body"]
+        if len(body) > size_max:
+            raise BodyTooLarge
+        return body
+    async with asyncio.timeout(BODY_SECONDS_MAX):
+        return await _read_chunks(message, receive, size_max)
+
+
+async def _read_chunks(message: Any, receive: Any, size_max: int) -> bytes:
+    chunks = bytearray()
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunks += message["body"]
+        if len(chunks) > size_max:
+            raise BodyTooLarge
+        if not message.get("more_body"):
+            return bytes(chunks)
+        message = await receive()
+
+
+def client_address(
+    peer: str, forwarded_for: bytes | None, trusted_proxies: Sequence[Network]
+) -> str:
+    """The nearest address that is not a proxy of ours. Who is no proxy cannot speak for others."""
+    if not trusted_proxies or forwarded_for is None or not _is_in(peer, trusted_proxies):
+        return peer
+    nearest = peer
+    for hop in reversed(forwarded_for.decode("latin-1").split(",")):
+        address = hop.strip()
+        if not _is_address(address):
+            return nearest
+        nearest = address
+        if not _is_in(address, trusted_proxies):
+            return nearest
+    return nearest
+
+
+def _is_in(address: str, networks: Sequence[Network]) -> bool:
+    return _is_address(address) and any(
+        ipaddress.ip_address(address) in network for network in networks
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

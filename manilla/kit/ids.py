@@ -1,0 +1,48 @@
+"""Identifiers: transaction ids that find their shard, request ids, and unguessable keys."""
+
+import secrets
+import time
+
+# Crockford's base 32: no I, L, O or U, so that an id survives being read out over the phone.
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+TIME_CHARACTERS, MERCHANT_CHARACTERS, RANDOM_CHARACTERS = 10, 7, 13
+MERCHANT_ID_MAX = 32**MERCHANT_CHARACTERS - 1
+TRX_ID_LENGTH = 3 + TIME_CHARACTERS + MERCHANT_CHARACTERS + RANDOM_CHARACTERS
+
+
+def base32(number: int, characters: int) -> str:
+    digits = [ALPHABET[(number >> shift) & 31] for shift in range(5 * (characters - 1), -1, -5)]
+    return "".join(digits)
+
+
+def new_trx_id(merchant_id: int) -> str:
+    """`TXN`, milliseconds, the merchant, 65 random bits: ordered by time, found by merchant."""
+    assert 0 <= merchant_id <= MERCHANT_ID_MAX
+    return (
+        "TXN"
+        + base32(time.time_ns() // 1_000_000, TIME_CHARACTERS)
+        + base32(merchant_id, MERCHANT_CHARACTERS)
+        + base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
+    )
+
+
+def merchant_of(trx_id: str) -> int | None:
+    """The merchant a transaction id was made for; None where it is no id of ours."""
+    if len(trx_id) != TRX_ID_LENGTH or not trx_id.startswith("TXN"):
+        return None
+    if any(character not in ALPHABET for character in trx_id[3:]):
+        return None
+    start = 3 + TIME_CHARACTERS
+    merchant_id = 0
+    for character in trx_id[start : start + MERCHANT_CHARACTERS]:
+        merchant_id = merchant_id * 32 + ALPHABET.index(character)
+    return merchant_id
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(12)
+
+
+def new_key(prefix: str = "") -> str:
+    """160 random bits in a form that is easy to copy by a double click."""
+    return prefix + base32(secrets.randbits(160), 32).lower()

@@ -1,0 +1,67 @@
+"""Structured logs: one JSON object a line, with what must not be read taken out."""
+
+import logging
+import re
+import sys
+from typing import Any
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+# Names whose values never reach a log, whoever logs them.
+_SECRET = re.compile(
+    r"secret|password|signature|authorization|api[-_]?key|master[-_]?key|token|bvn|cookie",
+    re.IGNORECASE,
+)
+_ACCOUNT_NUMBER = re.compile(r"account_number|nuban", re.IGNORECASE)
+HIDDEN = "[hidden]"
+
+
+def redact(value: Any, name: str = "") -> Any:
+    if _SECRET.search(name):
+        return HIDDEN
+    if _ACCOUNT_NUMBER.search(name):
+        return "******" + str(value)[-4:]
+    if isinstance(value, dict):
+        return {key: redact(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact(item, name) for item in value]
+    return value
+
+
+def _redact_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        event[name] = redact(value, name)
+    return event
+
+
+def _render(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
+    return msgspec.json.encode(event, enc_hook=str)
+
+
+def configure(program: str) -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _redact_event,
+            _render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(program=program)
+    logging.basicConfig(level=logging.WARNING, handlers=[_Forward()], force=True)
+
+
+class _Forward(logging.Handler):
+    """Takes what libraries log through the standard library to the same place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger(record.name).log(
+            record.levelno, record.getMessage(), exc_info=record.exc_info
+        )

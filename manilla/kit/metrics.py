@@ -1,0 +1,34 @@
+"""Counters and timings, shared by all processes of a machine and read at one address."""
+
+import os
+import tempfile
+
+# prometheus-client chooses its storage when it is imported: files that processes share.
+os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="manilla-metrics-"))
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+    multiprocess,
+)
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+requests = Counter(
+    "manilla_requests", "Answered requests of the merchant API.", ["endpoint", "status"]
+)
+request_seconds = Histogram(
+    "manilla_request_seconds",
+    "How long merchant API requests took.",
+    ["endpoint"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+)
+
+
+def render() -> bytes:
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

@@ -1,0 +1,82 @@
+"""Money: integer minor units and an ISO 4217 currency. No float comes near it."""
+
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Self
+
+import msgspec
+
+# ISO 4217, by the number of decimals of the currency's minor unit.
+_BY_DECIMALS = {
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    2: "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD "
+    "CDF CHE CHF CHW CNY COP CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP "
+    "GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL "
+    "MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK "
+    "PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB "
+    "TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VED VES WST XCD XCG YER ZAR ZMW ZWG",
+    3: "BHD IQD JOD KWD LYD OMR TND",
+    4: "CLF UYW",
+}
+DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
+
+# Leaves room in a 64-bit integer for a sum of ninety of the largest amounts.
+MINOR_MAX = 10**17 - 1
+
+
+class MoneyError(ValueError):
+    """An amount that cannot be held exactly; its text says why."""
+
+
+class Money(msgspec.Struct, frozen=True, order=True):
+    currency: str
+    minor: int
+
+    @classmethod
+    def of(cls, amount: Decimal | int | str, currency: str) -> Self:
+        """Exactly this amount of major units, or MoneyError; never a rounding."""
+        decimals = DECIMALS.get(currency)
+        if decimals is None:
+            raise MoneyError(f"{currency} is not an ISO 4217 currency.")
+        return cls(currency, to_minor(_decimal(amount), decimals))
+
+    @property
+    def amount(self) -> Decimal:
+        """Major units, with all of the currency's decimals: 1000.00."""
+        digits = tuple(int(digit) for digit in str(abs(self.minor)))
+        return Decimal((int(self.minor < 0), digits, -DECIMALS[self.currency]))
+
+    def percent(self, rate: Decimal) -> Self:
+        """Rounds half up: the one place where a fraction of a minor unit is decided."""
+        exact = Decimal(self.minor) * rate / 100
+        return type(self)(self.currency, int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
+
+    def __add__(self, other: Self) -> Self:
+        assert self.currency == other.currency
+        return type(self)(self.currency, self.minor + other.minor)
+
+    def __sub__(self, other: Self) -> Self:
+        assert self.currency == other.currency
+        return type(self)(self.currency, self.minor - other.minor)
+
+    def __str__(self) -> str:
+        return f"{self.amount:,f} {self.currency}"
+
+
+def to_minor(amount: Decimal, decimals: int) -> int:
+    if not amount.is_finite():
+        raise MoneyError("The amount must be a finite number.")
+    sign, digits, exponent = amount.as_tuple()
+    assert isinstance(exponent, int)
+    if exponent < -decimals:
+        raise MoneyError(f"The amount may have at most {decimals} decimals.")
+    if amount and amount.adjusted() + decimals > 16:
+        raise MoneyError("The amount is too large.")
+    minor = int("".join(map(str, digits))) * 10 ** (exponent + decimals) if amount else 0
+    return -minor if sign else minor
+
+
+def _decimal(amount: Decimal | int | str) -> Decimal:
+    try:
+        return Decimal(amount)
+    except ArithmeticError:
+        raise MoneyError(f"{amount} is not an amount.") from None

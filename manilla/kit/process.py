@@ -1,0 +1,124 @@
+"""Keeps a handful of programs running as one tree: started in order, ended in reverse, revived."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+log = structlog.get_logger(__name__)
+
+REVIVE_AFTER_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+STEADY_AFTER_SECONDS = 30
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Account(msgspec.Struct, frozen=True):
+    """The operating system's user that a program runs as."""
+
+    uid: int
+    gid: int
+
+
+class Program(msgspec.Struct, frozen=True):
+    name: str
+    command: Sequence[str]
+    environment: dict[str, str]
+    log_file: Path | None = None  # None: it writes where we write
+    folder: Path | None = None
+    account: Account | None = None
+    descriptors: Sequence[int] = ()
+    stop_signal: int = signal.SIGTERM
+    stop_seconds: float = 20
+
+
+class Supervisor:
+    def __init__(self) -> None:
+        self._keepers: list[tuple[Program, asyncio.Task[None]]] = []
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self, program: Program) -> None:
+        self._running[program.name] = await spawn(program)
+        self._keepers.append((program, asyncio.create_task(self._keep(program))))
+
+    def pid(self, name: str) -> int | None:
+        process = self._running.get(name)
+        return process.pid if process and process.returncode is None else None
+
+    async def stop(self) -> None:
+        """Ends the programs, last started first, each one before the one it depends on."""
+        for program, keeper in reversed(self._keepers):
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+            await end(self._running[program.name], program)
+
+    async def _keep(self, program: Program) -> None:
+        failures = 0
+        while True:
+            began = time.monotonic()
+            code = await self._running[program.name].wait()
+            failures = 0 if time.monotonic() - began > STEADY_AFTER_SECONDS else failures + 1
+            pause = REVIVE_AFTER_SECONDS[min(failures, len(REVIVE_AFTER_SECONDS) - 1)]
+            log.error("program_ended", program=program.name, code=code, again_in_seconds=pause)
+            await asyncio.sleep(pause)
+            self._running[program.name] = await spawn(program)
+
+
+async def spawn(program: Program) -> asyncio.subprocess.Process:
+    with contextlib.ExitStack() as files:
+        output = None
+        if program.log_file is not None:
+            output = files.enter_context(program.log_file.open("ab"))
+        account = program.account
+        return await asyncio.create_subprocess_exec(
+            *program.command,
+            env=program.environment,
+            cwd=program.folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=program.descriptors,
+            # A session of its own: Ctrl-C reaches us alone, and we end the programs in order.
+            start_new_session=True,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+            preexec_fn=_die_with_parent(program.stop_signal),
+        )
+
+
+async def end(process: asyncio.subprocess.Process, program: Program) -> None:
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(program.stop_signal)
+    try:
+        await asyncio.wait_for(process.wait(), program.stop_seconds)
+    except TimeoutError:
+        log.error("program_killed", program=program.name)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def follow_parent() -> None:
+    """Has the kernel end this process too when the one that started it is gone."""
+    _die_with_parent(signal.SIGTERM)()
+    if os.getppid() == 1:
+        raise SystemExit("The parent process is gone.")
+
+
+def _die_with_parent(signal_number: int) -> Callable[[], None]:
+    # Prepared before the fork: between fork and exec little is safe to do.
+    def set_parent_death_signal() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
+
+    return set_parent_death_signal

@@ -1,0 +1,103 @@
+"""A rate limit that is exact over all processes and hosts.
+
+The count lives in the database, in an unlogged table (a crash may forget a minute's counting, which
+costs no money). Requests that arrive together are counted by one statement.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+
+WINDOW_SECONDS = 60
+WINDOW = timedelta(seconds=WINDOW_SECONDS)
+
+
+class Allowance(msgspec.Struct, frozen=True):
+    """Where a caller stands after this request was counted."""
+
+    limit: int
+    used: int
+    resets_in_seconds: int
+
+    @property
+    def exceeded(self) -> bool:
+        return self.used > self.limit
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+class _Take(msgspec.Struct, frozen=True):
+    bucket: str
+    cost: int
+
+
+class _Count(msgspec.Struct, frozen=True):
+    bucket: str
+    used: int
+    resets_in_seconds: int
+
+
+class RateLimiter:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._batcher = Batcher(self._count, batch_max=512)
+
+    async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
+        """Counts a request of this bucket; a cost of 0 only looks."""
+        count = await self._batcher.submit(_Take(bucket, cost))
+        return Allowance(limit, count.used, count.resets_in_seconds)
+
+    async def _count(self, takes: Sequence[_Take]) -> Sequence[_Count]:
+        costs: dict[str, int] = {}
+        for take in takes:
+            costs[take.bucket] = costs.get(take.bucket, 0) + take.cost
+        counts = {count.bucket: count for count in await _add(self._db, costs)}
+        return list(_in_order(takes, costs, counts))
+
+
+def _in_order(
+    takes: Sequence[_Take], costs: dict[str, int], counts: dict[str, _Count]
+) -> list[_Count]:
+    """Gives each request the place it had among those that were counted with it."""
+    used = {bucket: counts[bucket].used - cost for bucket, cost in costs.items()}
+    placed = []
+    for take in takes:
+        used[take.bucket] += take.cost
+        placed.append(_Count(take.bucket, used[take.bucket], counts[take.bucket].resets_in_seconds))
+    return placed
+
+
+async def _add(db: Database, costs: dict[str, int]) -> list[_Count]:
+    """Adds to every bucket's window; begins a new one where the old has ended or has no request.
+
+    Buckets are locked in sorted order, so that two batches cannot wait for each other.
+    """
+    return await db.rows(
+        _Count,
+        """
+        INSERT INTO rate_window AS w (bucket, started_at, used)
+        SELECT bucket, clock_timestamp(), cost
+          FROM unnest($1::text[], $2::bigint[]) AS new (bucket, cost)
+         ORDER BY bucket
+            ON CONFLICT (bucket) DO UPDATE
+           SET started_at = CASE WHEN w.used = 0 OR w.started_at + $3 <= clock_timestamp()
+                                 THEN clock_timestamp() ELSE w.started_at END,
+               used = CASE WHEN w.started_at + $3 <= clock_timestamp()
+                           THEN 0 ELSE w.used END + excluded.used
+        RETURNING bucket, used,
+                  greatest(1, ceil(extract(epoch FROM started_at + $3 - clock_timestamp())))::int
+                  AS resets_in_seconds""",
+        list(costs),
+        list(costs.values()),
+        WINDOW,
+    )
+
+
+async def forget_ended_windows(db: Database) -> None:
+    await db.execute("DELETE FROM rate_window WHERE started_at + $1 < clock_timestamp()", WINDOW)

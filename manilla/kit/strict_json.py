@@ -1,0 +1,75 @@
+"""JSON as money needs it: exact numbers in, exact numbers out, and nothing ambiguous.
+
+The standard library reads it, because it hands over every pair of an object (so a repeated key is
+seen) and every number as text (so no digit passes through a float). msgspec writes it.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+DEPTH_MAX = 16
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class JsonError(ValueError):
+    """Its text tells the sender what is wrong with the document."""
+
+
+def decode(raw: bytes) -> Any:
+    try:
+        value = _decoder.decode(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise JsonError("The body is not UTF-8.") from None
+    except JsonError:
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise JsonError("The body is not valid JSON.") from None
+    if _deeper_than(value, DEPTH_MAX):
+        raise _too_deep()
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise JsonError("The body repeats a key.")
+    return result
+
+
+def _constant(name: str) -> None:
+    raise JsonError(f"{name} is not a JSON number.")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=Decimal, parse_constant=_constant)
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        return levels == 0 or any(_deeper_than(item, levels - 1) for item in value.values())
+    if isinstance(value, list):
+        return levels == 0 or any(_deeper_than(item, levels - 1) for item in value)
+    return False
+
+
+def _too_deep() -> JsonError:
+    return JsonError(f"The body is nested more than {DEPTH_MAX} levels deep.")
+
+
+def is_storable(value: Any) -> bool:
+    """False where a string holds what PostgreSQL or a reader cannot: NUL, half a surrogate pair."""
+    if isinstance(value, str):
+        return "\x00" not in value and (value.isascii() or not _LONE_SURROGATE.search(value))
+    if isinstance(value, dict):
+        return all(is_storable(key) and is_storable(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(is_storable(item) for item in value)
+    return True

@@ -1,0 +1,1 @@
+"""The books: double entry in integer minor units, append-only."""

@@ -1,0 +1,104 @@
+"""What must always be true of the books, each as a query that finds the rows that break it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+
+
+class Invariant(msgspec.Struct, frozen=True):
+    name: str
+    promise: str
+    violations: str  # SQL; no row: the promise holds
+
+
+class Finding(msgspec.Struct, frozen=True):
+    name: str
+    promise: str
+    count: int  # rows that break the promise
+    examples: list[str]
+
+
+LEDGER: tuple[Invariant, ...] = (
+    Invariant(
+        "entries_sum_to_zero",
+        "All entries of an environment and currency sum to zero.",
+        """SELECT environment, currency, sum(amount_minor) AS sum FROM entry
+            GROUP BY environment, currency HAVING sum(amount_minor) <> 0""",
+    ),
+    Invariant(
+        "postings_sum_to_zero",
+        "The entries of each posting sum to zero, and there are at least two.",
+        """SELECT p.merchant_id, p.id, coalesce(sum(e.amount_minor), 0) AS sum, count(e) AS entries
+             FROM posting p
+             LEFT JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+            GROUP BY p.merchant_id, p.id
+           HAVING coalesce(sum(e.amount_minor), 0) <> 0 OR count(e) < 2""",
+    ),
+    Invariant(
+        "entries_have_their_posting",
+        "Each entry belongs to a posting.",
+        """SELECT e.merchant_id, e.posting_id, e.line FROM entry e
+             LEFT JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
+            WHERE p.id IS NULL""",
+    ),
+    Invariant(
+        "postings_keep_to_one_environment",
+        "No posting mixes environments or currencies.",
+        """SELECT e.merchant_id, e.posting_id, e.line, e.environment, e.currency
+             FROM entry e
+             JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
+            WHERE (e.environment, e.currency) <> (p.environment, p.currency)""",
+    ),
+    Invariant(
+        "wallets_equal_their_entries",
+        "The balance of each wallet is the sum of its entries.",
+        """SELECT coalesce(w.merchant_id, e.merchant_id) AS merchant_id,
+                  coalesce(w.environment, e.environment) AS environment,
+                  coalesce(w.currency, e.currency) AS currency, w.balance_minor, e.sum
+             FROM wallet w
+             FULL JOIN (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum
+                          FROM entry WHERE account = 'wallet'
+                         GROUP BY merchant_id, environment, currency) AS e
+                  USING (merchant_id, environment, currency)
+            WHERE w.balance_minor IS DISTINCT FROM coalesce(e.sum, 0)""",
+    ),
+    Invariant(
+        "wallets_are_not_below_zero",
+        "No wallet is below zero, nor ever was.",
+        """SELECT merchant_id, environment, currency, balance_minor FROM wallet
+            WHERE balance_minor < 0
+            UNION ALL
+           SELECT merchant_id, environment, currency, balance_minor FROM entry
+            WHERE balance_minor < 0""",
+    ),
+    Invariant(
+        "wallet_history_is_gapless",
+        "Each wallet entry starts from the balance that the one before it left.",
+        """SELECT * FROM (
+             SELECT merchant_id, environment, currency, posting_id, amount_minor, balance_minor,
+                    coalesce(lag(balance_minor) OVER (
+                        PARTITION BY merchant_id, environment, currency ORDER BY posting_id), 0)
+                    AS before
+               FROM entry WHERE account = 'wallet') AS history
+            WHERE before + amount_minor <> balance_minor""",
+    ),
+)
+
+
+async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
+    """Looks at all of them in one snapshot, so that money on its way is not taken for a gap."""
+    async with db.transaction() as connection:
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return [await _find(connection, invariant) for invariant in invariants]
+
+
+async def _find(connection: Connection, invariant: Invariant) -> Finding:
+    rows = await connection.records(
+        f"SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"  # noqa: S608
+        f" FROM ({invariant.violations}) AS broken LIMIT 5"
+    )
+    count = rows[0]["count"] if rows else 0
+    examples = [row["row"] for row in rows]
+    return Finding(invariant.name, invariant.promise, count, examples)

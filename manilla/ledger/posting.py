@@ -1,0 +1,67 @@
+"""What is written into the books, and what becomes of it."""
+
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.money import Money
+
+
+class Environment(StrEnum):
+    SANDBOX = "sandbox"
+    PRODUCTION = "production"
+
+
+class Outcome(StrEnum):
+    POSTED = "posted"
+    DUPLICATE = "duplicate"  # (trx_id, kind) is in the books already: posted once, and only once
+    INSUFFICIENT_BALANCE = "insufficient_balance"
+    NO_WALLET = "no_wallet"
+    BALANCE_LIMIT = "balance_limit"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What one of the platform's accounts gains (or, below zero, gives)."""
+
+    account: str
+    minor: int
+
+
+class Posting(msgspec.Struct, frozen=True):
+    """A movement of money: what the wallet gains, and its other side on one or two accounts."""
+
+    merchant_id: int
+    trx_id: str
+    kind: str
+    environment: Environment
+    wallet: Money
+    first: Line
+    second: Line | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        second_minor = self.second.minor if self.second else 0
+        assert self.wallet.minor + self.first.minor + second_minor == 0, "must sum to zero"
+
+
+class Posted(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    balance_minor: int | None  # the wallet's, after a posting that moved it
+
+
+def clearing(provider: str) -> str:
+    """What a provider holds for us."""
+    return f"clearing:{provider}"
+
+
+def provider_fee(provider: str) -> str:
+    """What a provider has kept for its services."""
+    return f"provider_fee:{provider}"
+
+
+COMMISSION = "commission"
+PAYOUT_FEE = "payout_fee"
+IN_FLIGHT = "in_flight"
+SUSPENSE = "suspense"
+ADJUSTMENT = "adjustment"
+BANK = "bank"

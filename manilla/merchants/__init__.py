@@ -1,0 +1,1 @@
+"""Merchants: who they are, what opens their doors, and where their money is."""

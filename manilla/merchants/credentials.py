@@ -1,0 +1,74 @@
+"""Keys and secrets. API keys are kept as hashes; secrets sealed, since signatures need them."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.ledger.posting import Environment
+
+
+class NewCredentials(msgspec.Struct, frozen=True):
+    """What the merchant is shown once."""
+
+    merchant_key: str
+    api_key: str
+    api_secret: str
+
+
+class SealedCredential(msgspec.Struct, frozen=True):
+    """A generation of API key and secret, as it is stored."""
+
+    api_key_hash: bytes
+    secret_sealed: bytes
+
+
+class LiveCredential(msgspec.Struct, frozen=True):
+    """A generation that is accepted: the one in use, or an older one until its overlap ends."""
+
+    api_key_hash: bytes
+    secret: bytes
+    expires_at: datetime | None
+
+    def is_live(self, moment: datetime) -> bool:
+        return self.expires_at is None or moment < self.expires_at
+
+
+def generate(environment: Environment, merchant_key: str | None = None) -> NewCredentials:
+    prefix = "test_" if environment is Environment.SANDBOX else ""
+    return NewCredentials(
+        merchant_key=merchant_key or ids.new_key(prefix),
+        api_key=ids.new_key(prefix),
+        api_secret=ids.new_key(prefix),
+    )
+
+
+def hash_api_key(api_key: str | bytes) -> bytes:
+    """The keys carry 160 random bits: a plain hash is as hard to turn back as a slow one."""
+    return hashlib.sha256(api_key.encode() if isinstance(api_key, str) else api_key).digest()
+
+
+def seal(
+    keyring: Keyring,
+    new: NewCredentials,
+    merchant_id: int,
+    environment: Environment,
+    generation: int,
+) -> SealedCredential:
+    context = secret_context(merchant_id, environment, generation)
+    return SealedCredential(
+        hash_api_key(new.api_key), keyring.seal(new.api_secret.encode(), context)
+    )
+
+
+def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
+    """The row that a sealed secret belongs to; it opens for no other."""
+    return f"credential:{merchant_id}:{environment}:{generation}"
+
+
+def live(credentials: Sequence[LiveCredential]) -> list[LiveCredential]:
+    now = datetime.now(UTC)
+    return [credential for credential in credentials if credential.is_live(now)]

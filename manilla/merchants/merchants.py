@@ -1,0 +1,214 @@
+"""Merchants are created with credentials of both environments, then changed and rotated."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit import money
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
+from manilla.merchants import credentials, queries, wallets
+from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.queries import MerchantRow
+from manilla.platform import changes
+
+NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
+BVN_DIGITS = 11
+
+# What a change writes without looking further at it.
+AS_THEY_ARE = (
+    "status",
+    "commission_percent",
+    "commission_bearer",
+    "payouts_enabled",
+    "kyc_verified",
+    "phone_verified",
+)
+
+
+class Status(StrEnum):
+    PENDING = "pending"  # sandbox only, until an administrator approves
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    DISABLED = "disabled"
+
+
+class Bearer(StrEnum):
+    """Who pays the commission."""
+
+    CUSTOMER = "customer"
+    MERCHANT = "merchant"
+
+
+class MerchantNotFound(Refusal):
+    status, code = 404, "MERCHANT_NOT_FOUND"
+    message = "There is no such merchant."
+
+
+class BadMerchant(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The merchant cannot be like this."
+
+
+class NewMerchant(msgspec.Struct, frozen=True):
+    """The one time that the keys and secrets are shown."""
+
+    id: int
+    name: str
+    status: Status
+    sandbox: NewCredentials
+    production: NewCredentials
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator sets; what is None stays as it is."""
+
+    status: Status | None = None
+    commission_percent: Decimal | None = None
+    commission_bearer: Bearer | None = None
+    gateways: Sequence[str] | None = None  # empty: every gateway that is open to the merchant
+    payouts_enabled: bool | None = None
+    kyc_verified: bool | None = None
+    phone_verified: bool | None = None
+    bvn: str | None = None
+    currencies: Sequence[str] | None = None
+
+
+async def create(
+    db: Database,
+    keyring: Keyring,
+    *,
+    name: str,
+    email: str,
+    status: Status = Status.PENDING,
+    currencies: Sequence[str] = ("NGN",),
+    sandbox: NewCredentials | None = None,
+    production: NewCredentials | None = None,
+) -> NewMerchant:
+    """One transaction: the merchant, both sets of credentials, wallets, and the sandbox's money."""
+    _check_name(name, email)
+    currencies = _checked_currencies(currencies)
+    given = {
+        Environment.SANDBOX: sandbox or credentials.generate(Environment.SANDBOX),
+        Environment.PRODUCTION: production or credentials.generate(Environment.PRODUCTION),
+    }
+    async with db.transaction() as connection:
+        version = await changes.announce(connection, changes.MERCHANTS)
+        merchant_id = await queries.insert_merchant(
+            connection,
+            name=name.strip(),
+            email=email.strip(),
+            status=status,
+            currencies=currencies,
+            version=version,
+        )
+        for environment, new in given.items():
+            await queries.insert_merchant_key(
+                connection, merchant_id, environment, new.merchant_key
+            )
+            sealed = credentials.seal(keyring, new, merchant_id, environment, generation=1)
+            await queries.insert_credential(connection, merchant_id, environment, 1, sealed)
+        await wallets.open_all(connection, merchant_id, currencies)
+    return NewMerchant(
+        merchant_id, name, status, given[Environment.SANDBOX], given[Environment.PRODUCTION]
+    )
+
+
+async def change(db: Database, keyring: Keyring, merchant_id: int, wanted: Change) -> MerchantRow:
+    _check_change(wanted)
+    bvn_sealed = None
+    if wanted.bvn is not None:
+        bvn_sealed = keyring.seal(wanted.bvn.encode(), bvn_context(merchant_id))
+    async with db.transaction() as connection:
+        version = await changes.announce(connection, changes.MERCHANTS)
+        before = await queries.lock_merchant(connection, merchant_id)
+        if before is None:
+            raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+        after = _apply(wanted, before)
+        await queries.update_merchant(connection, after, bvn_sealed=bvn_sealed, version=version)
+        await wallets.open_all(connection, merchant_id, after.currencies)
+    return await get(db, merchant_id)
+
+
+async def rotate(
+    db: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    environment: Environment,
+    *,
+    overlap_minutes: int = 0,
+) -> NewCredentials:
+    """A new API key and secret. Those before are accepted until the overlap ends."""
+    if not 0 <= overlap_minutes <= 60 * 24 * 30:
+        raise BadMerchant("The overlap is between 0 minutes and 30 days.")
+    async with db.transaction() as connection:
+        await _touch(connection, merchant_id)
+        generation = 1 + await queries.expire_credentials(
+            connection, merchant_id, environment, overlap_minutes
+        )
+        merchant_key = await queries.merchant_key(connection, merchant_id, environment)
+        new = credentials.generate(environment, merchant_key)
+        sealed = credentials.seal(keyring, new, merchant_id, environment, generation)
+        await queries.insert_credential(connection, merchant_id, environment, generation, sealed)
+    return new
+
+
+async def get(db: Database | Connection, merchant_id: int) -> MerchantRow:
+    found = await queries.merchant(db, merchant_id)
+    if found is None:
+        raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+    return found
+
+
+async def _touch(connection: Connection, merchant_id: int) -> None:
+    version = await changes.announce(connection, changes.MERCHANTS)
+    if not await queries.touch_merchant(connection, merchant_id, version):
+        raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+
+
+def bvn_context(merchant_id: int) -> str:
+    return f"merchant:{merchant_id}:bvn"
+
+
+def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
+    changed = {name: value for name in AS_THEY_ARE if (value := getattr(wanted, name)) is not None}
+    if wanted.gateways is not None:
+        changed["gateways"] = list(wanted.gateways) or None
+    if wanted.currencies is not None:
+        changed["currencies"] = _checked_currencies(wanted.currencies)
+    return msgspec.structs.replace(before, **changed)
+
+
+def _check_change(wanted: Change) -> None:
+    percent = wanted.commission_percent
+    if percent is not None:
+        if not percent.is_finite() or not 0 <= percent <= 100:
+            raise BadMerchant("The commission is between 0 and 100 percent.")
+        if percent != round(percent, 4):
+            raise BadMerchant("The commission has at most 4 decimals.")
+    if wanted.bvn is not None and not (
+        len(wanted.bvn) == BVN_DIGITS and wanted.bvn.isascii() and wanted.bvn.isdigit()
+    ):
+        raise BadMerchant("A BVN has 11 digits.")
+
+
+def _check_name(name: str, email: str) -> None:
+    if not 1 <= len(name.strip()) <= NAME_LENGTH_MAX or not name.isprintable():
+        raise BadMerchant(f"A merchant's name has 1 to {NAME_LENGTH_MAX} printable characters.")
+    local, at, host = email.strip().partition("@")
+    if not (local and at and host) or len(email) > EMAIL_LENGTH_MAX or " " in email.strip():
+        raise BadMerchant(f"{email!r} is not an email address.")
+
+
+def _checked_currencies(codes: Sequence[str]) -> list[str]:
+    unique = list(dict.fromkeys(code.upper() for code in codes))
+    if not unique:
+        raise BadMerchant("A merchant has at least one currency.")
+    for code in unique:
+        if code not in money.DECIMALS:
+            raise BadMerchant(f"{code!r} is not an ISO 4217 currency.")
+    return unique

@@ -1,0 +1,293 @@
+"""The statements of the merchants' room."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.ledger.posting import Environment
+from manilla.merchants.credentials import SealedCredential
+
+
+class MerchantRow(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    email: str
+    status: str
+    commission_percent: Decimal
+    commission_bearer: str
+    gateways: list[str] | None
+    payouts_enabled: bool
+    kyc_verified: bool
+    phone_verified: bool
+    has_bvn: bool
+    currencies: list[str]
+    created_at: datetime
+    updated_at: datetime
+
+
+class CredentialRow(msgspec.Struct, frozen=True):
+    environment: str
+    merchant_key: str
+    generation: int
+    api_key_hash: bytes
+    secret_sealed: bytes
+    expires_at: datetime | None
+
+
+class WalletRow(msgspec.Struct, frozen=True):
+    environment: str
+    currency: str
+    balance_minor: int
+    status: str
+
+
+_MERCHANT = """
+    SELECT id, name, email, status, commission_percent, commission_bearer, gateways,
+           payouts_enabled, kyc_verified, phone_verified, bvn_sealed IS NOT NULL AS has_bvn,
+           currencies, created_at, updated_at
+      FROM merchant"""
+
+
+async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
+    return await db.row(MerchantRow, _MERCHANT + " WHERE id = $1", merchant_id)
+
+
+async def merchants(db: Database | Connection, after: int, limit: int) -> list[MerchantRow]:
+    return await db.rows(
+        MerchantRow, _MERCHANT + " WHERE id > $1 ORDER BY id LIMIT $2", after, limit
+    )
+
+
+async def merchant_id_by_key(
+    db: Database, environment: Environment, merchant_key: str
+) -> int | None:
+    found: int | None = await db.value(
+        "SELECT merchant_id FROM merchant_key WHERE merchant_key = $1 AND environment = $2",
+        merchant_key,
+        environment,
+    )
+    return found
+
+
+async def merchant_key(connection: Connection, merchant_id: int, environment: Environment) -> str:
+    key: str = await connection.value(
+        "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
+        merchant_id,
+        environment,
+    )
+    return key
+
+
+async def insert_merchant(
+    connection: Connection,
+    *,
+    name: str,
+    email: str,
+    status: str,
+    currencies: Sequence[str],
+    version: int,
+) -> int:
+    merchant_id: int = await connection.value(
+        """
+        INSERT INTO merchant (name, email, status, currencies, version)
+        VALUES ($1, $2, $3, $4, $5) RETURNING id""",
+        name,
+        email,
+        status,
+        list(currencies),
+        version,
+    )
+    return merchant_id
+
+
+async def lock_merchant(connection: Connection, merchant_id: int) -> MerchantRow | None:
+    return await connection.row(
+        MerchantRow, _MERCHANT + " WHERE id = $1 FOR NO KEY UPDATE", merchant_id
+    )
+
+
+async def update_merchant(
+    connection: Connection,
+    row: MerchantRow,
+    *,
+    bvn_sealed: bytes | None,
+    version: int,
+) -> None:
+    """Writes what may change; a BVN that is not given stays as it is."""
+    await connection.execute(
+        """
+        UPDATE merchant
+           SET status = $2, commission_percent = $3, commission_bearer = $4, gateways = $5,
+               payouts_enabled = $6, kyc_verified = $7, phone_verified = $8, currencies = $9,
+               bvn_sealed = coalesce($10, bvn_sealed), version = $11, updated_at = now()
+         WHERE id = $1""",
+        row.id,
+        row.status,
+        row.commission_percent,
+        row.commission_bearer,
+        row.gateways,
+        row.payouts_enabled,
+        row.kyc_verified,
+        row.phone_verified,
+        row.currencies,
+        bvn_sealed,
+        version,
+    )
+
+
+async def touch_merchant(connection: Connection, merchant_id: int, version: int) -> bool:
+    """Marks the merchant as changed; False where there is none."""
+    found = await connection.value(
+        "UPDATE merchant SET version = $2, updated_at = now() WHERE id = $1 RETURNING true",
+        merchant_id,
+        version,
+    )
+    return bool(found)
+
+
+async def changed_since(db: Database, version: int) -> list[int]:
+    records = await db.records("SELECT id FROM merchant WHERE version > $1", version)
+    return [record["id"] for record in records]
+
+
+async def insert_merchant_key(
+    connection: Connection, merchant_id: int, environment: Environment, merchant_key: str
+) -> None:
+    await connection.execute(
+        "INSERT INTO merchant_key (merchant_key, environment, merchant_id) VALUES ($1, $2, $3)",
+        merchant_key,
+        environment,
+        merchant_id,
+    )
+
+
+async def insert_credential(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    generation: int,
+    sealed: SealedCredential,
+) -> None:
+    await connection.execute(
+        """
+        INSERT INTO credential
+               (merchant_id, environment, generation, api_key_hash, secret_sealed)
+        VALUES ($1, $2, $3, $4, $5)""",
+        merchant_id,
+        environment,
+        generation,
+        sealed.api_key_hash,
+        sealed.secret_sealed,
+    )
+
+
+async def credentials(
+    db: Database | Connection, merchant_id: int, environment: Environment
+) -> list[CredentialRow]:
+    """The generations that are accepted, newest first."""
+    return await db.rows(
+        CredentialRow,
+        """
+        SELECT c.environment, k.merchant_key, c.generation, c.api_key_hash, c.secret_sealed,
+               c.expires_at
+          FROM credential c
+          JOIN merchant_key k USING (merchant_id, environment)
+         WHERE c.merchant_id = $1 AND c.environment = $2
+           AND (c.expires_at IS NULL OR c.expires_at > now())
+         ORDER BY c.generation DESC""",
+        merchant_id,
+        environment,
+    )
+
+
+async def expire_credentials(
+    connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
+) -> int:
+    """Ends the generations in use after the overlap, never later than decided before.
+
+    Returns the number of the newest generation there has been.
+    """
+    newest: int = await connection.value(
+        """
+        WITH ended AS (
+            UPDATE credential
+               SET expires_at = least(expires_at, now() + make_interval(mins => $3))
+             WHERE merchant_id = $1 AND environment = $2
+               AND (expires_at IS NULL OR expires_at > now()))
+        SELECT max(generation) FROM credential WHERE merchant_id = $1 AND environment = $2""",
+        merchant_id,
+        environment,
+        overlap_minutes,
+    )
+    return newest
+
+
+async def forget_expired_credentials(db: Database) -> None:
+    """An ended generation's secret is of no more use to anybody but a thief."""
+    await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")
+
+
+async def open_wallets(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    currencies: Sequence[str],
+) -> list[str]:
+    """Returns the currencies whose wallet is new."""
+    records = await connection.records(
+        """
+        INSERT INTO wallet (merchant_id, environment, currency)
+        SELECT $1, $2, currency FROM unnest($3::text[]) AS currency
+            ON CONFLICT DO NOTHING
+        RETURNING currency""",
+        merchant_id,
+        environment,
+        list(currencies),
+    )
+    return [record["currency"] for record in records]
+
+
+async def wallets(db: Database | Connection, merchant_id: int) -> list[WalletRow]:
+    return await db.rows(
+        WalletRow,
+        """
+        SELECT environment, currency, balance_minor, status FROM wallet
+         WHERE merchant_id = $1 ORDER BY environment, currency""",
+        merchant_id,
+    )
+
+
+async def wallet(
+    db: Database | Connection, merchant_id: int, environment: Environment, currency: str
+) -> WalletRow | None:
+    return await db.row(
+        WalletRow,
+        """
+        SELECT environment, currency, balance_minor, status FROM wallet
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
+        merchant_id,
+        environment,
+        currency,
+    )
+
+
+async def set_wallet_status(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    currency: str,
+    status: str,
+) -> bool:
+    found = await connection.value(
+        """
+        UPDATE wallet SET status = $4
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3 RETURNING true""",
+        merchant_id,
+        environment,
+        currency,
+        status,
+    )
+    return bool(found)

@@ -1,0 +1,80 @@
+"""The pages as one Litestar application, under a strict content security policy."""
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import structlog
+from litestar import Litestar, MediaType, Request, Response, get
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.static_files import create_static_files_router
+
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.pages import health
+
+log = structlog.get_logger(__name__)
+
+FOLDER = Path(str(resources.files("manilla.pages")))
+DEVELOPMENT_BANNER = '<p class="mode" role="note">Development mode: no real money moves here.</p>'
+
+# No inline script or style, no third party, no frame around us.
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def build(db: Database, *, is_development: bool) -> Litestar:
+    front = (FOLDER / "templates" / "front.html").read_text()
+    front = front.replace("{banner}", DEVELOPMENT_BANNER if is_development else "")
+
+    @get("/", media_type=MediaType.HTML)
+    async def front_page() -> str:
+        return front
+
+    async def database() -> Database:
+        return db
+
+    return Litestar(
+        route_handlers=[
+            front_page,
+            health.healthz,
+            health.readyz,
+            health.metrics_page,
+            create_static_files_router(path="/static", directories=[FOLDER / "static"]),
+        ],
+        dependencies={"db": Provide(database)},
+        exception_handlers={HTTPException: _http_error, Exception: _server_error},
+        after_request=_harden,
+        openapi_config=None,
+        request_max_body_size=64 * 1024,
+    )
+
+
+def _harden(response: Response[Any]) -> Response[Any]:
+    response.headers.update(SECURITY_HEADERS)
+    response.headers["X-Request-Id"] = ids.new_request_id()
+    return response
+
+
+def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "REFUSED")
+    text = "There is nothing at this address." if error.status_code == 404 else error.detail
+    return Response({"error": text, "error_code": code}, status_code=error.status_code)
+
+
+def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    log.error("page_failed", path=request.url.path, exc_info=error)
+    return Response(
+        {"error": "Something went wrong on our side.", "error_code": "SERVER_ERROR"},
+        status_code=500,
+    )

@@ -1,0 +1,47 @@
+"""Whether the process lives, whether it can serve, and what it has counted."""
+
+import ipaddress
+from typing import Any
+
+from litestar import MediaType, Request, Response, get
+from litestar.exceptions import NotFoundException
+
+from manilla.kit import metrics
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+
+Answer = Response[dict[str, str]]
+
+
+@get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The process answers; nothing else is asked."""
+    return {"status": "ok"}
+
+
+@get("/readyz")
+async def readyz(db: Database) -> Answer:
+    """The database answers too."""
+    try:
+        await db.value("SELECT 1")
+    except Unavailable:
+        return Response({"status": "unavailable", "database": "away"}, status_code=503)
+    return Response({"status": "ready", "database": "ok"})
+
+
+@get("/metrics", media_type=MediaType.TEXT)
+async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """For the scraper on our own network; a request that came through a proxy is not it."""
+    if not _is_near(request):
+        raise NotFoundException
+    return Response(metrics.render(), media_type=metrics.CONTENT_TYPE)
+
+
+def _is_near(request: Request[Any, Any, Any]) -> bool:
+    if "x-forwarded-for" in request.headers or request.client is None:
+        return False
+    try:
+        address = ipaddress.ip_address(request.client.host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_private

@@ -1,0 +1,25 @@
+"""Proves, before anything is sealed or opened, that the master key is this database's own."""
+
+from manilla.kit.crypto import Keyring, SealError
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+
+_CONTEXT = "master_key_proof"
+
+
+class WrongMasterKey(Refusal):
+    message = (
+        "The master key is not the one that this database's secrets are sealed with. "
+        "Set MANILLA_MASTER_KEY to that key (or, in development, restore master.key)."
+    )
+
+
+async def prove(db: Database, keyring: Keyring) -> None:
+    await db.execute(
+        "INSERT INTO master_key_proof (sealed) VALUES ($1) ON CONFLICT DO NOTHING",
+        keyring.seal(b"proof", _CONTEXT),
+    )
+    try:
+        keyring.open(await db.value("SELECT sealed FROM master_key_proof"), _CONTEXT)
+    except SealError as error:
+        raise WrongMasterKey from error

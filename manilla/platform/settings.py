@@ -1,0 +1,154 @@
+"""Platform settings: what an administrator can change while Manilla runs."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.platform import changes
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+Text = Annotated[str, Meta(max_length=500)]
+
+
+class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names, defaults, bounds and explanations of all of them."""
+
+    signature_required: Annotated[
+        bool, Meta(description="Whether merchant calls must carry X-Timestamp and X-Signature.")
+    ] = True
+    timestamp_tolerance_seconds: Annotated[
+        int, Meta(ge=1, le=86_400, description="How far X-Timestamp may be from our clock.")
+    ] = 300
+    rate_limit_per_minute: Annotated[
+        int, Meta(ge=1, le=100_000_000, description="Requests per merchant and address, in 60 s.")
+    ] = 120
+    checkout_minutes: Annotated[
+        int, Meta(ge=1, le=10_080, description="How long a payment_url is good for.")
+    ] = 30
+    sandbox_complete_seconds: Annotated[
+        int, Meta(ge=0, le=86_400, description="When a sandbox transaction completes by itself.")
+    ] = 5
+    withdrawals_enabled: Annotated[bool, Meta(description="Whether payouts are open at all.")] = (
+        True
+    )
+    payout_days: Annotated[
+        str, Meta(description="Weekdays on which payouts are taken, in Africa/Lagos.")
+    ] = ",".join(WEEKDAYS)
+    kyc_required: Annotated[
+        bool, Meta(description="Whether payouts need a merchant whose KYC is verified.")
+    ] = False
+    phone_required: Annotated[
+        bool, Meta(description="Whether payouts need a merchant whose phone is verified.")
+    ] = False
+    site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
+    site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
+    site_url: Annotated[Text, Meta(description="Address of the site; empty: this host.")] = ""
+    gateway_name: Annotated[
+        Text, Meta(min_length=1, description="The name of the payment gateway.")
+    ] = "Manilla Payments"
+    gateway_description: Annotated[Text, Meta(description="One sentence about the gateway.")] = (
+        "Payments and payouts for merchants, in naira first."
+    )
+
+
+class UnknownSetting(Refusal):
+    status, code = 404, "SETTING_NOT_FOUND"
+    message = "There is no such setting."
+
+
+class BadSetting(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The setting cannot have this value."
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A setting as people see it."""
+
+    key: str
+    value: str
+    default: str
+    explanation: str
+
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSettings)}
+
+
+def parse(key: str, text: str) -> Any:
+    """The value that a text stands for, within the setting's bounds."""
+    field = _FIELDS.get(key)
+    if field is None:
+        raise UnknownSetting(f"There is no setting {key!r}.")
+    if key == "payout_days":
+        return _parse_days(text)
+    if isinstance(field.default, bool):
+        if text not in ("true", "false"):
+            raise BadSetting(f"{key} is `true` or `false`.")
+        return text == "true"
+    try:
+        return msgspec.convert(text, field.type, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"{key}: {error}.") from None
+
+
+def _parse_days(text: str) -> str:
+    days = [day.strip().lower() for day in text.split(",") if day.strip()]
+    if not set(days) <= set(WEEKDAYS):
+        raise BadSetting(f"payout_days is a list of {', '.join(WEEKDAYS)}.")
+    return ",".join(day for day in WEEKDAYS if day in days)
+
+
+def render(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def describe(current: PlatformSettings) -> list[Setting]:
+    return [
+        Setting(
+            name,
+            render(getattr(current, name)),
+            render(field.default),
+            field.type.__metadata__[-1].description,
+        )
+        for name, field in _FIELDS.items()
+    ]
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    key: str
+    value: str
+
+
+async def load(db: Database | Connection) -> PlatformSettings:
+    """Settings this version does not know (of a newer one running beside it) are passed over."""
+    stored = await db.rows(_Stored, "SELECT key, value FROM setting")
+    known = {row.key: parse(row.key, row.value) for row in stored if row.key in _FIELDS}
+    return PlatformSettings(**known)
+
+
+async def change(db: Database, key: str, text: str) -> None:
+    value = render(parse(key, text))
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.SETTINGS)
+        await connection.execute(
+            """
+            INSERT INTO setting (key, value) VALUES ($1, $2)
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = now()""",
+            key,
+            value,
+        )
+
+
+class CurrentSettings:
+    """The platform settings of this moment, kept fresh by the watch."""
+
+    def __init__(self, db: Database, watch: changes.Watch) -> None:
+        self._db = db
+        self.now = PlatformSettings()
+        watch.follow(changes.SETTINGS, self._refresh)
+
+    async def _refresh(self, _known_version: int) -> None:
+        self.now = await load(self._db)

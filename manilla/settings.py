@@ -1,0 +1,112 @@
+"""What a process is told by its environment. The wiring reads it; nothing below the wiring does."""
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from manilla.kit import crypto
+from manilla.kit.errors import Refusal
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+DEFAULT_DATA = ".manilla"
+
+
+class Mode(StrEnum):
+    DEVELOPMENT = "development"
+    PRODUCTION = "production"
+
+
+class BadConfiguration(Refusal):
+    message = "The configuration is incomplete."
+
+
+class Settings(msgspec.Struct, frozen=True):
+    mode: Mode
+    database_url: str
+    migration_url: str
+    master_keys: tuple[bytes, ...]
+    base_url: str
+    trusted_proxies: tuple[Network, ...] = ()
+
+    @property
+    def is_development(self) -> bool:
+        return self.mode is Mode.DEVELOPMENT
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], *, assumed_mode: Mode) -> Self:
+        """Everything that is missing or malformed is named at once."""
+        mode = read_mode(environment, assumed_mode)
+        problems: list[str] = []
+        settings = cls(
+            mode=mode,
+            database_url=_needed(environment, "MANILLA_DATABASE_URL", problems),
+            migration_url=environment.get("MANILLA_MIGRATION_URL", "")
+            or environment.get("MANILLA_DATABASE_URL", ""),
+            master_keys=_master_keys(environment, problems),
+            base_url=_base_url(environment, problems),
+            trusted_proxies=_proxies(environment, problems),
+        )
+        if problems:
+            raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
+        return settings
+
+
+def read_mode(environment: Mapping[str, str], assumed: Mode) -> Mode:
+    text = environment.get("MANILLA_MODE") or assumed
+    try:
+        return Mode(text)
+    except ValueError:
+        raise BadConfiguration(
+            f"MANILLA_MODE is {text!r}; it can be `development` or `production`."
+        ) from None
+
+
+def data_folder(named: Path | None) -> Path:
+    return named or Path(os.environ.get("MANILLA_DATA") or DEFAULT_DATA)
+
+
+def _needed(environment: Mapping[str, str], name: str, problems: list[str]) -> str:
+    value = environment.get(name, "")
+    if not value:
+        problems.append(f"{name} is not set")
+    return value
+
+
+def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[bytes, ...]:
+    """The key in use, then (while the master key is being changed) those before it."""
+    current = _needed(environment, "MANILLA_MASTER_KEY", problems)
+    previous = environment.get("MANILLA_MASTER_KEYS_PREVIOUS", "").split(",")
+    keys = []
+    for text in filter(None, [current, *previous]):
+        try:
+            keys.append(crypto.decode_key(text))
+        except ValueError:
+            problems.append("a master key is not 32 bytes in base64 (openssl rand -base64 32)")
+    return tuple(keys)
+
+
+def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
+    url = _needed(environment, "MANILLA_BASE_URL", problems).rstrip("/")
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query):
+        problems.append("MANILLA_BASE_URL is not an address such as https://pay.example.com")
+    return url
+
+
+def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:
+    networks = []
+    for text in filter(None, environment.get("MANILLA_TRUSTED_PROXIES", "").split(",")):
+        try:
+            networks.append(ipaddress.ip_network(text.strip()))
+        except ValueError:
+            problems.append(
+                f"MANILLA_TRUSTED_PROXIES: {text.strip()!r} is not an address or network"
+            )
+    return tuple(networks)

@@ -1,0 +1,119 @@
+-- Posts one merchant's items and says of each what became of it. A business refusal is an outcome,
+-- not an exception, so that one item's refusal does not touch its neighbours:
+--   posted                the books have it
+--   duplicate             they had it before: (trx_id, kind) is posted once
+--   insufficient_balance  the wallet cannot cover it
+--   no_wallet             the merchant has no such wallet
+--   balance_limit         the wallet would hold more than a 64-bit integer should
+--
+-- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
+-- platform's accounts; together they are zero. Wallets are locked in sorted order; callers with
+-- several merchants call in merchant order, so no two statements can wait for each other.
+CREATE OR REPLACE FUNCTION ledger_post(
+    p_merchant_id     bigint,
+    p_items           integer[],  -- the caller's number for each item, given back with its outcome
+    p_trx_ids         text[],
+    p_kinds           text[],
+    p_environments    text[],
+    p_currencies      text[],
+    p_reasons         text[],
+    p_wallet_minors   bigint[],
+    p_first_accounts  text[],
+    p_first_minors    bigint[],
+    p_second_accounts text[],     -- null: the item has no third line
+    p_second_minors   bigint[]
+) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    balance_max constant bigint := 9000000000000000000;
+    outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_items)]);
+    balances bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_items)]);
+    running bigint;
+    at_environment text;
+    at_currency text;
+    i record;
+BEGIN
+    IF EXISTS (
+        SELECT FROM unnest(p_wallet_minors, p_first_minors, p_second_minors) AS u (w, a, b)
+         WHERE w + a + coalesce(b, 0) <> 0)
+    THEN
+        RAISE EXCEPTION 'A posting must sum to zero.';
+    END IF;
+
+    PERFORM FROM wallet w
+      WHERE w.merchant_id = p_merchant_id
+        AND (w.environment::text, w.currency::text) IN (
+            SELECT u.e, u.c FROM unnest(p_environments, p_currencies, p_wallet_minors) AS u (e, c, m)
+             WHERE u.m <> 0)
+      ORDER BY w.environment, w.currency
+        FOR NO KEY UPDATE;
+
+    -- A new statement: it sees what the earlier holders of these locks have committed.
+    FOR i IN
+        SELECT u.place, u.environment, u.currency, u.minor,
+               w.balance_minor AS balance, p.id IS NOT NULL AS in_books,
+               lag(u.place) OVER (PARTITION BY u.trx_id, u.kind ORDER BY u.place) AS earlier
+          FROM unnest(p_trx_ids, p_kinds, p_environments, p_currencies, p_wallet_minors)
+               WITH ORDINALITY AS u (trx_id, kind, environment, currency, minor, place)
+          LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
+               AND w.environment = u.environment AND w.currency = u.currency
+          LEFT JOIN posting p ON p.merchant_id = p_merchant_id
+               AND p.trx_id = u.trx_id AND p.kind = u.kind
+         ORDER BY u.environment, u.currency, u.place
+    LOOP
+        IF (i.environment, i.currency) IS DISTINCT FROM (at_environment, at_currency) THEN
+            at_environment := i.environment;
+            at_currency := i.currency;
+            running := i.balance;
+        END IF;
+        outcomes[i.place] := CASE
+            WHEN i.in_books OR outcomes[i.earlier] IN ('posted', 'duplicate') THEN 'duplicate'
+            WHEN i.minor = 0 THEN 'posted'
+            WHEN running IS NULL THEN 'no_wallet'
+            WHEN i.minor < 0 AND running + i.minor < 0 THEN 'insufficient_balance'
+            WHEN running + i.minor > balance_max THEN 'balance_limit'
+            ELSE 'posted'
+        END;
+        IF outcomes[i.place] = 'posted' AND i.minor <> 0 THEN
+            running := running + i.minor;
+            balances[i.place] := running;
+        END IF;
+    END LOOP;
+
+    UPDATE wallet w
+       SET balance_minor = w.balance_minor + moved.minor
+      FROM (SELECT u.e, u.c, sum(u.m)::bigint AS minor
+              FROM unnest(p_environments, p_currencies, p_wallet_minors, outcomes) AS u (e, c, m, o)
+             WHERE u.o = 'posted' AND u.m <> 0
+             GROUP BY u.e, u.c) AS moved
+     WHERE w.merchant_id = p_merchant_id AND w.environment = moved.e AND w.currency = moved.c;
+
+    WITH accepted AS (
+        SELECT u.* FROM unnest(
+               p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons, p_wallet_minors,
+               p_first_accounts, p_first_minors, p_second_accounts, p_second_minors,
+               outcomes, balances) WITH ORDINALITY
+            AS u (trx_id, kind, environment, currency, reason, wallet_minor,
+                  first_account, first_minor, second_account, second_minor,
+                  outcome, balance_minor, place)
+         WHERE u.outcome = 'posted'
+    ), posted AS (
+        INSERT INTO posting (merchant_id, environment, currency, kind, trx_id, reason)
+        SELECT p_merchant_id, a.environment, a.currency, a.kind, a.trx_id, a.reason
+          FROM accepted a ORDER BY a.place
+        RETURNING id, posting.trx_id, posting.kind
+    )
+    INSERT INTO entry
+           (merchant_id, posting_id, line, environment, currency, account, amount_minor, balance_minor)
+    SELECT p_merchant_id, posted.id, line.line, a.environment, a.currency,
+           line.account, line.minor, line.balance
+      FROM posted
+      JOIN accepted a ON a.trx_id = posted.trx_id AND a.kind = posted.kind
+     CROSS JOIN LATERAL (VALUES
+           (1, 'wallet', a.wallet_minor, a.balance_minor),
+           (2, a.first_account, a.first_minor, NULL),
+           (3, a.second_account, a.second_minor, NULL)) AS line (line, account, minor, balance)
+     WHERE line.minor <> 0;
+
+    RETURN QUERY SELECT * FROM unnest(p_items, outcomes, balances);
+END $$;

@@ -1,0 +1,105 @@
+"""Brings a database to this version of the code: tables, then functions, then the rights."""
+
+import asyncio
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from manilla.kit.db import unavailable_when_away
+
+FOLDER = Path(str(resources.files("manilla.sql")))
+MIGRATIONS = FOLDER / "migrations"
+
+# What the application may add to and read, but never rewrite.
+APPEND_ONLY = ("posting", "entry")
+OWNERS_ALONE = ("alembic_version", "function_set")
+
+
+def newest_revision() -> str:
+    head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+    assert head is not None
+    return head
+
+
+async def upgrade(owner_url: str, application_url: str) -> None:
+    """Safe to call from several processes at once, and when there is nothing to do."""
+    with unavailable_when_away():
+        role = await _role_of(application_url)
+        # Alembic brings its own event loop along, so it gets a thread of its own.
+        await asyncio.to_thread(_upgrade_tables, owner_url)
+        connection = await asyncpg.connect(owner_url, timeout=10)
+        try:
+            async with connection.transaction():
+                await _replace_functions(connection, role)
+        finally:
+            await connection.close()
+
+
+async def is_current(url: str) -> bool:
+    """Whether this version of the code may run on the database as it is."""
+    with unavailable_when_away():
+        connection = await asyncpg.connect(url, timeout=10)
+        try:
+            if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+                return False
+            revision = await connection.fetchval("SELECT version_num FROM alembic_version")
+            role = await connection.fetchval("SELECT quote_ident(current_user)")
+            digest = await connection.fetchval("SELECT digest FROM function_set")
+            return bool(revision == newest_revision() and digest == _digest(role))
+        finally:
+            await connection.close()
+
+
+def _upgrade_tables(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["database_url"] = url
+    command.upgrade(config, "head")
+
+
+async def _replace_functions(connection: Any, role: str) -> None:
+    """Functions keep their signature for as long as the version before this one may call them."""
+    applied = await connection.fetchval("SELECT digest FROM function_set FOR UPDATE")
+    if applied == _digest(role):
+        return
+    for script in _functions():
+        await connection.execute(script)
+    await _grant_rights(connection, role)
+    await connection.execute("UPDATE function_set SET digest = $1", _digest(role))
+
+
+def _functions() -> list[str]:
+    return [file.read_text() for file in sorted((FOLDER / "functions").glob("*.sql"))]
+
+
+def _digest(role: str) -> str:
+    """Names the tables' version, the functions and whose rights were granted."""
+    parts = [newest_revision(), role, *_functions()]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
+
+
+async def _role_of(url: str) -> str:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        role: str = await connection.fetchval("SELECT quote_ident(current_user)")
+        return role
+    finally:
+        await connection.close()
+
+
+async def _grant_rights(connection: Any, role: str) -> None:
+    if role == await connection.fetchval("SELECT quote_ident(current_user)"):
+        return  # One role for everything: the triggers alone guard the books.
+    await connection.execute(f"""
+        GRANT USAGE ON SCHEMA public TO {role};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role};
+        REVOKE INSERT, UPDATE, DELETE ON {", ".join(OWNERS_ALONE)} FROM {role};
+        REVOKE UPDATE, DELETE ON {", ".join(APPEND_ONLY)} FROM {role};""")

@@ -1,0 +1,38 @@
+"""Alembic's entry: one connection, one advisory lock, and no long wait for anybody's table lock."""
+
+import asyncio
+
+import asyncpg
+from alembic import context
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA"
+
+
+def migrate(connection: Connection) -> None:
+    # Two processes that start together: the second waits here and then finds nothing to do.
+    connection.execute(text(f"SELECT pg_advisory_lock({ADVISORY_LOCK})"))
+    # A migration that cannot have its lock at once fails and is run again, rather than have every
+    # request queue behind it.
+    connection.execute(text("SET lock_timeout = '3s'"))
+    connection.commit()
+    context.configure(connection=connection, transaction_per_migration=True)
+    context.run_migrations()
+    connection.commit()
+
+
+async def main() -> None:
+    url = context.config.attributes["database_url"]
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=lambda: asyncpg.connect(url, timeout=10),
+        poolclass=NullPool,
+    )
+    async with engine.connect() as connection:
+        await connection.run_sync(migrate)
+    await engine.dispose()
+
+
+asyncio.run(main())

@@ -1,0 +1,57 @@
+"""The background program: what happens by itself, on a schedule."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from manilla.kit import ratelimit
+from manilla.kit.errors import Unavailable
+from manilla.merchants import queries as merchants
+from manilla.services import Services, opened
+from manilla.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+CONNECTIONS = 10
+
+
+class Chore(msgspec.Struct, frozen=True):
+    name: str
+    every_seconds: float
+    run: Callable[[], Awaitable[None]]
+
+
+def chores(services: Services) -> list[Chore]:
+    db = services.db
+    return [
+        Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
+        Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
+    ]
+
+
+async def work(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
+        tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _repeat(chore: Chore) -> None:
+    """A chore that fails is logged and tried again; it never ends the worker."""
+    while True:
+        try:
+            await chore.run()
+        except Unavailable:
+            log.warning("chore_put_off", chore=chore.name)
+        except Exception:
+            log.exception("chore_failed", chore=chore.name)
+        await asyncio.sleep(chore.every_seconds)
