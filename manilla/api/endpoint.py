@@ -102,9 +102,11 @@ class MerchantApi:
     def __init__(self, gate: Gate, endpoints: Sequence[Endpoint]) -> None:
         self._gate = gate
         self._routes: dict[str, dict[str, Endpoint]] = {}
+        self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
-            route = endpoint.path.partition("{")[0]
-            self._routes.setdefault(route, {})[endpoint.method] = endpoint
+            route, brace, _ = endpoint.path.partition("{")
+            routes = self._routes_with_parameter if brace else self._routes
+            routes.setdefault(route, {})[endpoint.method] = endpoint
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         began = time.perf_counter()
@@ -190,7 +192,7 @@ class MerchantApi:
         methods = self._routes.get(path)
         if methods is None:
             head, slash, parameter = path.rpartition("/")
-            methods = self._routes.get(head + slash) if parameter else None
+            methods = self._routes_with_parameter.get(head + slash) if parameter else None
         if methods is None:
             raise NotFound
         endpoint = methods.get(method)

@@ -37,6 +37,9 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
+        if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
+            # The parser passes it on to data_received as an error of the request.
+            raise ValueError
         super().on_headers_complete()
         # As it was sent: a signature covers these bytes, down to a lone question mark.
         self.scope["state"][_TARGET] = self.url

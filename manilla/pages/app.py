@@ -7,7 +7,6 @@ from typing import Any
 
 import structlog
 from litestar import Litestar, MediaType, Request, Response, get
-from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
@@ -41,18 +40,14 @@ def build(db: Database, *, is_development: bool) -> Litestar:
     async def front_page() -> str:
         return front
 
-    async def database() -> Database:
-        return db
-
     return Litestar(
         route_handlers=[
             front_page,
             health.healthz,
-            health.readyz,
+            health.readyz(db),
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
         ],
-        dependencies={"db": Provide(database)},
         exception_handlers={HTTPException: _http_error, Exception: _server_error},
         after_request=_harden,
         openapi_config=None,
@@ -60,19 +55,19 @@ def build(db: Database, *, is_development: bool) -> Litestar:
     )
 
 
-def _harden(response: Response[Any]) -> Response[Any]:
+async def _harden(response: Response[Any]) -> Response[Any]:
     response.headers.update(SECURITY_HEADERS)
     response.headers["X-Request-Id"] = ids.new_request_id()
     return response
 
 
-def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+async def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "REFUSED")
     text = "There is nothing at this address." if error.status_code == 404 else error.detail
     return Response({"error": text, "error_code": code}, status_code=error.status_code)
 
 
-def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+async def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     log.error("page_failed", path=request.url.path, exc_info=error)
     return Response(
         {"error": "Something went wrong on our side.", "error_code": "SERVER_ERROR"},

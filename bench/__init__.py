@@ -1,0 +1,1 @@
+"""Measures Manilla, as ratios within one run: see README.md."""

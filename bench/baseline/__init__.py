@@ -1,0 +1,1 @@
+"""What a typical team writes: FastAPI, the ORM, one query a step. Measured beside the product."""

@@ -1,0 +1,40 @@
+"""The comparisons that most rows make. Above one, the product is the better."""
+
+from collections.abc import Callable
+
+from bench.frame import BASELINE, PGBENCH, PRODUCT, Comparison, Round, Target
+
+
+def rate_against_pgbench(target: Target | None = None) -> Comparison:
+    """How many times as much the product gets done as the bare statements, one by one."""
+    return Comparison("rate: product / pgbench", _rate(PRODUCT, PGBENCH), target)
+
+
+def database_cpu_against_pgbench() -> Comparison:
+    return Comparison(
+        "database CPU: pgbench / product",
+        lambda blocks: blocks[PGBENCH].database_us / blocks[PRODUCT].database_us,
+    )
+
+
+def against_baseline() -> list[Comparison]:
+    return [
+        Comparison("rate: product / baseline", _rate(PRODUCT, BASELINE)),
+        Comparison(
+            "CPU: baseline / product",
+            lambda blocks: blocks[BASELINE].total_us / blocks[PRODUCT].total_us,
+        ),
+    ]
+
+
+def share_of_cpu(name: str, without: str, target: Target) -> Comparison:
+    """What part of the product's CPU a variant without something saves."""
+
+    def value(blocks: Round) -> float:
+        return 1 - blocks[without].total_us / blocks[PRODUCT].total_us
+
+    return Comparison(name, value, target)
+
+
+def _rate(one: str, other: str) -> Callable[[Round], float]:
+    return lambda blocks: blocks[one].rate / blocks[other].rate

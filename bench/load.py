@@ -1,0 +1,107 @@
+"""A load of HTTP requests: callers that each wait for their answer before they ask again.
+
+Requests are bytes, built and signed beforehand, so that the callers cost little of the machine that
+they share with what is measured.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import uvloop
+
+from bench.frame import Work
+
+CALLERS = 32
+GRACE_SECONDS = 10
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
+
+
+async def load(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+    """Sends until the time is up (or the requests are used up), and awaits the last answers.
+
+    In a thread, for a faster event loop than the one that can start the server's processes.
+    """
+
+    def run() -> Work:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_load(port, requests, seconds))
+
+    return await asyncio.to_thread(run)
+
+
+async def _load(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+    loop = asyncio.get_running_loop()
+    run = _Run(requests)
+    callers = [
+        (await loop.create_connection(lambda: _Caller(run), "127.0.0.1", port))[1]
+        for _ in range(CALLERS)
+    ]
+    began = time.monotonic()
+    run.deadline = began + seconds
+    for caller in callers:
+        caller.ask()
+    async with asyncio.timeout(seconds + GRACE_SECONDS):
+        await asyncio.gather(*(caller.finished for caller in callers))
+    return Work(run.done, time.monotonic() - began)
+
+
+class _Run:
+    """What the callers of a block share."""
+
+    def __init__(self, requests: Iterator[bytes]) -> None:
+        self.requests = requests
+        self.deadline = 0.0
+        self.done = 0
+
+
+class _Caller(asyncio.Protocol):
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._received = b""
+        self._transport: Any = None  # uvloop has a type of its own for it
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(error or ConnectionError("The connection was closed."))
+
+    def data_received(self, data: bytes) -> None:
+        self._received = self._received + data if self._received else data
+        if _is_whole(self._received):
+            if not self._received.startswith(b"HTTP/1.1 200 "):
+                # A refusal is cheaper than the work: a rate with refusals in it would mean nothing.
+                self._end(RuntimeError(f"Answered {self._received[:2000]!r}"))
+                return
+            self._received = b""
+            self._run.done += 1
+            self.ask()
+
+    def ask(self) -> None:
+        request = next(self._run.requests, None) if time.monotonic() < self._run.deadline else None
+        if request is None:
+            self._end(None)
+        else:
+            self._transport.write(request)
+
+    def _end(self, error: Exception | None) -> None:
+        if error is None:
+            self.finished.set_result(None)
+        else:
+            self.finished.set_exception(error)
+        self._transport.close()
+
+
+def _is_whole(answer: bytes) -> bool:
+    head = answer.find(b"\r\n\r\n")
+    if head < 0:
+        return False
+    length = _LENGTH.search(answer, 0, head + 2)
+    if length is None:
+        raise RuntimeError("The answer does not give its length.")
+    return len(answer) >= head + 4 + int(length[1])

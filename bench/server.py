@@ -1,0 +1,63 @@
+"""A private PostgreSQL with the settings that Manilla gives its own: durable, and for this run."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import msgspec
+
+from manilla.kit import postgres
+from manilla.kit.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
+from manilla.kit.process import Supervisor
+from manilla.sql import migrate
+
+BASELINE_DATABASE = "baseline"
+
+
+class Server(msgspec.Struct, frozen=True):
+    folder: Path  # for everything that this run writes; removed at its end
+    cluster: Cluster
+    supervisor: Supervisor
+
+    @property
+    def postmaster(self) -> int:
+        pid = self.supervisor.pid("postgres")
+        assert pid is not None
+        return pid
+
+    @property
+    def url(self) -> str:
+        return self.cluster.url(APPLICATION)
+
+    @property
+    def baseline_url(self) -> str:
+        return self.cluster.url(APPLICATION, BASELINE_DATABASE)
+
+
+@asynccontextmanager
+async def private_server() -> AsyncIterator[Server]:
+    """Started and migrated; at the end every program that the supervisor was given is ended."""
+    with tempfile.TemporaryDirectory(prefix="manilla-bench-") as name:
+        folder, supervisor = Path(name), Supervisor()
+        named = os.environ.get("MANILLA_POSTGRES_BIN")
+        cluster = postgres.prepare(folder, Path(named) if named else None)
+        try:
+            await supervisor.start(cluster.program(folder / "postgres.log"))
+            await postgres.wait_until_ready(cluster)
+            await postgres.create_database(cluster)
+            await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
+            await _create_baseline_database(cluster)
+            yield Server(folder, cluster, supervisor)
+        finally:
+            await supervisor.stop()
+
+
+async def _create_baseline_database(cluster: Cluster) -> None:
+    connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
+    try:
+        await connection.execute(f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}")
+    finally:
+        await connection.close()

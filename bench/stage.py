@@ -1,0 +1,137 @@
+"""What the rows are measured on: the server, a merchant, and the programs that serve it."""
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from bench.pgbench import Pgbench
+from bench.server import Server
+from manilla.cli.programs import listen
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.process import Program
+from manilla.merchants import merchants
+from manilla.merchants.merchants import NewMerchant, Status
+from manilla.platform import master_key, settings
+
+FOLDER = Path(__file__).parent
+BASELINE_PYTHON = FOLDER.parent / ".venv-baseline" / "bin" / "python"
+READY_SECONDS_MAX = 30
+NO_LIMIT = "100000000"
+
+
+class Served(msgspec.Struct, frozen=True):
+    """An API process that answers."""
+
+    port: int
+    pid: int
+
+
+class Stage:
+    def __init__(
+        self, server: Server, db: Database, merchant: NewMerchant, master_key: str, *, quick: bool
+    ) -> None:
+        self.server = server
+        self.db = db
+        self.merchant = merchant
+        self.pgbench = Pgbench(server.cluster, server.folder)
+        self.quick = quick
+        self._master_key = master_key
+        self._served: dict[str, Served] = {}
+
+    async def product(self) -> Served:
+        """The product, as production runs it: one process of it."""
+        return await self._serve("product", [sys.executable, "-m", "manilla", "serve", "--fd"])
+
+    async def product_without_limit(self) -> Served:
+        return await self._serve("unlimited", [sys.executable, "-m", "bench.workers.unlimited"])
+
+    async def baseline(self) -> Served:
+        return await self._serve("baseline", [str(BASELINE_PYTHON), "-m", "baseline.serve"])
+
+    def environment(self) -> dict[str, str]:
+        """Ours, without what would make this run another one than the next machine's."""
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("MANILLA_")
+        }
+        return {
+            **inherited,
+            "PYTHONPATH": str(FOLDER.parent),
+            "MANILLA_MODE": "development",
+            "MANILLA_BASE_URL": "http://127.0.0.1",
+            "MANILLA_DATABASE_URL": self.server.url,
+            "MANILLA_MASTER_KEY": self._master_key,
+        }
+
+    def baseline_environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(FOLDER), "DATABASE_URL": self.server.baseline_url}
+
+    async def _serve(self, name: str, command: Sequence[str]) -> Served:
+        if name not in self._served:
+            self._served[name] = await self._start(name, command)
+        return self._served[name]
+
+    async def _start(self, name: str, command: Sequence[str]) -> Served:
+        listener = listen("127.0.0.1", 0)
+        port: int = listener.getsockname()[1]
+        environment = self.baseline_environment() if name == "baseline" else self.environment()
+        metrics = self.server.folder / f"{name}.metrics"
+        metrics.mkdir()
+        program = Program(
+            name=name,
+            command=[*command, str(listener.fileno())],
+            environment={**environment, "PROMETHEUS_MULTIPROC_DIR": str(metrics)},
+            log_file=self.server.folder / f"{name}.log",
+            descriptors=[listener.fileno()],
+        )
+        await self.server.supervisor.start(program)
+        listener.close()
+        await _until_ready(program, port)
+        pid = self.server.supervisor.pid(name)
+        assert pid is not None
+        return Served(port, pid)
+
+
+@asynccontextmanager
+async def prepared(server: Server, *, quick: bool) -> AsyncIterator[Stage]:
+    """With one merchant, whom no rate limit stops."""
+    key = crypto.generate_key()
+    keyring = Keyring([crypto.decode_key(key)])
+    db = await Database.open(server.url, size=2, name="bench")
+    try:
+        await master_key.prove(db, keyring)
+        await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
+        merchant = await merchants.create(
+            db, keyring, name="Bench", email="bench@example.com", status=Status.APPROVED
+        )
+        yield Stage(server, db, merchant, key, quick=quick)
+    finally:
+        await db.close()
+
+
+async def _until_ready(program: Program, port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while not await asyncio.to_thread(_answers, port):
+        if time.monotonic() > deadline:
+            assert program.log_file is not None
+            sys.stderr.write(program.log_file.read_text()[-4000:])
+            raise RuntimeError(f"{program.name} does not answer.")
+        await asyncio.sleep(0.05)
+
+
+def _answers(port: int) -> bool:
+    """Both programs tell at this path whether they can reach their database."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")
+            return b" 200 " in connection.recv(64)
+    except OSError:
+        return False

@@ -1,0 +1,75 @@
+"""A program that is measured without HTTP: it is told how long to work and says what it has done.
+
+The talk is one JSON object a line over its standard input and output. It ends when its input does,
+so none is left when the bench is gone.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.frame import Contender, Work
+
+END_SECONDS = 10
+START_SECONDS = 30
+GRACE_SECONDS = 30
+
+
+class Worker:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    def contender(self, name: str, order: dict[str, Any]) -> Contender:
+        """A contender that does what this order says."""
+
+        async def run(seconds: float) -> Work:
+            assert self._process.stdin is not None
+            self._process.stdin.write(msgspec.json.encode({**order, "seconds": seconds}) + b"\n")
+            return msgspec.json.decode(await self.answer(seconds + GRACE_SECONDS), type=Work)
+
+        return Contender(name, run, self._process.pid)
+
+    async def answer(self, seconds_max: float) -> bytes:
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), seconds_max)
+        if not line:
+            raise RuntimeError("A worker has ended before its time; its error stands above.")
+        return line
+
+    async def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def started(
+    module: str,
+    environment: dict[str, str],
+    python: str = sys.executable,
+    folder: Path | None = None,
+) -> AsyncIterator[Worker]:
+    command: Sequence[str] = (python, "-m", module)
+    worker = Worker(
+        await asyncio.create_subprocess_exec(
+            *command,
+            env=environment,
+            cwd=folder,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+    )
+    try:
+        await worker.answer(START_SECONDS)
+        yield worker
+    finally:
+        await worker.end()

@@ -1,0 +1,1 @@
+"""Programs of the bench's own that are measured like the product, in processes of their own."""

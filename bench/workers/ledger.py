@@ -1,0 +1,81 @@
+"""Payout debits through the product's batcher, submitted by concurrent callers."""
+
+import asyncio
+import os
+import random
+import sys
+import time
+
+import msgspec
+import uvloop
+
+from bench.frame import Work
+from manilla.kit import ids
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger.batched import batched_postings
+from manilla.ledger.posting import (
+    IN_FLIGHT,
+    PAYOUT_FEE,
+    Environment,
+    Line,
+    Outcome,
+    Posted,
+    Posting,
+)
+
+CONNECTIONS = 10  # as many as an API process has
+AMOUNT_MINOR, FEE_MINOR = 1000, 10
+
+
+class Order(msgspec.Struct, frozen=True):
+    seconds: float
+    first_merchant: int
+    merchants: int
+    submitters: int
+
+
+async def main() -> None:
+    db = await Database.open(os.environ["MANILLA_DATABASE_URL"], size=CONNECTIONS, name="bench")
+    batcher = batched_postings(db)
+    print("{}", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        work = await _work(batcher, msgspec.json.decode(line, type=Order))
+        print(msgspec.json.encode(work).decode(), flush=True)
+    await db.close()
+
+
+async def _work(batcher: Batcher[Posting, Posted], order: Order) -> Work:
+    began = time.monotonic()
+    counts = await asyncio.gather(
+        *(_submit(batcher, order, began + order.seconds) for _ in range(order.submitters))
+    )
+    return Work(sum(counts), time.monotonic() - began)
+
+
+async def _submit(batcher: Batcher[Posting, Posted], order: Order, deadline: float) -> int:
+    done = 0
+    while time.monotonic() < deadline:
+        merchant_id = order.first_merchant + random.randrange(order.merchants)
+        posted = await batcher.submit(_payout(merchant_id))
+        assert posted.outcome is Outcome.POSTED
+        done += 1
+    return done
+
+
+def _payout(merchant_id: int) -> Posting:
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=ids.new_trx_id(merchant_id),
+        kind="payout",
+        environment=Environment.PRODUCTION,
+        wallet=Money("NGN", -(AMOUNT_MINOR + FEE_MINOR)),
+        first=Line(IN_FLIGHT, AMOUNT_MINOR),
+        second=Line(PAYOUT_FEE, FEE_MINOR),
+    )
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

@@ -1,0 +1,34 @@
+"""The product with everything but the counting of the rate limit, to see what the counting costs.
+
+The same program, started the same way; its limiter answers at once and asks nobody.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+
+import uvloop
+
+import manilla.app
+from manilla.kit import logs
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
+from manilla.settings import Mode, Settings
+
+
+class NoLimit(RateLimiter):
+    async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
+        return Allowance(limit, cost, WINDOW_SECONDS)
+
+
+def main() -> None:
+    logs.configure("api")
+    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    manilla.app.RateLimiter = NoLimit  # type: ignore[attr-defined]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(manilla.app.serve(settings, listener))
+
+
+if __name__ == "__main__":
+    main()

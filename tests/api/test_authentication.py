@@ -1,0 +1,242 @@
+"""Who may pass, and what the others are told."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants
+from manilla.merchants.merchants import Change, Status
+from manilla.platform import settings as platform
+from tests.client import Merchant, Reply, Site, new_merchant
+
+PATH = "/api/v1/site-info"
+SIGNED = ["X_Merchant_Key", "X_API_Key", "X_Timestamp", "X_Signature"]
+REFUSED = {"error": "Invalid API credentials.", "error_code": "INVALID_CREDENTIALS"}
+
+
+def assert_refused(reply: Reply, header_at_fault: str | None = None) -> None:
+    assert reply.status == 401
+    answer: dict[str, Any] = reply.json
+    errors = answer.pop("errors", {})
+    assert answer == REFUSED
+    assert list(errors) == ([header_at_fault] if header_at_fault else [])
+
+
+async def test_a_signed_call_passes_in_either_environment(merchant: Merchant) -> None:
+    assert (await merchant.get(PATH)).status == 200
+    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    assert (await live.get(PATH)).status == 200
+
+
+async def test_production_is_assumed_where_no_environment_is_named(merchant: Merchant) -> None:
+    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    assert (await live.get(PATH, X_Environment=None)).status == 200
+    assert_refused(await merchant.get(PATH, X_Environment=None))
+
+
+async def test_no_headers_at_all_are_refused(site: Site) -> None:
+    assert_refused(await site.elsewhere().send("GET", PATH))
+
+
+@pytest.mark.parametrize("missing", SIGNED)
+async def test_each_header_is_needed(merchant: Merchant, missing: str) -> None:
+    at_fault = {"X_Timestamp": "X-Timestamp", "X_Signature": "X-Signature"}.get(missing)
+    assert_refused(await merchant.get(PATH, **{missing: None}), at_fault)
+    assert_refused(await merchant.get(PATH, **{missing: ""}), at_fault)
+
+
+@pytest.mark.parametrize("environment", ["Sandbox", "SANDBOX", "test", "", "sandbox,sandbox"])
+async def test_an_unknown_environment_is_named_as_such(
+    merchant: Merchant, environment: str
+) -> None:
+    reply = await merchant.get(PATH, X_Environment=environment)
+    assert (reply.status, reply.code) == (400, "INVALID_ENVIRONMENT")
+
+
+async def test_switching_only_the_environment_header_is_invalid(merchant: Merchant) -> None:
+    assert_refused(await merchant.get(PATH, X_Environment="production"))
+    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    assert_refused(await live.get(PATH, X_Environment="sandbox"))
+
+
+async def test_another_merchants_keys_do_not_fit(
+    merchant: Merchant, site: Site, db: Database, keyring: Keyring
+) -> None:
+    other = await new_merchant(site, db, keyring)
+    assert_refused(await merchant.get(PATH, X_API_Key=other.credentials.api_key))
+    assert_refused(await merchant.get(PATH, X_Merchant_Key=other.credentials.merchant_key))
+
+
+async def test_the_production_key_does_not_fit_the_sandbox(merchant: Merchant) -> None:
+    assert_refused(await merchant.get(PATH, X_API_Key=merchant.new.production.api_key))
+
+
+@pytest.mark.parametrize("offset", [-299, -200, 0, 200, 299])
+async def test_a_timestamp_within_the_tolerance_passes(merchant: Merchant, offset: int) -> None:
+    headers = merchant.headers("GET", PATH, timestamp=int(time.time()) + offset)
+    assert (await merchant.site.send("GET", PATH, headers)).status == 200
+
+
+@pytest.mark.parametrize("offset", [-301, 302, -86_400, 10**9])
+async def test_a_timestamp_outside_the_tolerance_is_refused(
+    merchant: Merchant, offset: int
+) -> None:
+    headers = merchant.headers("GET", PATH, timestamp=int(time.time()) + offset)
+    assert_refused(await merchant.site.send("GET", PATH, headers), "X-Timestamp")
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    ["soon", "-1", "+5", "1e9", "1.5", "0x10", "9" * 40, "٣٣٣", "1 2", "-99999999999", "0"],
+)
+async def test_a_malformed_timestamp_is_refused(merchant: Merchant, timestamp: str) -> None:
+    headers = merchant.headers("GET", PATH, timestamp=timestamp.encode().decode("latin-1"))
+    assert_refused(await merchant.site.send("GET", PATH, headers), "X-Timestamp")
+
+
+async def test_a_signature_may_be_prefixed_and_in_either_case(merchant: Merchant) -> None:
+    signature = merchant.headers("GET", PATH)["X-Signature"]
+    for spelling in (signature, signature.upper(), f"sha256={signature}", f"SHA256={signature}"):
+        assert (await merchant.get(PATH, X_Signature=spelling)).status == 200
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["0" * 64, "0" * 63, "0" * 65, "g" * 64, "sha256=", "sha512=" + "0" * 64, "0" * 5000],
+)
+async def test_a_wrong_signature_is_refused(merchant: Merchant, signature: str) -> None:
+    assert_refused(await merchant.get(PATH, X_Signature=signature), "X-Signature")
+
+
+async def test_a_signature_covers_method_path_query_and_body(merchant: Merchant) -> None:
+    for headers in (
+        merchant.headers("POST", PATH),
+        merchant.headers("GET", PATH + "?a=1"),
+        merchant.headers("GET", PATH, b"{}"),
+    ):
+        assert_refused(await merchant.site.send("GET", PATH, headers), "X-Signature")
+    signed_empty = merchant.headers("GET", PATH)
+    assert_refused(await merchant.site.send("GET", PATH, signed_empty, b"{}"), "X-Signature")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        PATH + "?",
+        PATH + "?a=1&a=2",
+        PATH + "?name=%E2%82%A6%20x+y&empty=",
+        "/api/v1/site%2Dinfo",
+        "/api/v1/site-info?path=/api/v1/x%2Fy&dots=a.b.c",
+    ],
+)
+async def test_the_raw_path_and_query_are_signed_as_sent(merchant: Merchant, target: str) -> None:
+    assert (await merchant.get(target)).status == 200
+
+
+async def test_a_repeated_credential_header_is_refused(merchant: Merchant) -> None:
+    headers = merchant.headers("GET", PATH)
+    twice = [*headers.items(), ("X-API-Key", headers["X-API-Key"])]
+    assert_refused(await merchant.site.send("GET", PATH, twice))
+
+
+async def test_signatures_can_be_switched_off_and_on_within_a_second(
+    merchant: Merchant, db: Database
+) -> None:
+    try:
+        await platform.change(db, "signature_required", "false")
+        await asyncio.sleep(1)
+        bare = await merchant.get(PATH, X_Signature=None, X_Timestamp=None)
+        assert bare.status == 200
+        assert_refused(await merchant.get(PATH, X_API_Key="wrong", X_Signature=None))
+    finally:
+        await platform.change(db, "signature_required", "true")
+    await asyncio.sleep(1)
+    assert_refused(await merchant.get(PATH, X_Signature=None), "X-Signature")
+
+
+async def test_the_tolerance_is_a_setting(merchant: Merchant, db: Database) -> None:
+    headers = merchant.headers("GET", PATH, timestamp=int(time.time()) - 400)
+    try:
+        await platform.change(db, "timestamp_tolerance_seconds", "500")
+        await asyncio.sleep(1)
+        assert (await merchant.site.send("GET", PATH, headers)).status == 200
+    finally:
+        await platform.change(db, "timestamp_tolerance_seconds", "300")
+    await asyncio.sleep(1)
+    assert_refused(await merchant.site.send("GET", PATH, headers), "X-Timestamp")
+
+
+async def test_a_rotation_accepts_both_until_the_overlap_ends(
+    merchant: Merchant, db: Database, keyring: Keyring
+) -> None:
+    rotated = await merchants.rotate(
+        db, keyring, merchant.new.id, Environment.SANDBOX, overlap_minutes=1
+    )
+    await asyncio.sleep(1)
+    after = msgspec.structs.replace(
+        merchant, new=msgspec.structs.replace(merchant.new, sandbox=rotated)
+    )
+    assert rotated.merchant_key == merchant.credentials.merchant_key
+    assert [(await who.get(PATH)).status for who in (merchant, after)] == [200, 200]
+    await db.execute(
+        "UPDATE credential SET expires_at = now() + interval '0.2 seconds'"
+        " WHERE merchant_id = $1 AND expires_at IS NOT NULL",
+        merchant.new.id,
+    )
+    await merchants.change(db, keyring, merchant.new.id, Change())
+    await asyncio.sleep(1)
+    assert_refused(await merchant.get(PATH))
+    assert (await after.get(PATH)).status == 200
+
+
+async def test_a_rotation_without_overlap_ends_the_old_key_within_a_second(
+    merchant: Merchant, db: Database, keyring: Keyring
+) -> None:
+    assert (await merchant.get(PATH)).status == 200
+    await merchants.rotate(db, keyring, merchant.new.id, Environment.SANDBOX)
+    await asyncio.sleep(1)
+    assert_refused(await merchant.get(PATH))
+    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    assert (await live.get(PATH)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "environment", "expected"),
+    [
+        (Status.PENDING, "sandbox", (200, None)),
+        (Status.PENDING, "production", (403, "MERCHANT_PENDING_APPROVAL")),
+        (Status.APPROVED, "production", (200, None)),
+        (Status.REJECTED, "sandbox", (403, "MERCHANT_SUSPENDED")),
+        (Status.REJECTED, "production", (403, "MERCHANT_SUSPENDED")),
+        (Status.DISABLED, "sandbox", (403, "MERCHANT_SUSPENDED")),
+        (Status.DISABLED, "production", (403, "MERCHANT_SUSPENDED")),
+    ],
+)
+async def test_a_merchants_status_opens_and_closes_its_doors(
+    site: Site,
+    db: Database,
+    keyring: Keyring,
+    status: Status,
+    environment: str,
+    expected: tuple[int, str | None],
+) -> None:
+    caller = await new_merchant(site, db, keyring, status, Environment(environment))
+    reply = await caller.get(PATH)
+    assert (reply.status, reply.code) == expected
+    if status is Status.PENDING and reply.status == 403:
+        assert reply.json["error"] == "Merchant Pending Approval"
+
+
+async def test_a_disabled_merchant_is_stopped_within_a_second(
+    merchant: Merchant, db: Database, keyring: Keyring
+) -> None:
+    assert (await merchant.get(PATH)).status == 200
+    await merchants.change(db, keyring, merchant.new.id, Change(status=Status.DISABLED))
+    await asyncio.sleep(1)
+    assert (await merchant.get(PATH)).code == "MERCHANT_SUSPENDED"

@@ -1,0 +1,322 @@
+"""Errors to the letter, for every kind of bad request, and limits on all that comes in."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from manilla.api.endpoint import Call, Endpoint, Gate, MerchantApi
+from manilla.api.fields import Amount
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.ratelimit import RateLimiter
+from manilla.services import Services
+from tests.client import Merchant, Site
+from tests.conftest import serving
+
+PATH = "/api/v1/site-info"
+
+
+class Order(msgspec.Struct):
+    amount: Amount
+    reference: Annotated[str, msgspec.Meta(max_length=5)]
+    tags: list[str] = []
+    note: str | None = None
+
+
+class Filter(msgspec.Struct):
+    currency: Annotated[str, msgspec.Meta(min_length=3, max_length=3)]
+
+
+class Echo(msgspec.Struct):
+    amount: Any = None
+    reference: str | None = None
+    parameter: str | None = None
+    currency: str | None = None
+    tags: list[str] = []
+
+
+class TooPoor(Refusal):
+    status, code = 422, "insufficient_balance"
+    message = "Not enough."
+
+
+async def _order(call: Call) -> Echo:
+    return Echo(amount=call.body.amount, reference=call.body.reference, tags=call.body.tags)
+
+
+async def _look(call: Call) -> Echo:
+    return Echo(parameter=call.parameter, currency=call.query.currency)
+
+
+async def _fail(call: Call) -> Echo:
+    kinds: dict[str, Exception] = {
+        "crash": ZeroDivisionError("the inside"),
+        "refusal": TooPoor(details={"trx_id": "TXN1"}),
+        "away": Unavailable(),
+    }
+    raise kinds[call.parameter]
+
+
+@pytest.fixture(scope="module")
+async def probe(services: Services) -> AsyncIterator[Site]:
+    """The kernel with endpoints that take everything an endpoint can take."""
+
+    def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
+        return Endpoint(
+            method=method,
+            path=path,
+            summary="",
+            description="",
+            answer=Echo,
+            use_case=use_case,
+            **more,
+        )
+
+    gate = Gate(
+        directory=services.directory,
+        limiter=RateLimiter(services.db),
+        platform=services.platform,
+        trusted_proxies=services.settings.trusted_proxies,
+    )
+    endpoints = [
+        endpoint("POST", "/api/v1/order", _order, body=Order),
+        endpoint("GET", "/api/v1/order", _look, query=Filter),
+        endpoint("GET", "/api/v1/look/{id}", _look, query=Filter),
+        endpoint("GET", "/api/v1/fail/{how}", _fail),
+    ]
+    async with serving(MerchantApi(gate, endpoints)) as port:
+        yield Site(port)
+
+
+@pytest.fixture
+def caller(merchant: Merchant, probe: Site) -> Merchant:
+    return msgspec.structs.replace(merchant, site=probe.elsewhere())
+
+
+async def test_exact_amounts_and_defaults_reach_the_use_case(caller: Merchant) -> None:
+    reply = await caller.post(
+        "/api/v1/order", b'{"amount": 90071992547409.93, "reference": "a", "unknown": {}}'
+    )
+    assert reply.status == 200
+    assert b'"amount":90071992547409.93' in reply.body
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (b'{"amount": 1}', {"reference"}),
+        (b"{}", {"amount", "reference"}),
+        (b'{"amount": "1", "reference": 5, "tags": "x", "note": 1}', "amount reference tags note"),
+        (b'{"amount": true, "reference": "toolong"}', {"amount", "reference"}),
+        (b'{"amount": null, "reference": null}', {"amount", "reference"}),
+        (b'{"amount": 1, "reference": "a\\u0000b"}', {"reference"}),
+        (b'{"amount": 1, "reference": "\\ud800"}', {"reference"}),
+        (b'{"amount": 1, "reference": "a", "tags": ["ok", "\\u0000"]}', {"tags"}),
+    ],
+)
+async def test_all_bad_fields_are_named_at_once(
+    caller: Merchant, body: bytes, fields: set[str] | str
+) -> None:
+    reply = await caller.post("/api/v1/order", body)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert set(reply.json["errors"]) == set(fields.split() if isinstance(fields, str) else fields)
+
+
+@pytest.mark.parametrize("amount", [b'"5"', b"[]", b"{}", b'"NaN"', b"null", b"false"])
+async def test_when_only_the_amount_is_at_fault_the_code_says_so(
+    caller: Merchant, amount: bytes
+) -> None:
+    reply = await caller.post("/api/v1/order", b'{"amount": %b, "reference": "a"}' % amount)
+    assert (reply.status, reply.code) == (400, "INVALID_AMOUNT")
+    assert list(reply.json["errors"]) == ["amount"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b'"text"',
+        b"null",
+        b'{"amount": NaN, "reference": "a"}',
+        b'{"amount": Infinity, "reference": "a"}',
+        b'{"amount": 1, "amount": 2, "reference": "a"}',
+        b'{"amount": 1, "reference": "\xff"}',
+        b'{"amount": 1, "reference": "a"} trailing',
+        gzip.compress(b'{"amount": 1, "reference": "a"}'),
+        b'{"a":' * 17 + b"1" + b"}" * 17,
+    ],
+)
+async def test_a_body_that_is_no_plain_json_object_is_refused(
+    caller: Merchant, body: bytes
+) -> None:
+    reply = await caller.post("/api/v1/order", body)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert reply.json["error"]
+
+
+async def test_a_compressed_body_is_refused_by_its_header(caller: Merchant) -> None:
+    body = b'{"amount": 1, "reference": "a"}'
+    headers = {**caller.headers("POST", "/api/v1/order", body), "Content-Encoding": "gzip"}
+    reply = await caller.site.send("POST", "/api/v1/order", headers, body)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+
+
+async def test_a_large_exponent_reaches_the_use_case_unexpanded(caller: Merchant) -> None:
+    reply = await caller.post("/api/v1/order", b'{"amount": 1e400, "reference": "a"}')
+    assert b'"amount":1E+400' in reply.body
+
+
+def padded(size: int) -> bytes:
+    body = b'{"amount": 1, "reference": "a", "pad": ""}'
+    return body.replace(b'""', b'"' + b"x" * (size - len(body)) + b'"')
+
+
+async def test_a_body_of_64_kib_passes_and_one_byte_more_does_not(caller: Merchant) -> None:
+    assert (await caller.post("/api/v1/order", padded(64 * 1024))).status == 200
+    reply = await caller.post("/api/v1/order", padded(64 * 1024 + 1))
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+
+
+async def test_an_endless_body_is_cut_off_while_it_is_read(probe: Site) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
+    head = b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
+    writer.write(head)
+    chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
+    for _ in range(20):
+        writer.write(chunk)
+    await writer.drain()
+    async with asyncio.timeout(5):
+        assert b" 400 " in await reader.readline()
+    writer.close()
+
+
+async def test_chunked_bodies_are_read_whole(caller: Merchant) -> None:
+    body = b'{"amount": 1, "reference": "a"}'
+    chunked = (
+        b"5\r\n" + body[:5] + b"\r\n" + b"%x\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\n\r\n"
+    )
+    headers = {**caller.headers("POST", "/api/v1/order", body), "Transfer-Encoding": "chunked"}
+    assert (await caller.site.send("POST", "/api/v1/order", headers, chunked)).status == 200
+
+
+async def test_query_fields_are_checked_like_body_fields(caller: Merchant) -> None:
+    assert (await caller.get("/api/v1/look/x?currency=NGN&more=1")).json["currency"] == "NGN"
+    for target in ("", "?currency=N", "?currency=NGN&currency=USD", "?currency=%FF%FE%FF"):
+        reply = await caller.get("/api/v1/order" + target)
+        assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    repeated = await caller.get("/api/v1/order?currency=NGN&currency=NGN")
+    assert list(repeated.json["errors"]) == ["currency"]
+
+
+async def test_the_path_parameter_is_decoded_for_the_use_case(caller: Merchant) -> None:
+    reply = await caller.get("/api/v1/look/TXN%41%20b?currency=NGN")
+    assert reply.json["parameter"] == "TXNA b"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/api/v1/nothing", "/api/", "/api/v2/order", "/api/v1/look/", "/api/v1/look/a/b"]
+    + ["/api/v1/order/", "/api/v1//order", "/api/v1/../v1/order"],
+)
+async def test_an_unknown_path_is_not_found(probe: Site, target: str) -> None:
+    reply = await probe.send("GET", target)
+    assert (reply.status, reply.code) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
+async def test_a_wrong_method_is_told_the_right_ones(probe: Site, method: str) -> None:
+    reply = await probe.send(method, "/api/v1/order")
+    assert (reply.status, reply.headers["allow"]) == (405, "get, post")
+    if method != "HEAD":
+        assert reply.code == "METHOD_NOT_ALLOWED"
+
+
+async def test_a_crash_answers_500_with_a_request_id_and_nothing_of_the_inside(
+    caller: Merchant,
+) -> None:
+    reply = await caller.get("/api/v1/fail/crash")
+    assert (reply.status, reply.code) == (500, "SERVER_ERROR")
+    assert reply.headers["x-request-id"] in reply.json["error"]
+    assert b"inside" not in reply.body
+    assert b"ZeroDivision" not in reply.body
+
+
+async def test_a_refusal_keeps_its_code_and_details(caller: Merchant) -> None:
+    reply = await caller.get("/api/v1/fail/refusal")
+    assert reply.status == 422
+    assert reply.json == {
+        "error": "Not enough.",
+        "error_code": "insufficient_balance",
+        "trx_id": "TXN1",
+    }
+
+
+async def test_an_absent_database_answers_503_with_retry_after(caller: Merchant) -> None:
+    reply = await caller.get("/api/v1/fail/away")
+    assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
+    assert int(reply.headers["retry-after"]) >= 1
+
+
+async def test_every_answer_has_a_request_id_and_the_rate_limit(caller: Merchant) -> None:
+    replies = [
+        await caller.get("/api/v1/order?currency=NGN"),
+        await caller.get("/api/v1/order"),
+        await caller.get("/api/v1/order?currency=NGN", X_Signature="bad"),
+        await caller.get("/api/v1/order?currency=NGN", X_Environment="mars"),
+        await caller.get("/api/v1/nothing"),
+        await caller.call("PUT", "/api/v1/order"),
+        await caller.get("/api/v1/fail/crash"),
+    ]
+    assert len({reply.headers["x-request-id"] for reply in replies}) == len(replies)
+    for reply in replies:
+        assert reply.headers["content-type"] == "application/json"
+        assert ";q=120;w=60" in reply.headers["ratelimit-policy"]
+        assert ";r=1" in reply.headers["ratelimit"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET /api/v1/order HTTP/1.1\r\nbad header\r\n\r\n",
+        b"GET /api/v1/\xff HTTP/1.1\r\nHost: m\r\n\r\n",
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: -5\r\n\r\n",
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Big: " + b"x" * 100_000 + b"\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_refused_in_the_same_format(probe: Site, request_: bytes) -> None:
+    reply = await probe.send_raw(request_)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert reply.headers["x-request-id"]
+
+
+async def test_the_head_of_a_request_is_limited_before_it_ends(probe: Site) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
+    writer.write(b"GET /api/v1/order HTTP/1.1\r\nX-Endless: ")
+    for _ in range(10):
+        writer.write(b"x" * 8192)
+    async with asyncio.timeout(5):
+        assert b" 400 " in await reader.readline()
+    writer.close()
+
+
+async def test_several_requests_share_a_connection(caller: Merchant) -> None:
+    headers = caller.headers("GET", "/api/v1/look/a?currency=NGN")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
+    for _ in range(3):
+        writer.write(request * 2)  # also without waiting for the answer: pipelined
+        for _ in range(2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b" 200 " in head
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            assert json.loads(await reader.readexactly(length))["parameter"] == "a"
+    writer.close()

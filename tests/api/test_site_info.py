@@ -1,0 +1,37 @@
+import asyncio
+
+from manilla.kit.db import Database
+from manilla.platform import settings as platform
+from tests.client import Merchant
+
+
+async def test_site_info_has_exactly_the_specified_fields(merchant: Merchant) -> None:
+    reply = await merchant.get("/api/v1/site-info")
+    info = reply.json
+    assert reply.status == 200
+    assert list(info) == [
+        *("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
+        *("features", "environments", "api_version", "status"),
+    ]
+    assert sorted(info["features"]) == [
+        *("global_support", "instant_processing", "mobile_ready", "ssl_secured")
+    ]
+    assert sorted(info["environments"]) == ["production", "sandbox"]
+    assert (info["api_version"], info["status"]) == ("1.0", "active")
+
+
+async def test_the_logo_it_names_is_there(merchant: Merchant) -> None:
+    info = (await merchant.get("/api/v1/site-info")).json
+    path = info["site_logo"].removeprefix(info["site_url"])
+    logo = await merchant.site.send("GET", path)
+    assert (logo.status, logo.headers["content-type"]) == (200, "image/svg+xml")
+
+
+async def test_its_texts_are_settings(merchant: Merchant, db: Database) -> None:
+    try:
+        await platform.change(db, "site_name", "Kobo & Sons ₦")
+        await asyncio.sleep(1)
+        assert (await merchant.get("/api/v1/site-info")).json["site_name"] == "Kobo & Sons ₦"
+    finally:
+        await platform.change(db, "site_name", "Manilla")
+    await asyncio.sleep(1)

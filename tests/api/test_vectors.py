@@ -1,0 +1,42 @@
+"""The published vectors: ours, an independent implementation and the document agree."""
+
+import hashlib
+import hmac
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla.api.authenticate import sign
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "signatures.json").read_text()
+)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_the_signature_is_the_published_one(vector: dict[str, Any]) -> None:
+    ours = sign(
+        vector["secret"].encode(),
+        int(vector["timestamp"]),
+        vector["method"],
+        vector["path"],
+        vector["body"].encode(),
+    )
+    independent = hmac.new(
+        vector["secret"].encode(), vector["signed_string"].encode(), hashlib.sha256
+    )
+    assert ours == vector["signature"] == independent.hexdigest()
+
+
+def test_there_are_vectors_for_what_goes_wrong_most() -> None:
+    assert any(not vector["body"].isascii() for vector in VECTORS)
+    assert any("%" in vector["path"] for vector in VECTORS)
+    assert any("?" in vector["path"] for vector in VECTORS)
+
+
+def test_the_document_shows_every_vector(project: Path) -> None:
+    document = (project / "docs" / "authentication.md").read_text()
+    missing = [vector["name"] for vector in VECTORS if vector["signature"] not in document]
+    assert not missing

@@ -1,0 +1,120 @@
+"""A private PostgreSQL for each test process, and Manilla itself running on it."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from manilla import app
+from manilla.kit import crypto, http, postgres
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.postgres import Cluster
+from manilla.kit.process import Supervisor
+from manilla.ledger import invariants
+from manilla.services import Services, opened
+from manilla.settings import Mode, Settings
+from manilla.sql import migrate
+from tests.client import Site
+
+
+@pytest.fixture(scope="session")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    folder = tmp_path_factory.mktemp("postgres")
+    cluster = await asyncio.to_thread(postgres.prepare, folder)
+    supervisor = Supervisor()
+    await supervisor.start(cluster.program(folder / "postgres.log"))
+    try:
+        await postgres.wait_until_ready(cluster)
+        await postgres.create_database(cluster)
+        yield cluster
+    finally:
+        await supervisor.stop()
+
+
+@pytest.fixture(scope="session")
+async def settings(cluster: Cluster) -> Settings:
+    settings = Settings(
+        mode=Mode.DEVELOPMENT,
+        database_url=cluster.url(postgres.APPLICATION),
+        migration_url=cluster.url(postgres.OWNER),
+        master_keys=(crypto.decode_key(crypto.generate_key()),),
+        base_url="http://127.0.0.1:8000",
+        trusted_proxies=(ip_network("127.0.0.0/8"),),
+    )
+    await migrate.upgrade(settings.migration_url, settings.database_url)
+    return settings
+
+
+@pytest.fixture(scope="session")
+async def services(settings: Settings) -> AsyncIterator[Services]:
+    async with opened(settings, name="tests", connections=20) as services:
+        yield services
+
+
+@pytest.fixture(scope="session")
+def db(services: Services) -> Database:
+    return services.db
+
+
+@pytest.fixture(scope="session")
+def keyring(services: Services) -> Keyring:
+    return services.keyring
+
+
+@pytest.fixture(scope="session")
+async def owner(settings: Settings) -> AsyncIterator[Database]:
+    """The schema's owner, for what the application may not do."""
+    db = await Database.open(settings.migration_url, size=2, name="tests owner")
+    yield db
+    await db.close()
+
+
+@pytest.fixture(scope="session")
+async def site(services: Services) -> AsyncIterator[Site]:
+    """The whole web program over real HTTP."""
+    async with serving(app.build(services)) as port:
+        yield Site(port)
+
+
+@contextlib.asynccontextmanager
+async def serving(asgi: object) -> AsyncIterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            asgi,  # type: ignore[arg-type]
+            http=http.Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    task = asyncio.create_task(server._serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
+
+
+@pytest.fixture(autouse=True)
+async def _books_are_in_order(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """After every test that touched the database, every invariant of the ledger holds."""
+    yield
+    if "db" in request.fixturenames or "site" in request.fixturenames:
+        db: Database = request.getfixturevalue("services").db
+        broken = [f for f in await invariants.check(db, invariants.LEDGER) if f.count]
+        assert not broken
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    return Path(__file__).parent.parent

@@ -1,0 +1,123 @@
+"""The batcher alone, with functions that record how they were called."""
+
+import asyncio
+from collections.abc import Sequence
+
+import asyncpg
+import pytest
+
+from manilla.kit.batch import Batcher
+from manilla.kit.errors import Unavailable
+
+
+class Recorder:
+    """Doubles numbers; a thirteen raises, as a statement would that cannot be executed."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[int]] = []
+
+    async def run(self, items: Sequence[int]) -> list[int]:
+        self.calls.append(list(items))
+        await asyncio.sleep(0.001)
+        if 13 in items:
+            raise ZeroDivisionError
+        return [item * 2 for item in items]
+
+
+async def test_concurrent_submissions_share_a_statement_and_keep_their_order() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run)
+    results = await asyncio.gather(*(batcher.submit(number) for number in range(20, 70)))
+    assert results == [number * 2 for number in range(20, 70)]
+    assert recorder.calls == [list(range(20, 70))]
+
+
+async def test_what_arrives_while_a_statement_runs_goes_out_together() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run)
+    first = asyncio.create_task(batcher.submit(1))
+    await asyncio.sleep(0.0005)
+    rest = [asyncio.create_task(batcher.submit(number)) for number in (2, 3, 4)]
+    await asyncio.gather(first, *rest)
+    assert recorder.calls == [[1], [2, 3, 4]]
+
+
+async def test_a_batch_has_a_largest_size() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run, batch_max=8)
+    await asyncio.gather(*(batcher.submit(number) for number in range(20, 40)))
+    assert [len(call) for call in recorder.calls] == [8, 8, 4]
+
+
+async def test_a_failing_item_fails_alone() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run)
+    results = await asyncio.gather(
+        *(batcher.submit(number) for number in range(32)), return_exceptions=True
+    )
+    assert isinstance(results[13], ZeroDivisionError)
+    assert [r for i, r in enumerate(results) if i != 13] == [i * 2 for i in range(32) if i != 13]
+
+
+async def test_groups_do_not_share_statements() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run, group=lambda item: item % 2)
+    await asyncio.gather(*(batcher.submit(number) for number in range(6)))
+    assert sorted(recorder.calls) == [[0, 2, 4], [1, 3, 5]]
+
+
+async def test_a_full_queue_refuses_and_recovers() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run, waiting_max=3)
+    results = await asyncio.gather(
+        *(batcher.submit(number) for number in range(5)), return_exceptions=True
+    )
+    assert [isinstance(result, Unavailable) for result in results] == [False] * 3 + [True] * 2
+    assert await batcher.submit(7) == 14
+
+
+async def test_a_lost_database_is_told_to_all_and_nothing_is_tried_again() -> None:
+    calls = 0
+
+    async def run(_items: Sequence[int]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        raise Unavailable
+
+    batcher = Batcher(run)
+    results = await asyncio.gather(*(batcher.submit(n) for n in range(9)), return_exceptions=True)
+    assert all(isinstance(result, Unavailable) for result in results)
+    assert calls == 1
+
+
+@pytest.mark.parametrize(("conflicts", "succeeds"), [(4, True), (5, False)])
+async def test_a_deadlock_is_tried_again_a_bounded_number_of_times(
+    conflicts: int, succeeds: bool
+) -> None:
+    calls = 0
+
+    async def run(items: Sequence[int]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        if calls <= conflicts:
+            raise asyncpg.DeadlockDetectedError
+        return list(items)
+
+    batcher = Batcher(run)
+    if succeeds:
+        assert await batcher.submit(1) == 1
+    else:
+        with pytest.raises(asyncpg.DeadlockDetectedError):
+            await batcher.submit(1)
+    assert calls == 5
+
+
+async def test_a_submitter_that_went_away_takes_nobody_along() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run)
+    gone = asyncio.create_task(batcher.submit(1))
+    stays = asyncio.create_task(batcher.submit(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await stays == 4
+    await batcher.close()

@@ -1,0 +1,32 @@
+from ipaddress import ip_network
+
+import pytest
+
+from manilla.kit import http
+
+PROXIES = [ip_network("10.0.0.0/8"), ip_network("::1/128")]
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("203.0.113.9", b"1.2.3.4", "203.0.113.9"),  # no proxy of ours: speaks for itself alone
+        ("10.0.0.1", None, "10.0.0.1"),
+        ("10.0.0.1", b"1.2.3.4", "1.2.3.4"),
+        ("10.0.0.1", b"6.6.6.6, 1.2.3.4", "1.2.3.4"),  # what the client claimed stands further left
+        ("10.0.0.1", b"1.2.3.4, 10.0.0.2", "1.2.3.4"),
+        ("10.0.0.1", b"10.0.0.3, 10.0.0.2", "10.0.0.3"),
+        ("10.0.0.1", b"1.2.3.4, nonsense", "10.0.0.1"),
+        ("10.0.0.1", b"", "10.0.0.1"),
+        ("::1", b"2001:db8::5", "2001:db8::5"),
+        ("", b"1.2.3.4", ""),
+    ],
+)
+def test_forwarded_addresses_count_only_from_our_proxies(
+    peer: str, forwarded: bytes | None, expected: str
+) -> None:
+    assert http.client_address(peer, forwarded, PROXIES) == expected
+
+
+def test_without_configured_proxies_nobody_is_believed() -> None:
+    assert http.client_address("127.0.0.1", b"1.2.3.4", []) == "127.0.0.1"

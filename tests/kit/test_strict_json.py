@@ -1,0 +1,56 @@
+from decimal import Decimal
+
+import pytest
+
+from manilla.kit import strict_json
+from manilla.kit.strict_json import JsonError
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"{'a': 1}", "not valid JSON"),
+        (b'{"a": 1,}', "not valid JSON"),
+        (b'{"a": 01}', "not valid JSON"),
+        (b'{"a": "\n"}', "not valid JSON"),
+        (b'\xef\xbb\xbf{"a": 1}', "not valid JSON"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
+        (b'{"a": 1, "a": 2}', "repeats a key"),
+        (b'{"a": {"b": 1, "\\u0062": 2}}', "repeats a key"),
+        (b"[" * 17 + b"]" * 17, "nested more than 16"),
+        (b"[" * 30_000, "nested more than 16"),
+        (b'{"a":' * 17 + b"1" + b"}" * 17, "nested more than 16"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
+    ],
+)
+def test_what_is_ambiguous_or_malformed_is_refused(document: bytes, complaint: str) -> None:
+    with pytest.raises(JsonError, match=complaint):
+        strict_json.decode(document)
+
+
+def test_numbers_are_exact_and_large_exponents_are_not_expanded() -> None:
+    assert strict_json.decode(b"[0.1, 1e400, -1E-5, 3]") == [
+        Decimal("0.1"),
+        Decimal("1e400"),
+        Decimal("-0.00001"),
+        3,
+    ]
+
+
+def test_sixteen_levels_are_accepted() -> None:
+    assert strict_json.decode(b"[" * 16 + b"]" * 16)
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\x00b", "\ud800", "x\udfff", "\udc00\ud800"])
+def test_text_that_cannot_be_stored_is_noticed_anywhere(text: str) -> None:
+    assert not strict_json.is_storable(text)
+    assert not strict_json.is_storable({"deep": [{"er": text}]})
+    assert not strict_json.is_storable({text: 1})
+
+
+def test_ordinary_text_of_any_language_is_storable() -> None:
+    assert strict_json.is_storable({"name": "Adébáyọ̀ ₦ 😀 \u202e\u200b", "list": [1, None, True]})

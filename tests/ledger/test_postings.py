@@ -1,0 +1,242 @@
+"""The books under concurrency: any interleaving keeps every promise."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import asyncpg
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manilla.kit import ids
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import posting, queries
+from manilla.ledger.batched import batched_postings
+from manilla.ledger.posting import Environment, Line, Outcome, Posted, Posting
+
+_merchants = iter(range(1_000_000, 2_000_000))
+
+
+async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -> None:
+    """Two wallets (NGN in both environments) and, where asked for, their first money."""
+    await db.execute(
+        "INSERT INTO wallet (merchant_id, environment, currency)"
+        " VALUES ($1, 'sandbox', 'NGN'), ($1, 'production', 'NGN')",
+        merchant_id,
+    )
+    if balance_minor:
+        first = [move(merchant_id, balance_minor, environment) for environment in Environment]
+        assert {r.outcome for r in await queries.post(db, first)} == {Outcome.POSTED}
+
+
+def move(
+    merchant_id: int,
+    minor: int,
+    environment: Environment = Environment.SANDBOX,
+    trx_id: str | None = None,
+    fee: int = 0,
+) -> Posting:
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=trx_id or ids.new_trx_id(merchant_id),
+        kind="test",
+        environment=environment,
+        wallet=Money("NGN", minor),
+        first=Line(posting.ADJUSTMENT, -minor - fee),
+        second=Line(posting.PAYOUT_FEE, fee) if fee else None,
+    )
+
+
+async def balance(db: Database, merchant_id: int, environment: str = "sandbox") -> int:
+    minor: int = await db.value(
+        "SELECT balance_minor FROM wallet WHERE merchant_id = $1 AND environment = $2",
+        merchant_id,
+        environment,
+    )
+    return minor
+
+
+async def test_every_outcome_in_one_statement_and_none_touches_its_neighbours(
+    db: Database,
+) -> None:
+    merchant, other, nobody = next(_merchants), next(_merchants), next(_merchants)
+    await open_wallets(db, merchant, 1000)
+    await open_wallets(db, other)
+    once = move(merchant, 5)
+    results = await queries.post(
+        db,
+        [
+            once,
+            move(merchant, -2000),
+            move(other, 70),
+            once,
+            move(merchant, -1005, fee=5),
+            move(nobody, 1),
+            move(merchant, -1),
+            move(other, 10**17 - 1, Environment.PRODUCTION),
+        ],
+    )
+    assert [result.outcome for result in results] == [
+        Outcome.POSTED,
+        Outcome.INSUFFICIENT_BALANCE,
+        Outcome.POSTED,
+        Outcome.DUPLICATE,
+        Outcome.POSTED,
+        Outcome.NO_WALLET,
+        Outcome.INSUFFICIENT_BALANCE,
+        Outcome.POSTED,
+    ]
+    assert [r.balance_minor for r in results] == [1005, None, 70, None, 0, None, None, 10**17 - 1]
+    assert (await balance(db, merchant), await balance(db, other)) == (0, 70)
+
+
+async def test_a_posting_of_the_platforms_accounts_needs_no_wallet(db: Database) -> None:
+    merchant = next(_merchants)
+    delivered = Posting(
+        merchant_id=merchant,
+        trx_id=ids.new_trx_id(merchant),
+        kind="delivered",
+        environment=Environment.PRODUCTION,
+        wallet=Money("NGN", 0),
+        first=Line(posting.IN_FLIGHT, -500),
+        second=Line(posting.clearing("providera"), 500),
+    )
+    assert [r.outcome for r in await queries.post(db, [delivered])] == [Outcome.POSTED]
+    assert [r.outcome for r in await queries.post(db, [delivered])] == [Outcome.DUPLICATE]
+
+
+async def test_a_wallet_has_a_largest_balance_and_says_so(db: Database) -> None:
+    merchant = next(_merchants)
+    await open_wallets(db, merchant)
+    largest = [move(merchant, 10**17 - 1) for _ in range(91)]
+    outcomes = Counter(result.outcome for result in await queries.post(db, largest))
+    assert outcomes == {Outcome.POSTED: 90, Outcome.BALANCE_LIMIT: 1}
+
+
+async def test_what_does_not_sum_to_zero_is_refused_by_the_database_itself(db: Database) -> None:
+    merchant = next(_merchants)
+    await open_wallets(db, merchant)
+    crooked = move(merchant, 10)
+    # Past the struct's own assertion, as a faulty caller would be.
+    msgspec.structs.force_setattr(crooked, "first", Line(posting.ADJUSTMENT, -9))
+    with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
+        await queries.post(db, [crooked])
+
+
+async def test_an_unknown_account_is_refused(db: Database) -> None:
+    merchant = next(_merchants)
+    await open_wallets(db, merchant)
+    stray = Posting(
+        merchant_id=merchant,
+        trx_id=ids.new_trx_id(merchant),
+        kind="test",
+        environment=Environment.SANDBOX,
+        wallet=Money("NGN", 1),
+        first=Line("petty cash", -1),
+    )
+    with pytest.raises(asyncpg.CheckViolationError):
+        await queries.post(db, [stray])
+
+
+async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> None:
+    """200 debits of 7 from a wallet of 1000, from 20 connections at once: 142 fit."""
+    merchant = next(_merchants)
+    await open_wallets(db, merchant, 1000)
+    results = await asyncio.gather(*(queries.post(db, [move(merchant, -7)]) for _ in range(200)))
+    outcomes = Counter(result.outcome for [result] in results)
+    assert outcomes == {Outcome.POSTED: 142, Outcome.INSUFFICIENT_BALANCE: 58}
+    assert await balance(db, merchant) == 1000 - 142 * 7
+
+
+async def test_one_posting_submitted_from_everywhere_is_posted_once(db: Database) -> None:
+    merchant = next(_merchants)
+    await open_wallets(db, merchant)
+    once = move(merchant, 3)
+    batchers = [batched_postings(db) for _ in range(8)]
+    results = await asyncio.gather(*(batchers[n % 8].submit(once) for n in range(64)))
+    outcomes = Counter(result.outcome for result in results)
+    assert outcomes == {Outcome.POSTED: 1, Outcome.DUPLICATE: 63}
+    assert await balance(db, merchant) == 3
+
+
+# An order: which wallet, which way, how much; some share a transaction id.
+Order = tuple[int, str, int, int]
+orders = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(["sandbox", "production"]),
+        st.integers(-400, 300).filter(bool),
+        st.integers(0, 40),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posting]:
+    # The number names the transaction: equal numbers of one merchant are the same one again.
+    return [
+        move(merchants[who], minor, Environment(where), trx_id=f"TXN{merchants[who]}{number:02}")
+        for who, where, minor, number in chosen
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(chosen=orders, seed=st.integers(0, 2**32))
+async def test_any_interleaving_from_many_connections_keeps_the_books(
+    db: Database, chosen: list[Order], seed: int
+) -> None:
+    merchants = [next(_merchants) for _ in range(3)]
+    for merchant in merchants:
+        await open_wallets(db, merchant, 500)
+    postings = as_postings(merchants, chosen)
+    dice = random.Random(seed)
+    pieces = []
+    while postings:
+        size = dice.randint(1, 8)
+        pieces.append(postings[:size])
+        postings = postings[size:]
+    batcher = Batcher(lambda items: queries.post(db, items))
+
+    async def send(piece: list[Posting]) -> list[Posted]:
+        await asyncio.sleep(dice.random() / 500)
+        if dice.random() < 0.5:
+            return await queries.post(db, piece)
+        return list(await asyncio.gather(*(batcher.submit(item) for item in piece)))
+
+    results = await asyncio.gather(*map(send, pieces))
+    accepted: Counter[tuple[int, str]] = Counter()
+    for piece, answers in zip(pieces, results, strict=True):
+        for item, answer in zip(piece, answers, strict=True):
+            if answer.outcome is Outcome.POSTED:
+                accepted[item.merchant_id, item.environment] += item.wallet.minor
+    for merchant in merchants:
+        for environment in Environment:
+            now = await balance(db, merchant, environment)
+            assert now == 500 + accepted[merchant, environment]
+            assert now >= 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(chosen=orders)
+async def test_the_batcher_gives_the_same_books_as_one_by_one(
+    db: Database, chosen: list[Order]
+) -> None:
+    one_by_one = [next(_merchants) for _ in range(3)]
+    together = [next(_merchants) for _ in range(3)]
+    for merchant in one_by_one + together:
+        await open_wallets(db, merchant, 500)
+    singly = [(await queries.post(db, [item]))[0] for item in as_postings(one_by_one, chosen)]
+    batcher = batched_postings(db)
+    batched = await asyncio.gather(
+        *(batcher.submit(item) for item in as_postings(together, chosen))
+    )
+    assert batched == singly
+    for alone, batch in zip(one_by_one, together, strict=True):
+        for environment in Environment:
+            assert await balance(db, alone, environment) == await balance(db, batch, environment)
