@@ -20,7 +20,7 @@ setup: $(VENV)/.dev ## install everything that developing needs
 
 test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
 	@$(BIN)/python -m tests.browser
-	@$(BIN)/pytest -n auto --dist loadscope
+	@$(BIN)/pytest -n auto --dist loadscope -r s
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

@@ -3,8 +3,11 @@
 import argparse
 import asyncio
 import signal
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -15,8 +18,8 @@ from bench.rows import ROWS
 from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
 
-FULL = Plan(rounds=5, block_seconds=2, warm_seconds=1)
-QUICK = Plan(rounds=3, block_seconds=0.7, warm_seconds=0.3)
+FULL = Plan(rounds=9, block_seconds=1.0, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
+QUICK = Plan(rounds=3, block_seconds=0.5, warm_seconds=0.3, clients=(1, 8))
 RUN_SECONDS_MAX = 300
 
 
@@ -24,7 +27,10 @@ def main() -> None:
     options = _options()
     if not BASELINE_PYTHON.exists():
         raise SystemExit("The baseline is not installed: run `make bench` once.")
-    asyncio.run(_run(options, Console()))
+    plan = QUICK if options.quick else FULL
+    found = asyncio.run(_run(options.only or list(ROWS), plan))
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
 
 
 def _options() -> argparse.Namespace:
@@ -35,36 +41,34 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _run(options: argparse.Namespace, console: Console) -> None:
+async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = time.monotonic()
     async with asyncio.timeout(RUN_SECONDS_MAX), private_server() as server:
-        rows = await _measure(server, options, console)
-        used = _server_memory(server)
+        rows = await _measure(server, names, plan)
+        used = _memory(server)
+    console = Console()
+    report.print_tables(console, rows)
     console.print(
-        f"PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB. "
-        f"{time.monotonic() - began:.0f} seconds. bench/README.md says how to read this."
+        f"  PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB."
+        f"  The run: {time.monotonic() - began:.0f} seconds.\n"
     )
-    if options.json:
-        options.json.write_bytes(
-            msgspec.json.format(msgspec.json.encode(report.as_json(rows, used)))
-        )
+    return report.as_json(rows, used)
 
 
-async def _measure(server: Server, options: argparse.Namespace, console: Console) -> list[Measured]:
+async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Measured]:
     rows = []
-    async with prepared(server, quick=options.quick) as stage:
-        for name in options.only or ROWS:
+    async with prepared(server, plan) as stage:
+        for name in names:
+            print(f"measuring {name} ...", file=sys.stderr, flush=True)
             async with ROWS[name](stage) as row:
-                plan = QUICK if options.quick else FULL
                 rows.append(await measure(row, plan, server.postmaster))
-            report.print_row(console, rows[-1])
     return rows
 
 
-def _server_memory(server: Server) -> dict[str, int]:
+def _memory(server: Server) -> dict[str, int]:
     family = [server.postmaster, *cpu.children(server.postmaster)]
     return {"processes": len(family), "bytes": sum(map(cpu.proportional_bytes, family))}
 

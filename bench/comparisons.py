@@ -27,7 +27,7 @@ def against_baseline() -> list[Comparison]:
     ]
 
 
-def share_of_cpu(name: str, without: str, target: Target) -> Comparison:
+def share_of_cpu(name: str, without: str, target: Target | None = None) -> Comparison:
     """What part of the product's CPU a variant without something saves."""
 
     def value(blocks: Round) -> float:

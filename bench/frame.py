@@ -29,6 +29,7 @@ class Contender(msgspec.Struct, frozen=True):
     name: str
     run: Callable[[float], Awaitable[Work]]  # works for about so many seconds
     pid: int | None  # whose CPU counts as the program's; None: that of nobody (pgbench)
+    detail: str = ""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Row(msgspec.Struct, frozen=True):
     name: str
-    title: str
+    title: str  # what the name leaves open
     contenders: Sequence[Contender]
     comparisons: Sequence[Comparison]
 
@@ -75,6 +76,7 @@ class Plan(msgspec.Struct, frozen=True):
     rounds: int
     block_seconds: float
     warm_seconds: float
+    clients: Sequence[int]  # numbers of connections that pgbench may choose from
 
 
 class Measured(msgspec.Struct, frozen=True):

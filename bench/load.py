@@ -14,12 +14,11 @@ import uvloop
 
 from bench.frame import Work
 
-CALLERS = 32
 GRACE_SECONDS = 10
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
-async def load(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+async def load(port: int, requests: Iterator[bytes], callers: int, seconds: float) -> Work:
     """Sends until the time is up (or the requests are used up), and awaits the last answers.
 
     In a thread, for a faster event loop than the one that can start the server's processes.
@@ -27,17 +26,17 @@ async def load(port: int, requests: Iterator[bytes], seconds: float) -> Work:
 
     def run() -> Work:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_load(port, requests, seconds))
+            return runner.run(_load(port, requests, callers, seconds))
 
     return await asyncio.to_thread(run)
 
 
-async def _load(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+async def _load(port: int, requests: Iterator[bytes], number: int, seconds: float) -> Work:
     loop = asyncio.get_running_loop()
     run = _Run(requests)
     callers = [
         (await loop.create_connection(lambda: _Caller(run), "127.0.0.1", port))[1]
-        for _ in range(CALLERS)
+        for _ in range(number)
     ]
     began = time.monotonic()
     run.deadline = began + seconds

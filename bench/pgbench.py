@@ -1,94 +1,104 @@
 """PostgreSQL's own pgbench: the same SQL on the same server, with as little around it as can be.
 
-Prepared statements over the local socket, and no program in between. The CPU of pgbench itself is
-not counted, so what it shows is what the statement alone costs when it is run one by one.
+Prepared statements over the local socket, no program in between, and the CPU of pgbench itself not
+counted: what it shows is what the statement alone costs when it is run one by one. It is started
+once for a row and stopped (as by Ctrl-Z) between its blocks. Its connections so stay warm; starting
+it for every block would have it pay each time for connecting and for planning.
 """
 
 import asyncio
 import os
-import re
-import sys
-from collections.abc import Mapping
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
 from bench.frame import PGBENCH, Contender, Work
-from manilla.kit import postgres
+from manilla.kit import postgres, process
+from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
+from manilla.kit.process import Program
 
-# Tried when a row begins; the fastest is pgbench's in all its blocks.
-CLIENTS = (1, 2, 4, 8, 16, 32)
-TRIAL_SECONDS = 1
-
-_DONE = re.compile(r"number of transactions actually processed: (\d+)")
-_FAILED = re.compile(r"number of failed transactions: (\d+)")
-_RATE = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
+TRIAL_SECONDS = 0.5
+SETTLE_SECONDS = 0.05
+LIFETIME_SECONDS = 600  # longer than any row takes
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A transaction, in pgbench's language, and the values of its variables."""
+    """One statement, in pgbench's language. More would leave locks behind when it is stopped."""
 
     text: str
+    count: str  # SQL that tells how often the statement has been run
     variables: Mapping[str, str] = {}
 
 
 class Pgbench:
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(
+        self, cluster: Cluster, db: Database, folder: Path, clients: Sequence[int]
+    ) -> None:
         self._cluster = cluster
+        self._db = db
         self._folder = folder
+        self._clients = clients
 
-    async def contender(self, name: str, script: Script, clients: int | None) -> Contender:
-        """A contender with so many connections, or with as many as prove best."""
-        file = self._folder / f"{name}.sql"
-        file.write_text(script.text)
-        chosen = clients or await self._best_number_of_clients(file, script)
+    @asynccontextmanager
+    async def started(self, script: Script) -> AsyncIterator[Contender]:
+        """With the number of connections at which the statement is fastest."""
+        rates = {}
+        for clients in self._clients:
+            async with self._running(script, clients) as contender:
+                await contender.run(TRIAL_SECONDS / 2)
+                work = await contender.run(TRIAL_SECONDS)
+                rates[clients] = work.done / work.seconds
+        async with self._running(script, max(rates, key=lambda clients: rates[clients])) as best:
+            yield best
+
+    @asynccontextmanager
+    async def _running(self, script: Script, clients: int) -> AsyncIterator[Contender]:
+        program = self._program(script, clients)
+        running = await process.spawn(program)
+        running.send_signal(signal.SIGSTOP)
 
         async def run(seconds: float) -> Work:
-            return await self._run(file, script, chosen, seconds)
+            before = await self._db.value(script.count)
+            began = time.monotonic()
+            running.send_signal(signal.SIGCONT)
+            await asyncio.sleep(seconds)
+            running.send_signal(signal.SIGSTOP)
+            lasted = time.monotonic() - began
+            await asyncio.sleep(SETTLE_SECONDS)  # for the statements that are under way
+            if running.returncode is not None:
+                raise RuntimeError("pgbench has failed.")
+            return Work(await self._db.value(script.count) - before, lasted)
 
-        return Contender(PGBENCH, run, pid=None)
-
-    async def _best_number_of_clients(self, file: Path, script: Script) -> int:
-        rates = {}
-        for clients in CLIENTS:
-            work = await self._run(file, script, clients, TRIAL_SECONDS)
-            rates[clients] = work.done / work.seconds
-        return max(rates, key=lambda clients: rates[clients])
-
-    async def _run(self, file: Path, script: Script, clients: int, seconds: float) -> Work:
-        command = [
-            *(str(self._cluster.binaries / "pgbench"), "--no-vacuum", "--protocol=prepared"),
-            *(f"--client={clients}", f"--time={max(1, round(seconds))}", f"--file={file}"),
-            *(f"--define={name}={value}" for name, value in script.variables.items()),
-        ]
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=self._environment(),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
         try:
-            output, errors = await process.communicate()
+            yield Contender(
+                PGBENCH, run, pid=None, detail=f"{clients} connection{'s' * (clients > 1)}"
+            )
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return _read(output.decode(), errors.decode())
+            await process.end(running, program)
 
-    def _environment(self) -> dict[str, str]:
-        return {
-            "PATH": os.environ.get("PATH", ""),
-            "PGHOST": str(self._cluster.socket_folder),
-            "PGUSER": postgres.APPLICATION,
-            "PGPASSWORD": self._cluster.passwords[postgres.APPLICATION],
-            "PGDATABASE": postgres.NAME,
-        }
-
-
-def _read(output: str, errors: str) -> Work:
-    done, failed, rate = (pattern.search(output) for pattern in (_DONE, _FAILED, _RATE))
-    if not (done and failed and rate) or int(failed[1]) or "aborted" in errors:
-        sys.stderr.write(errors)
-        raise RuntimeError("pgbench has failed.")
-    return Work(int(done[1]), int(done[1]) / float(rate[1]))
+    def _program(self, script: Script, clients: int) -> Program:
+        file = self._folder / "pgbench.sql"
+        file.write_text(script.text)
+        return Program(
+            name="pgbench",
+            command=[
+                *(str(self._cluster.binaries / "pgbench"), "--no-vacuum", "--protocol=prepared"),
+                *(f"--client={clients}", f"--time={LIFETIME_SECONDS}", f"--file={file}"),
+                *(f"--define={name}={value}" for name, value in script.variables.items()),
+            ],
+            environment={
+                "PATH": os.environ.get("PATH", ""),
+                "PGHOST": str(self._cluster.socket_folder),
+                "PGUSER": postgres.APPLICATION,
+                "PGPASSWORD": self._cluster.passwords[postgres.APPLICATION],
+                "PGDATABASE": postgres.NAME,
+            },
+            log_file=self._folder / "pgbench.log",
+            # A stopped process hears no other signal.
+            stop_signal=signal.SIGKILL,
+        )

@@ -6,67 +6,73 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.frame import Comparison, Measured, Target
+from bench.frame import Comparison, Contender, Measured, Target
 
 MEBIBYTE = 1024 * 1024
 
 
-def print_row(console: Console, measured: Measured) -> None:
-    console.print(_contenders(measured))
-    console.print(_comparisons(measured))
-    console.print()
+def print_tables(console: Console, rows: Sequence[Measured]) -> None:
+    console.print(_numbers(rows))
+    console.print(_ratios(rows))
 
 
-def _contenders(measured: Measured) -> Table:
-    table = Table(title=f"{measured.row.name}: {measured.row.title}", title_justify="left")
-    table.add_column("contender")
-    for heading in ("per second", "program CPU µs", "database CPU µs", "together µs", "RSS MiB"):
+def _numbers(rows: Sequence[Measured]) -> Table:
+    """Medians over the rounds, for scale: no two machines agree on them."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("CPU in µs for each thing done", no_wrap=True)
+    for heading in ("a second", "program", "database", "RSS MiB"):
         table.add_column(heading, justify="right")
-    for contender in measured.row.contenders:
-        block = measured.typical(contender.name)
-        resident = measured.memory.get(contender.name)
-        table.add_row(
-            contender.name,
-            f"{block.rate:,.0f}",
-            f"{block.program_us:,.0f}" if contender.pid else "not counted",
-            f"{block.database_us:,.0f}",
-            f"{block.total_us:,.0f}" if contender.pid else "",
-            f"{resident / MEBIBYTE:,.0f}" if resident else "",
-        )
+    for measured in rows:
+        table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
+        for contender in measured.row.contenders:
+            table.add_row(*_number_cells(measured, contender))
+        table.add_section()
     return table
 
 
-def _comparisons(measured: Measured) -> Table:
-    table = Table()
-    table.add_column("ratio within a round")
-    for heading in ("median", "lowest", "highest", "target"):
+def _number_cells(measured: Measured, contender: Contender) -> list[str]:
+    block = measured.typical(contender.name)
+    resident = measured.memory.get(contender.name)
+    return [
+        "  " + ", ".join(filter(None, (contender.name, contender.detail))),
+        f"{block.rate:,.0f}",
+        "" if contender.pid is None else f"{block.program_us:,.0f}",
+        f"{block.database_us:,.0f}",
+        "" if resident is None else f"{resident / MEBIBYTE:,.0f}",
+    ]
+
+
+def _ratios(rows: Sequence[Measured]) -> Table:
+    """What the run is for."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("ratios within a round", no_wrap=True)
+    for heading in ("median", "lowest", "highest"):
         table.add_column(heading, justify="right")
-    table.add_column("")
-    for comparison in measured.row.comparisons:
-        values = measured.values(comparison)
-        middle = statistics.median(values)
-        table.add_row(
-            comparison.name,
-            *(f"{value:.2f}" for value in (middle, min(values), max(values))),
-            _bound(comparison.target),
-            _verdict(comparison, middle),
-        )
+    table.add_column("target")
+    for measured in rows:
+        table.add_row(f"[bold]{measured.row.name}[/]")
+        for comparison in measured.row.comparisons:
+            values = measured.values(comparison)
+            middle = statistics.median(values)
+            shown = (f"{value:.2f}" for value in (middle, min(values), max(values)))
+            table.add_row(f"  {comparison.name}", *shown, _verdict(comparison, middle))
+        table.add_section()
     return table
-
-
-def _bound(target: Target | None) -> str:
-    if target is None:
-        return ""
-    return f"{'at most' if target.at_most else 'at least'} {target.bound:g}"
 
 
 def _verdict(comparison: Comparison, value: float) -> str:
     if comparison.target is None:
         return ""
-    return "[green]ok[/]" if comparison.target.is_met(value) else "[red]MISSED[/]"
+    met = "[green]ok[/]" if comparison.target.is_met(value) else "[red]MISSED[/]"
+    return f"{_bound(comparison.target)}: {met}"
+
+
+def _bound(target: Target) -> str:
+    return f"{'at most' if target.at_most else 'at least'} {target.bound:g}"
 
 
 def as_json(rows: Sequence[Measured], server: dict[str, int]) -> dict[str, Any]:
@@ -77,26 +83,29 @@ def as_json(rows: Sequence[Measured], server: dict[str, int]) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "server": server,
-        "rows": [_row(measured) for measured in rows],
+        "rows": [
+            {
+                "name": measured.row.name,
+                "title": measured.row.title,
+                "rounds": measured.rounds,
+                "resident_bytes": measured.memory,
+                "comparisons": [
+                    _comparison(measured, comparison) for comparison in measured.row.comparisons
+                ],
+            }
+            for measured in rows
+        ],
     }
 
 
-def _row(measured: Measured) -> dict[str, Any]:
+def _comparison(measured: Measured, comparison: Comparison) -> dict[str, Any]:
+    values = measured.values(comparison)
+    middle = statistics.median(values)
+    target = comparison.target
     return {
-        "name": measured.row.name,
-        "title": measured.row.title,
-        "rounds": measured.rounds,
-        "resident_bytes": measured.memory,
-        "comparisons": [
-            {
-                "name": comparison.name,
-                "values": measured.values(comparison),
-                "median": statistics.median(measured.values(comparison)),
-                "target": _bound(comparison.target) or None,
-                "met": None
-                if comparison.target is None
-                else comparison.target.is_met(statistics.median(measured.values(comparison))),
-            }
-            for comparison in measured.row.comparisons
-        ],
+        "name": comparison.name,
+        "values": values,
+        "median": middle,
+        "target": None if target is None else _bound(target),
+        "met": None if target is None else target.is_met(middle),
     }

@@ -1,6 +1,7 @@
 """A private PostgreSQL with the settings that Manilla gives its own: durable, and for this run."""
 
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from manilla.kit.process import Supervisor
 from manilla.sql import migrate
 
 BASELINE_DATABASE = "baseline"
+LOG_LINES_SHOWN = 15
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -51,8 +53,18 @@ async def private_server() -> AsyncIterator[Server]:
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             await _create_baseline_database(cluster)
             yield Server(folder, cluster, supervisor)
+        except Exception:
+            _show_logs(folder)
+            raise
         finally:
             await supervisor.stop()
+
+
+def _show_logs(folder: Path) -> None:
+    """The folder is about to go, and with it what the programs had to say."""
+    for file in sorted(folder.glob("*.log")):
+        lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
 
 
 async def _create_baseline_database(cluster: Cluster) -> None:

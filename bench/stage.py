@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench import seed
+from bench.frame import Plan
 from bench.pgbench import Pgbench
 from bench.server import Server
 from manilla.cli.programs import listen
@@ -18,14 +20,12 @@ from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.process import Program
-from manilla.merchants import merchants
-from manilla.merchants.merchants import NewMerchant, Status
-from manilla.platform import master_key, settings
+from manilla.merchants.merchants import NewMerchant
+from manilla.platform import master_key
 
 FOLDER = Path(__file__).parent
 BASELINE_PYTHON = FOLDER.parent / ".venv-baseline" / "bin" / "python"
 READY_SECONDS_MAX = 30
-NO_LIMIT = "100000000"
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -37,13 +37,11 @@ class Served(msgspec.Struct, frozen=True):
 
 class Stage:
     def __init__(
-        self, server: Server, db: Database, merchant: NewMerchant, master_key: str, *, quick: bool
+        self, server: Server, plan: Plan, db: Database, merchant: NewMerchant, master_key: str
     ) -> None:
         self.server = server
-        self.db = db
         self.merchant = merchant
-        self.pgbench = Pgbench(server.cluster, server.folder)
-        self.quick = quick
+        self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self._master_key = master_key
         self._served: dict[str, Served] = {}
 
@@ -90,10 +88,9 @@ class Stage:
             command=[*command, str(listener.fileno())],
             environment={**environment, "PROMETHEUS_MULTIPROC_DIR": str(metrics)},
             log_file=self.server.folder / f"{name}.log",
-            descriptors=[listener.fileno()],
+            sockets=[listener],
         )
         await self.server.supervisor.start(program)
-        listener.close()
         await _until_ready(program, port)
         pid = self.server.supervisor.pid(name)
         assert pid is not None
@@ -101,18 +98,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def prepared(server: Server, *, quick: bool) -> AsyncIterator[Stage]:
-    """With one merchant, whom no rate limit stops."""
+async def prepared(server: Server, plan: Plan) -> AsyncIterator[Stage]:
     key = crypto.generate_key()
     keyring = Keyring([crypto.decode_key(key)])
     db = await Database.open(server.url, size=2, name="bench")
     try:
         await master_key.prove(db, keyring)
-        await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
-        merchant = await merchants.create(
-            db, keyring, name="Bench", email="bench@example.com", status=Status.APPROVED
-        )
-        yield Stage(server, db, merchant, key, quick=quick)
+        merchant = await seed.product(db, keyring)
+        stage = Stage(server, plan, db, merchant, key)
+        await seed.baseline(str(BASELINE_PYTHON), stage.baseline_environment(), merchant)
+        yield stage
     finally:
         await db.close()
 
@@ -121,8 +116,6 @@ async def _until_ready(program: Program, port: int) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
     while not await asyncio.to_thread(_answers, port):
         if time.monotonic() > deadline:
-            assert program.log_file is not None
-            sys.stderr.write(program.log_file.read_text()[-4000:])
             raise RuntimeError(f"{program.name} does not answer.")
         await asyncio.sleep(0.05)
 

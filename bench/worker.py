@@ -6,9 +6,8 @@ so none is left when the bench is gone.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -56,16 +55,14 @@ async def started(
     module: str,
     environment: dict[str, str],
     python: str = sys.executable,
-    folder: Path | None = None,
 ) -> AsyncIterator[Worker]:
-    command: Sequence[str] = (python, "-m", module)
     worker = Worker(
         await asyncio.create_subprocess_exec(
-            *command,
+            *(python, "-m", module),
             env=environment,
-            cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches us alone
         )
     )
     try:

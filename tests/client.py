@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,7 +51,7 @@ class Site(msgspec.Struct, frozen=True):
         self,
         method: str,
         target: str,
-        headers: Mapping[str, str] | list[tuple[str, str]] = {},
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         body: bytes = b"",
     ) -> Reply:
         pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
@@ -98,7 +98,7 @@ class Merchant(msgspec.Struct, frozen=True):
         }
 
     async def get(self, target: str, **changed: str | None) -> Reply:
-        return await self.call("GET", target, **changed)
+        return await self.call("GET", target, b"", **changed)
 
     async def post(self, target: str, body: Any) -> Reply:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -69,7 +69,7 @@ def _entry(
 async def _submit(order: dict, deadline: float) -> int:
     done = 0
     while time.monotonic() < deadline:
-        merchant_id = order["first_merchant"] + random.randrange(order["merchants"])
+        merchant_id = order["first_wallet"] + random.randrange(order["wallets"])
         await post_payout(merchant_id, uuid.uuid4().hex)
         done += 1
     return done

@@ -12,7 +12,7 @@ WINDOW = timedelta(seconds=60)
 
 async def count(db: AsyncSession, bucket: str) -> RateWindow:
     now = datetime.now(UTC)
-    has_ended = RateWindow.started_at + WINDOW <= now
+    has_ended = RateWindow.started_at <= now - WINDOW
     statement = (
         insert(RateWindow)
         .values(bucket=bucket, started_at=now, used=1)

@@ -1,4 +1,4 @@
-"""Makes the tables, and the rows that were asked for on the standard input."""
+"""Makes the tables, and the rows that are asked for on the standard input."""
 
 import asyncio
 import hashlib
@@ -7,7 +7,6 @@ import sys
 
 from baseline.database import engine, new_session
 from baseline.models import Base, Credential, Merchant, Setting, Wallet
-from sqlalchemy.dialects.postgresql import insert
 
 SETTINGS = {
     "rate_limit_per_minute": "100000000",
@@ -23,16 +22,11 @@ async def seed(wanted: dict) -> None:
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
     async with new_session() as db, db.begin():
-        await db.merge(Merchant(id=wanted["merchant_id"], name="Bench", status="approved"))
-        await db.merge(_credential(wanted))
-        for key, value in SETTINGS.items():
-            await db.merge(Setting(key=key, value=value))
-        for merchant_id in range(
-            wanted["first_merchant"], wanted["first_merchant"] + wanted["wallets"]
-        ):
-            await db.execute(
-                insert(Wallet).values(_wallet(wanted, merchant_id)).on_conflict_do_nothing()
-            )
+        db.add(Merchant(id=wanted["merchant_id"], name="Bench", status="approved"))
+        await db.flush()
+        db.add(_credential(wanted))
+        db.add_all(Setting(key=key, value=value) for key, value in SETTINGS.items())
+        db.add_all(_wallet(wanted, number) for number in range(wanted["wallets"]))
 
 
 def _credential(wanted: dict) -> Credential:
@@ -45,13 +39,13 @@ def _credential(wanted: dict) -> Credential:
     )
 
 
-def _wallet(wanted: dict, merchant_id: int) -> dict:
-    return {
-        "merchant_id": merchant_id,
-        "environment": "production",
-        "currency": "NGN",
-        "balance_minor": wanted["balance_minor"],
-    }
+def _wallet(wanted: dict, number: int) -> Wallet:
+    return Wallet(
+        merchant_id=wanted["first_wallet"] + number,
+        environment="production",
+        currency="NGN",
+        balance_minor=wanted["balance_minor"],
+    )
 
 
 if __name__ == "__main__":

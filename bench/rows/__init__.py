@@ -11,7 +11,8 @@ from bench.stage import Stage
 Opener = Callable[[Stage], AbstractAsyncContextManager[Row]]
 
 ROWS: dict[str, Opener] = {
-    "site-info": site_info.opened,
+    "site-info": site_info.many_callers,
+    "site-info-alone": site_info.one_caller,
     "ledger-many": ledger.many_wallets,
     "ledger-one": ledger.one_wallet,
 }

@@ -1,12 +1,12 @@
 """A signed `GET /api/v1/site-info`: what every request of a merchant costs before its own work."""
 
+import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bench import baseline_seed
 from bench.comparisons import (
     against_baseline,
     database_cpu_against_pgbench,
@@ -19,44 +19,61 @@ from bench.pgbench import Script
 from bench.stage import Served, Stage
 from manilla.api.authenticate import sign
 from manilla.kit import ratelimit
-from manilla.kit.ratelimit import WINDOW_SECONDS
 from manilla.merchants.credentials import NewCredentials
 
 PATH = "/api/v1/site-info"
-WITHOUT_LIMIT = "product without the rate limit"
-LIMIT_SHARE_MAX = 0.1
+CALLERS = 32
+UNLIMITED = "product without limit"
+PGBENCH_BUCKET = "1:sandbox:127.0.0.2"  # as long as the one that the product counts in
+LIMIT_SHARE, LIMIT_SHARE_MAX = "CPU share of the rate limit", 0.1
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[Row]:
-    await baseline_seed.seed(stage)
-    script = await _counting(f"{stage.merchant.id}:sandbox:127.0.0.1")
+async def many_callers(stage: Stage) -> AsyncIterator[Row]:
+    product, baseline, unlimited = await asyncio.gather(
+        stage.product(), stage.baseline(), stage.product_without_limit()
+    )
+    async with stage.pgbench.started(await _counting()) as pgbench:
+        yield Row(
+            name="site-info",
+            title=f"{CALLERS} callers",
+            contenders=[
+                _served(stage, PRODUCT, product, CALLERS),
+                _served(stage, UNLIMITED, unlimited, CALLERS),
+                pgbench,
+                _served(stage, BASELINE, baseline, CALLERS),
+            ],
+            comparisons=[
+                rate_against_pgbench(),
+                database_cpu_against_pgbench(),
+                *against_baseline(),
+                share_of_cpu(LIMIT_SHARE, UNLIMITED, Target(LIMIT_SHARE_MAX, at_most=True)),
+            ],
+        )
+
+
+@asynccontextmanager
+async def one_caller(stage: Stage) -> AsyncIterator[Row]:
+    """Nobody to share a statement with: the most that a request can cost."""
+    product, baseline, unlimited = await asyncio.gather(
+        stage.product(), stage.baseline(), stage.product_without_limit()
+    )
     yield Row(
-        name="site-info",
-        title=f"signed GET {PATH}",
+        name="site-info-alone",
+        title="one caller",
         contenders=[
-            _served(stage, PRODUCT, await stage.product()),
-            await stage.pgbench.contender("site-info", script, clients=8 if stage.quick else None),
-            _served(stage, BASELINE, await stage.baseline()),
-            _served(stage, WITHOUT_LIMIT, await stage.product_without_limit()),
+            _served(stage, PRODUCT, product, 1),
+            _served(stage, UNLIMITED, unlimited, 1),
+            _served(stage, BASELINE, baseline, 1),
         ],
-        comparisons=[
-            rate_against_pgbench(),
-            database_cpu_against_pgbench(),
-            *against_baseline(),
-            share_of_cpu(
-                "the rate limit's share of the CPU",
-                WITHOUT_LIMIT,
-                Target(LIMIT_SHARE_MAX, at_most=True),
-            ),
-        ],
+        comparisons=[*against_baseline(), share_of_cpu(LIMIT_SHARE, UNLIMITED)],
     )
 
 
-def _served(stage: Stage, name: str, served: Served) -> Contender:
+def _served(stage: Stage, name: str, served: Served, callers: int) -> Contender:
     async def run(seconds: float) -> Work:
         request = _signed(stage.merchant.sandbox)
-        return await load(served.port, itertools.repeat(request), seconds)
+        return await load(served.port, itertools.repeat(request), callers, seconds)
 
     return Contender(name, run, served.pid)
 
@@ -72,7 +89,7 @@ def _signed(credentials: NewCredentials) -> bytes:
     ).encode()
 
 
-async def _counting(bucket: str) -> Script:
+async def _counting() -> Script:
     """The product's own statement, overheard, so that the two cannot drift apart."""
     overheard: list[str] = []
 
@@ -82,11 +99,11 @@ async def _counting(bucket: str) -> Script:
             return []
 
     listener: Any = Listener()
-    await ratelimit._add(listener, {bucket: 1})
+    await ratelimit._add(listener, {PGBENCH_BUCKET: 1})
     text = overheard[0].replace("$1", ":bucket").replace("$2", ":cost").replace("$3", ":window")
-    variables = {
-        "bucket": f"{{{bucket}}}",
-        "cost": "{1}",
-        "window": f"{WINDOW_SECONDS} seconds",
-    }
-    return Script(text + ";\n", variables)
+    return Script(
+        text + ";\n",
+        count=f"SELECT coalesce(max(used), 0) FROM rate_window WHERE bucket = '{PGBENCH_BUCKET}'",
+        # A window that does not end: the count is how we know what pgbench has done.
+        variables={"bucket": f"{{{PGBENCH_BUCKET}}}", "cost": "{1}", "window": "1 day"},
+    )

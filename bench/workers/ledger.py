@@ -31,8 +31,8 @@ AMOUNT_MINOR, FEE_MINOR = 1000, 10
 
 class Order(msgspec.Struct, frozen=True):
     seconds: float
-    first_merchant: int
-    merchants: int
+    first_wallet: int
+    wallets: int
     submitters: int
 
 
@@ -57,7 +57,7 @@ async def _work(batcher: Batcher[Posting, Posted], order: Order) -> Work:
 async def _submit(batcher: Batcher[Posting, Posted], order: Order, deadline: float) -> int:
     done = 0
     while time.monotonic() < deadline:
-        merchant_id = order.first_merchant + random.randrange(order.merchants)
+        merchant_id = order.first_wallet + random.randrange(order.wallets)
         posted = await batcher.submit(_payout(merchant_id))
         assert posted.outcome is Outcome.POSTED
         done += 1

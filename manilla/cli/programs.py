@@ -63,7 +63,7 @@ def api_program(listener: socket.socket, number: int, environment: dict[str, str
         name=f"api {number}",
         command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
         environment=environment,
-        descriptors=[listener.fileno()],
+        sockets=[listener],
     )
 
 

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ class Program(msgspec.Struct, frozen=True):
     log_file: Path | None = None  # None: it writes where we write
     folder: Path | None = None
     account: Account | None = None
-    descriptors: Sequence[int] = ()
+    sockets: Sequence[socket.socket] = ()  # handed down, and kept open for a revived program
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = 20
 
@@ -85,7 +86,7 @@ async def spawn(program: Program) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=program.descriptors,
+            pass_fds=[each.fileno() for each in program.sockets],
             # A session of its own: Ctrl-C reaches us alone, and we end the programs in order.
             start_new_session=True,
             user=account.uid if account else None,

@@ -61,13 +61,13 @@ async def _harden(response: Response[Any]) -> Response[Any]:
     return response
 
 
-async def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "REFUSED")
     text = "There is nothing at this address." if error.status_code == 404 else error.detail
     return Response({"error": text, "error_code": code}, status_code=error.status_code)
 
 
-async def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     log.error("page_failed", path=request.url.path, exc_info=error)
     return Response(
         {"error": "Something went wrong on our side.", "error_code": "SERVER_ERROR"},

@@ -201,7 +201,7 @@ async def test_any_interleaving_from_many_connections_keeps_the_books(
         size = dice.randint(1, 8)
         pieces.append(postings[:size])
         postings = postings[size:]
-    batcher = Batcher(lambda items: queries.post(db, items))
+    batcher: Batcher[Posting, Posted] = batched_postings(db)
 
     async def send(piece: list[Posting]) -> list[Posted]:
         await asyncio.sleep(dice.random() / 500)

@@ -1,0 +1,69 @@
+"""The same merchant and the same wallets for the product and for the baseline."""
+
+import asyncio
+import json
+
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import ADJUSTMENT, Environment, Line, Posting
+from manilla.merchants import merchants
+from manilla.merchants.merchants import NewMerchant, Status
+from manilla.merchants.queries import open_wallets
+from manilla.platform import settings
+
+FIRST_WALLET, WALLETS = 1_000_000, 1000  # numbers of merchants who have a wallet and no more
+BALANCE_MINOR = 1_000_000_000_000
+NO_LIMIT = "100000000"
+SEED_SECONDS_MAX = 60
+
+
+async def product(db: Database, keyring: Keyring) -> NewMerchant:
+    """A merchant whom no rate limit stops, and wallets that are funded through the books."""
+    await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
+    owners = range(FIRST_WALLET, FIRST_WALLET + WALLETS)
+    async with db.transaction() as connection:
+        for merchant_id in owners:
+            await open_wallets(connection, merchant_id, Environment.PRODUCTION, ["NGN"])
+        await ledger.post(connection, [_funding(merchant_id) for merchant_id in owners])
+    return await merchants.create(
+        db, keyring, name="Bench", email="bench@example.com", status=Status.APPROVED
+    )
+
+
+def _funding(merchant_id: int) -> Posting:
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=ids.new_trx_id(merchant_id),
+        kind="funding",
+        environment=Environment.PRODUCTION,
+        wallet=Money("NGN", BALANCE_MINOR),
+        first=Line(ADJUSTMENT, -BALANCE_MINOR),
+    )
+
+
+async def baseline(python: str, environment: dict[str, str], merchant: NewMerchant) -> None:
+    """By a program of its own: the ORM is not installed where the product is."""
+    wanted = {
+        "merchant_id": merchant.id,
+        "merchant_key": merchant.sandbox.merchant_key,
+        "api_key": merchant.sandbox.api_key,
+        "api_secret": merchant.sandbox.api_secret,
+        "first_wallet": FIRST_WALLET,
+        "wallets": WALLETS,
+        "balance_minor": BALANCE_MINOR,
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(python, "-m", "baseline.seed"), env=environment, stdin=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(SEED_SECONDS_MAX):
+            await process.communicate(json.dumps(wanted).encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise RuntimeError("The baseline could not be given its data.")

@@ -1,0 +1,224 @@
+"""The operator's command, against one running instance."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla.platform.settings import PlatformSettings
+from tests.instance import Instance, manilla
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    instance = Instance(tmp_path_factory.mktemp("commands") / "data", "--no-demo").wait()
+    yield instance
+    assert instance.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def merchant(instance: Instance) -> Any:
+    return instance.command("merchant", "create", "Ada Stores", "ada@example.com")
+
+
+def refused(instance: Instance, *words: str) -> str:
+    """The one line that a refusal says."""
+    run = manilla(*words, "--data", str(instance.folder))
+    assert (run.returncode, run.stdout) == (1, "")
+    assert len(run.stderr.splitlines()) == 1
+    return run.stderr
+
+
+def test_a_new_merchant_has_credentials_of_both_environments(merchant: Any) -> None:
+    assert list(merchant) == ["id", "name", "status", "sandbox", "production"]
+    assert (merchant["name"], merchant["status"]) == ("Ada Stores", "pending")
+    for environment in ("sandbox", "production"):
+        keys = merchant[environment]
+        assert list(keys) == ["merchant_key", "api_key", "api_secret"]
+        prefixed = [value.startswith("test_") for value in keys.values()]
+        assert prefixed == [environment == "sandbox"] * 3
+
+
+def test_a_merchant_may_start_approved_with_its_currencies(instance: Instance) -> None:
+    new = instance.command(
+        *("merchant", "create", "Mr. Yen", "yen@example.com", "--status", "approved"),
+        *("--currency", "NGN", "--currency", "JPY"),
+    )
+    assert new["status"] == "approved"
+    assert instance.command("wallet", "show", str(new["id"])) == [
+        {"environment": "production", "currency": "JPY", "balance": 0, "status": "active"},
+        {"environment": "production", "currency": "NGN", "balance": 0, "status": "active"},
+        {"environment": "sandbox", "currency": "JPY", "balance": 1000000, "status": "active"},
+        {"environment": "sandbox", "currency": "NGN", "balance": 1000000, "status": "active"},
+    ]
+
+
+def test_everything_of_a_merchant_can_be_set(instance: Instance) -> None:
+    merchant = str(instance.command("merchant", "create", "Set", "s@example.com")["id"])
+    before = instance.command("merchant", "show", merchant)
+    assert [before[key] for key in ("commission_percent", "commission_bearer", "payouts")] == [
+        *(0, "customer", "on")
+    ]
+    after = instance.command(
+        *("merchant", "set", merchant, "--status", "approved", "--commission-percent", "1.5"),
+        *("--commission-bearer", "merchant", "--gateways", "providera-ngn, providerb-ngn"),
+        *("--payouts", "off", "--kyc", "verified", "--phone", "verified"),
+        *("--bvn", "22222222222", "--currency", "NGN", "--currency", "USD"),
+    )
+    wanted = {
+        "status": "approved",
+        "commission_percent": 1.5,
+        "commission_bearer": "merchant",
+        "gateways": ["providera-ngn", "providerb-ngn"],
+        "payouts": "off",
+        "kyc": "verified",
+        "phone": "verified",
+        "has_bvn": True,
+        "currencies": ["NGN", "USD"],
+    }
+    assert {key: after[key] for key in wanted} == wanted
+    assert "22222222222" not in json.dumps(after)
+    assert len(instance.command("wallet", "show", merchant)) == 4
+    again = instance.command("merchant", "set", merchant, "--gateways", "all", "--kyc", "required")
+    assert (again["gateways"], again["kyc"], again["payouts"]) == ("all", "required", "off")
+    assert merchant in [str(row["id"]) for row in instance.command("merchant", "list")]
+
+
+def test_funding_is_exact_and_leaves_a_posting(instance: Instance, merchant: Any) -> None:
+    words = ("wallet", "fund", str(merchant["id"]), "NGN")
+    funded = instance.command(*words, "90071992547409.93", "--environment", "production")
+    assert funded["trx_id"].startswith("TXN")
+    raw = manilla(
+        "wallet", "show", str(merchant["id"]), "--json", "--data", str(instance.folder)
+    ).stdout
+    assert '"balance":90071992547409.93' in raw
+
+
+@pytest.mark.parametrize("amount", ["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
+def test_an_amount_that_is_none_is_refused(instance: Instance, merchant: Any, amount: str) -> None:
+    refused(
+        instance,
+        *("wallet", "fund", str(merchant["id"]), "NGN", amount, "--environment", "sandbox"),
+    )
+
+
+def test_a_wallet_is_closed_and_opened(instance: Instance, merchant: Any) -> None:
+    words = ("wallet", "set", str(merchant["id"]), "NGN", "--environment", "sandbox", "--status")
+    assert instance.command(*words, "inactive")["status"] == "inactive"
+    assert instance.command(*words, "active")["status"] == "active"
+
+
+def test_a_rotation_shows_new_keys_once(instance: Instance, merchant: Any) -> None:
+    words = ("merchant", "rotate", str(merchant["id"]), "--environment", "production")
+    rotated = instance.command(*words, "--overlap-minutes", "5")
+    old = merchant["production"]
+    assert rotated["merchant_key"] == old["merchant_key"]
+    assert rotated["api_key"] != old["api_key"]
+    assert rotated["api_secret"] != old["api_secret"]
+    shown = instance.command("merchant", "show", str(merchant["id"]))
+    assert shown["production"]["live_credentials"] == 2
+    assert rotated["api_secret"] not in json.dumps(shown)
+
+
+def test_every_setting_can_be_listed_read_and_changed(instance: Instance) -> None:
+    listed = {row["key"]: row for row in instance.command("setting", "list")}
+    assert set(listed) == set(PlatformSettings.__struct_fields__)
+    assert all(row["value"] == row["default"] and row["explanation"] for row in listed.values())
+    changes = {
+        "signature_required": "false",
+        "rate_limit_per_minute": "7",
+        "payout_days": "fri,mon",
+        "site_name": "Kobo ₦",
+    }
+    try:
+        for key, value in changes.items():
+            instance.command("setting", "set", key, value)
+        read = {key: instance.command("setting", "get", key)["value"] for key in changes}
+        assert read == {**changes, "payout_days": "mon,fri"}
+    finally:
+        for key in changes:
+            instance.command("setting", "set", key, listed[key]["default"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("kyc_required", "yes"), ("kyc_required", "True"), ("rate_limit_per_minute", "0")]
+    + [("rate_limit_per_minute", "1.5"), ("timestamp_tolerance_seconds", "0")]
+    + [("payout_days", "someday"), ("site_name", ""), ("nonsense", "1")],
+)
+def test_a_bad_setting_is_refused(instance: Instance, key: str, value: str) -> None:
+    assert key in refused(instance, "setting", "set", key, value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("merchant", "show", "999"),
+        ("merchant", "set", "999", "--status", "approved"),
+        ("merchant", "rotate", "999", "--environment", "sandbox"),
+        ("wallet", "show", "999"),
+        ("wallet", "fund", "999", "NGN", "1", "--environment", "sandbox"),
+        ("wallet", "fund", "1", "USD", "1", "--environment", "sandbox"),
+        ("wallet", "set", "1", "USD", "--environment", "sandbox", "--status", "inactive"),
+        ("merchant", "create", "", "a@example.com"),
+        ("merchant", "create", "A", "not an address"),
+        ("merchant", "create", "A", "a@example.com", "--currency", "ABC"),
+        ("merchant", "set", "1", "--commission-percent", "101"),
+        ("merchant", "set", "1", "--bvn", "123"),
+        ("setting", "get", "nonsense"),
+    ],
+)
+def test_a_refusal_is_one_line_and_exit_1(instance: Instance, words: tuple[str, ...]) -> None:
+    assert refused(instance, *words).startswith("manilla: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("merchant", "create"),
+        ("merchant", "show", "abc"),
+        ("merchant", "create", "A", "a@example.com", "--status", "rejected"),
+        ("merchant", "set", "1", "--payouts", "maybe"),
+        ("merchant", "set", "1", "--commission-percent", "much"),
+        ("merchant", "rotate", "1"),
+        ("merchant", "rotate", "1", "--environment", "mars"),
+        ("wallet", "fund", "1", "NGN", "1"),
+        ("nonsense",),
+        ("up", "--port", "seventy"),
+    ],
+)
+def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
+    assert manilla(*words).returncode == 2
+
+
+def test_without_an_instance_every_command_says_so(tmp_path: Path) -> None:
+    run = manilla("merchant", "list", "--data", str(tmp_path / "nothing"))
+    assert run.returncode == 1
+    assert "No instance is running" in run.stderr
+
+
+def test_the_ledger_check_names_what_is_broken_and_exits_1(
+    instance: Instance, merchant: Any
+) -> None:
+    assert instance.command("ledger", "check")["ok"]
+    running = json.loads((instance.folder / "instance.json").read_text())
+    here = f"merchant_id = {merchant['id']} AND environment = 'sandbox'"
+    for change in ("+ 1", "- 1"):
+        _sql(
+            running["migration_url"],
+            f"UPDATE wallet SET balance_minor = balance_minor {change} WHERE {here}",
+        )
+        run = manilla("ledger", "check", "--json", "--data", str(instance.folder))
+        is_broken = change == "+ 1"
+        assert run.returncode == int(is_broken)
+        broken = [row["name"] for row in json.loads(run.stdout)["invariants"] if row["count"]]
+        assert broken == (["wallets_equal_their_entries"] if is_broken else [])
+
+
+def _sql(url: str, statement: str) -> None:
+    from manilla.kit.postgres import find_binaries
+
+    subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)

@@ -1,0 +1,275 @@
+"""`manilla up` as a user runs it: real processes, started, killed and started again."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla.kit import crypto
+from tests.instance import Instance, free_port, manilla
+from tests.signing import sign
+
+PATH = "/api/v1/site-info"
+
+
+def alive(pids: list[int]) -> list[int]:
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    return [pid for pid in pids if runs(pid)]
+
+
+def gone(pids: list[int], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while alive(pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    # As a private home would be: nobody but us may walk through.
+    parent = tmp_path_factory.mktemp("up")
+    parent.chmod(0o700)
+    yield parent / "data"
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def get(instance: Instance, merchant: Any, environment: str = "sandbox") -> Any:
+    keys = merchant[environment]
+    now = str(int(time.time()))
+    headers = {
+        "X-Environment": environment,
+        "X-Merchant-Key": keys["merchant_key"],
+        "X-API-Key": keys["api_key"],
+        "X-Timestamp": now,
+        "X-Signature": sign(keys["api_secret"], now, "GET", PATH, b""),
+    }
+    return instance.site.send("GET", PATH, headers)
+
+
+def test_the_printed_curl_works_when_pasted(folder: Path) -> None:
+    instance = Instance(folder).wait()
+    try:
+        summary = instance.output.read_text()
+        curl = next(line for line in summary.splitlines() if line.startswith("curl "))
+        answer = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True)
+        assert json.loads(answer.stdout)["api_version"] == "1.0"
+        assert len(re.findall(r"\btest_[0-9a-z]{32}\b", summary)) >= 3
+    finally:
+        tree = instance.tree()
+        assert instance.stop(signal.SIGINT) == 0
+    assert gone(tree)
+
+
+async def test_the_rate_limit_is_exact_over_two_api_processes(folder: Path) -> None:
+    instance = Instance(folder, "--workers", "2").wait()
+    try:
+        merchant = instance.command("merchant", "create", "Ada", "a@example.com")
+        replies = await asyncio.gather(*(get(instance, merchant) for _ in range(121)))
+        assert sorted(reply.status for reply in replies) == [200] * 120 + [429]
+    finally:
+        assert instance.stop() == 0
+
+
+async def test_a_killed_parent_leaves_nothing_and_its_data_is_found_again(folder: Path) -> None:
+    instance = Instance(folder).wait()
+    merchant = instance.command("merchant", "create", "Before", "b@example.com")
+    instance.command(
+        "wallet", "fund", str(merchant["id"]), "NGN", "12.34", "--environment", "sandbox"
+    )
+    tree = instance.tree()
+    instance.process.kill()
+    instance.process.wait()
+    again = Instance(folder).wait()
+    try:
+        assert gone(tree)
+        assert (await get(again, merchant)).status == 200
+        wallets = again.command("wallet", "show", str(merchant["id"]))
+        assert [wallet["balance"] for wallet in wallets] == [0, 1000012.34]
+        assert again.command("ledger", "check")["ok"]
+    finally:
+        assert again.stop() == 0
+
+
+def test_an_orphaned_server_is_ended_and_its_data_goes_on(folder: Path) -> None:
+    first = Instance(folder).wait()
+    created = first.command("merchant", "create", "Orphan", "o@example.com")
+    orphan = first.postmaster()
+    os.kill(orphan, signal.SIGSTOP)  # so that it cannot end with its parent
+    first.process.kill()
+    first.process.wait()
+    second = Instance(folder)
+    time.sleep(1)
+    assert alive([orphan])
+    os.kill(orphan, signal.SIGCONT)
+    second.wait()
+    try:
+        assert second.postmaster() != orphan
+        assert second.command("merchant", "show", str(created["id"]))["name"] == "Orphan"
+    finally:
+        assert second.stop() == 0
+
+
+async def test_a_killed_database_comes_back_by_itself(folder: Path) -> None:
+    instance = Instance(folder).wait()
+    try:
+        merchant = instance.command("merchant", "create", "Crash", "c@example.com")
+        for _ in range(2):
+            before = instance.postmaster()
+            os.kill(before, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            status = 0
+            while status != 200:
+                assert time.monotonic() < deadline
+                reply = await get(instance, merchant)
+                status = reply.status
+                assert status in (200, 503)
+                await asyncio.sleep(0.05)
+        assert instance.command("ledger", "check")["ok"]
+    finally:
+        assert instance.stop() == 0
+
+
+def test_a_killed_api_process_is_replaced(folder: Path) -> None:
+    instance = Instance(folder, "--workers", "1").wait()
+    try:
+        [api] = [pid for pid in instance.tree() if "serve" in _command_line(pid)]
+        os.kill(api, signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while not (pids := [p for p in instance.tree() if "serve" in _command_line(p)]) or (
+            pids == [api]
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert asyncio.run(instance.site.send("GET", "/healthz")).status == 200
+    finally:
+        assert instance.stop() == 0
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except FileNotFoundError:
+        return []
+
+
+def test_a_second_start_says_so_and_exits(folder: Path) -> None:
+    instance = Instance(folder).wait()
+    try:
+        second = manilla("up", "--port", str(free_port()), "--data", str(folder))
+        assert second.returncode == 1
+        assert f"already running in {folder}" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+        taken = manilla("up", "--port", str(instance.port), "--data", str(folder) + "-other")
+        assert taken.returncode == 1
+        assert "Cannot listen" in taken.stderr
+    finally:
+        assert instance.stop() == 0
+
+
+def test_it_follows_its_parent_when_asked_to(folder: Path) -> None:
+    port = free_port()
+    script = (
+        f"{sys.executable} -m manilla up --port {port} --data {folder} --follow-parent &"
+        " echo $!; sleep 600"
+    )
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        child = int(shell.stdout.readline())
+        while "Ctrl-C stops everything" not in shell.stdout.readline():
+            pass
+        shell.kill()
+    assert gone([child])
+
+
+def test_a_demo_can_be_left_out(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "data", "--no-demo").wait()
+    try:
+        assert instance.command("merchant", "list") == []
+        assert "curl" not in instance.output.read_text()
+    finally:
+        assert instance.stop() == 0
+
+
+def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
+    deep = tmp_path / ("a-rather-long-folder-name-" * 4) / "data"
+    deep.parent.mkdir(parents=True)
+    instance = Instance(deep).wait()
+    try:
+        assert [row["id"] for row in instance.command("merchant", "list")] == [1]
+    finally:
+        assert instance.stop() == 0
+
+
+def test_another_major_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    cluster = tmp_path / "data" / "postgres"
+    cluster.mkdir(parents=True)
+    (cluster / "PG_VERSION").write_text("17\n")
+    run = manilla("up", "--port", str(free_port()), "--data", str(tmp_path / "data"))
+    assert run.returncode == 1
+    assert "PostgreSQL 17" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+    assert (cluster / "PG_VERSION").read_text() == "17\n"
+
+
+def test_production_names_everything_that_is_missing_at_once(tmp_path: Path) -> None:
+    for program in (["up", "--data", str(tmp_path / "data")], ["serve"], ["worker"], ["migrate"]):
+        run = manilla(*program, MANILLA_MODE="production")
+        assert run.returncode == 1
+        for name in ("MANILLA_DATABASE_URL", "MANILLA_MASTER_KEY", "MANILLA_BASE_URL"):
+            assert f"{name} is not set" in run.stderr
+        assert len(run.stderr.splitlines()) == 1
+    assert not (tmp_path / "data" / "postgres").exists()
+
+
+def test_the_parts_assume_production_unless_told_otherwise() -> None:
+    assert "production mode" in manilla("serve").stderr
+    assert "development mode" in manilla("serve", MANILLA_MODE="development").stderr
+    assert "MANILLA_MODE" in manilla("serve", MANILLA_MODE="staging").stderr
+
+
+def test_a_named_database_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
+    """In production mode, through the parts, on the database of another instance."""
+    host = Instance(folder, "--no-demo").wait()
+    try:
+        running = json.loads((folder / "instance.json").read_text())
+        environment = {
+            "MANILLA_MODE": "production",
+            "MANILLA_DATABASE_URL": running["database_url"],
+            "MANILLA_MIGRATION_URL": running["migration_url"],
+            "MANILLA_MASTER_KEY": (folder / "master.key").read_text(),
+            "MANILLA_BASE_URL": "https://pay.example.com",
+        }
+        assert "at version" in manilla("migrate", **environment).stdout
+        listed = manilla("merchant", "list", "--json", **environment)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        guest = Instance(tmp_path / "guest", **environment).wait()
+        try:
+            assert not (tmp_path / "guest" / "postgres").exists()
+            assert not (tmp_path / "guest" / "master.key").exists()
+            assert asyncio.run(guest.site.send("GET", "/readyz")).status == 200
+            assert "curl" not in guest.output.read_text()
+        finally:
+            assert guest.stop() == 0
+        wrong = {**environment, "MANILLA_MASTER_KEY": crypto.generate_key()}
+        refused = manilla("merchant", "list", **wrong)
+        assert refused.returncode == 1
+        assert "master key is not the one" in refused.stderr
+    finally:
+        assert host.stop() == 0

@@ -1,0 +1,87 @@
+"""Manilla as its operator runs it: `manilla up` and the `manilla` command, as real processes."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.client import Site
+
+MANILLA = [sys.executable, "-m", "manilla"]
+
+
+class Instance:
+    """A running `manilla up`."""
+
+    def __init__(self, folder: Path, *options: str, **environment: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.output = folder.parent / f"{folder.name}.out"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*MANILLA, "up", "--port", str(self.port), "--data", str(folder), *options],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float = 60) -> "Instance":
+        deadline = time.monotonic() + seconds
+        while "Ctrl-C stops everything" not in self.output.read_text():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.05)
+        return self
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+    @property
+    def site(self) -> Site:
+        return Site(self.port)
+
+    def tree(self) -> list[int]:
+        """Our process and all below it."""
+        found, waiting = [], [self.process.pid]
+        while waiting:
+            pid = waiting.pop()
+            found.append(pid)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return found
+
+    def postmaster(self) -> int:
+        return int((self.folder / "postgres" / "postmaster.pid").read_text().split()[0])
+
+    def command(self, *words: str) -> Any:
+        run = manilla(*words, "--json", "--data", str(self.folder))
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)
+
+
+def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*MANILLA, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

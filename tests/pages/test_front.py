@@ -1,0 +1,59 @@
+import pytest
+from playwright.async_api import Browser
+
+from tests.client import Site
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_front_page_shows_what_this_is(
+    browser: Browser, site: Site, width: int, scheme: str
+) -> None:
+    page = await browser.new_page(
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(request.url))
+    await page.goto(f"http://127.0.0.1:{site.port}/")
+    assert await page.title() == "Manilla"
+    assert await page.get_by_role("note").inner_text() == (
+        "Development mode: no real money moves here."
+    )
+    overflow = await page.evaluate("document.body.scrollWidth - window.innerWidth")
+    assert overflow <= 0
+    assert not complaints
+    await page.get_by_role("link", name="API description").click()
+    assert '"openapi":"3.1.0"' in await page.content()
+    await page.close()
+
+
+async def test_pages_carry_a_strict_policy(site: Site) -> None:
+    reply = await site.send("GET", "/")
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["x-request-id"]
+
+
+async def test_health_readiness_and_metrics(site: Site) -> None:
+    assert (await site.send("GET", "/healthz")).json == {"status": "ok"}
+    assert (await site.send("GET", "/readyz")).json == {"status": "ready", "database": "ok"}
+    await site.send("GET", "/api/v1/site-info")
+    request = b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n"
+    metrics = await site.send_raw(request)
+    assert metrics.status == 200
+    assert b'manilla_requests_total{endpoint="/api/v1/site-info",status="401"}' in metrics.body
+
+
+async def test_metrics_are_not_given_to_who_comes_through_a_proxy(site: Site) -> None:
+    assert (await site.send("GET", "/metrics")).status == 404
+
+
+@pytest.mark.parametrize("target", ["/nothing", "/static/../app.py", "/static/none.css", "/api"])
+async def test_an_unknown_page_is_not_found(site: Site, target: str) -> None:
+    reply = await site.send("GET", target)
+    assert (reply.status, reply.code) == (404, "NOT_FOUND")

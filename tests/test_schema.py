@@ -1,0 +1,70 @@
+"""The database that the migrations make is the one that the code needs, on any road to it."""
+
+import asyncio
+
+import pytest
+
+from manilla.kit import crypto, postgres
+from manilla.kit.db import Database
+from manilla.kit.postgres import Cluster
+from manilla.settings import Settings
+from manilla.sql import migrate
+from tests.instance import manilla
+
+
+@pytest.fixture
+async def empty(cluster: Cluster) -> str:
+    """The address of a new database, as its owner."""
+    superuser = await Database.open(
+        cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="tests"
+    )
+    await superuser.execute("DROP DATABASE IF EXISTS another")
+    await superuser.execute(f"CREATE DATABASE another OWNER {postgres.OWNER}")
+    await superuser.close()
+    return cluster.url(postgres.OWNER, "another")
+
+
+async def test_several_processes_may_migrate_at_once(cluster: Cluster, empty: str) -> None:
+    environment = {
+        "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION, "another"),
+        "MANILLA_MIGRATION_URL": empty,
+        "MANILLA_MASTER_KEY": crypto.generate_key(),
+        "MANILLA_BASE_URL": "https://pay.example.com",
+    }
+    runs = await asyncio.gather(
+        *(asyncio.to_thread(manilla, "migrate", **environment) for _ in range(3))
+    )
+    assert [run.returncode for run in runs] == [0, 0, 0], [run.stderr for run in runs]
+    assert await migrate.is_current(environment["MANILLA_DATABASE_URL"])
+
+
+async def test_migrating_again_changes_nothing(settings: Settings) -> None:
+    assert await migrate.is_current(settings.database_url)
+    await migrate.upgrade(settings.migration_url, settings.database_url)
+    assert await migrate.is_current(settings.database_url)
+
+
+async def test_one_role_for_everything_is_possible_and_guarded(empty: str) -> None:
+    await migrate.upgrade(empty, empty)
+    db = await Database.open(empty, size=1, name="tests")
+    with pytest.raises(Exception, match="append-only"):
+        await db.execute("DELETE FROM entry")
+    await db.close()
+
+
+async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Database) -> None:
+    """So that it can be distributed by merchant: see the decision record on the ledger."""
+    small = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
+    small |= {"merchant", "merchant_key", "credential", "rate_window"}
+    keys = await owner.records(
+        """
+        SELECT t.relname AS table, i.relname AS index, a.attname AS first
+          FROM pg_index x
+          JOIN pg_class i ON i.oid = x.indexrelid
+          JOIN pg_class t ON t.oid = x.indrelid
+          JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0]
+         WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace""",
+    )
+    assert {"wallet", "posting", "entry"} <= {key["table"] for key in keys}
+    growing = [key for key in keys if key["table"] not in small]
+    assert [key["index"] for key in growing if key["first"] != "merchant_id"] == []
