@@ -19,7 +19,7 @@ from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
 
 FULL = Plan(rounds=9, block_seconds=1.0, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
-QUICK = Plan(rounds=3, block_seconds=0.5, warm_seconds=0.3, clients=(1, 8))
+QUICK = Plan(rounds=3, block_seconds=0.4, warm_seconds=0.2, clients=(1, 8))
 RUN_SECONDS_MAX = 300
 
 

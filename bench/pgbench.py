@@ -22,7 +22,7 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.kit.process import Program
 
-TRIAL_SECONDS = 0.5
+TRIAL_SECONDS = 0.4
 SETTLE_SECONDS = 0.05
 LIFETIME_SECONDS = 600  # longer than any row takes
 
@@ -75,9 +75,7 @@ class Pgbench:
             return Work(await self._db.value(script.count) - before, lasted)
 
         try:
-            yield Contender(
-                PGBENCH, run, pid=None, detail=f"{clients} connection{'s' * (clients > 1)}"
-            )
+            yield Contender(PGBENCH, run, pid=None, detail=f"connections: {clients}")
         finally:
             await process.end(running, program)
 

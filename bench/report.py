@@ -23,7 +23,7 @@ def print_tables(console: Console, rows: Sequence[Measured]) -> None:
 def _numbers(rows: Sequence[Measured]) -> Table:
     """Medians over the rounds, for scale: no two machines agree on them."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("CPU in µs for each thing done", no_wrap=True)
+    table.add_column("medians; CPU in µs for each", no_wrap=True)
     for heading in ("a second", "program", "database", "RSS MiB"):
         table.add_column(heading, justify="right")
     for measured in rows:
@@ -52,27 +52,28 @@ def _ratios(rows: Sequence[Measured]) -> Table:
     table.add_column("ratios within a round", no_wrap=True)
     for heading in ("median", "lowest", "highest"):
         table.add_column(heading, justify="right")
-    table.add_column("target")
+    table.add_column("target", justify="right")
+    table.add_column("")
     for measured in rows:
         table.add_row(f"[bold]{measured.row.name}[/]")
         for comparison in measured.row.comparisons:
             values = measured.values(comparison)
             middle = statistics.median(values)
             shown = (f"{value:.2f}" for value in (middle, min(values), max(values)))
-            table.add_row(f"  {comparison.name}", *shown, _verdict(comparison, middle))
+            table.add_row(f"  {comparison.name}", *shown, *_verdict(comparison, middle))
         table.add_section()
     return table
 
 
-def _verdict(comparison: Comparison, value: float) -> str:
-    if comparison.target is None:
-        return ""
-    met = "[green]ok[/]" if comparison.target.is_met(value) else "[red]MISSED[/]"
-    return f"{_bound(comparison.target)}: {met}"
+def _verdict(comparison: Comparison, value: float) -> tuple[str, str]:
+    target = comparison.target
+    if target is None:
+        return "", ""
+    return _bound(target), "[green]ok[/]" if target.is_met(value) else "[red]MISSED[/]"
 
 
 def _bound(target: Target) -> str:
-    return f"{'at most' if target.at_most else 'at least'} {target.bound:g}"
+    return f"{'≤' if target.at_most else '≥'} {target.bound:g}"
 
 
 def as_json(rows: Sequence[Measured], server: dict[str, int]) -> dict[str, Any]:

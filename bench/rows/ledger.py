@@ -56,7 +56,7 @@ async def _opened(
     ):
         yield Row(
             name=name,
-            title=f"{title}, {SUBMITTERS} at a time",
+            title=title,
             contenders=[
                 product.contender(PRODUCT, order),
                 pgbench,

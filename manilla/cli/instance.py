@@ -38,6 +38,7 @@ class Running(msgspec.Struct, frozen=True):
     """What a running instance writes into its data folder, for commands to find it by."""
 
     pid: int
+    mode: Mode
     base_url: str
     database_url: str
     migration_url: str
@@ -78,21 +79,20 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
 def _locate(data: Path | None) -> tuple[str, tuple[bytes, ...], str]:
     """The database, the master keys, and what to say when the database does not answer."""
     folder = data_folder(data)
-    running = read_running(folder)
-    named = os.environ.get("MANILLA_DATABASE_URL")
-    if named and (data is None or running is None):
-        environment = dict(os.environ)
-        environment.setdefault("MANILLA_BASE_URL", "http://127.0.0.1")
-        if (folder / "master.key").exists():
-            environment.setdefault("MANILLA_MASTER_KEY", (folder / "master.key").read_text())
-        settings = Settings.read(environment, assumed_mode=Mode.PRODUCTION)
-        return named, settings.master_keys, "The database of MANILLA_DATABASE_URL does not answer."
-    if running is None:
-        raise InstanceRefusal(
-            f"No instance is running in {folder}: start it with `manilla up --data {folder}`, "
-            "or name another with --data or MANILLA_DATABASE_URL."
-        )
-    return running.database_url, (read_master_key(folder),), f"No instance is running in {folder}."
+    environment = dict(os.environ)
+    silent = "The database of MANILLA_DATABASE_URL does not answer."
+    if data is not None or "MANILLA_DATABASE_URL" not in environment:
+        if read_running(folder) is not None:
+            environment.update(environment_of(folder))
+            silent = f"No instance is running in {folder}."
+        elif "MANILLA_DATABASE_URL" not in environment:
+            raise InstanceRefusal(
+                f"No instance is running in {folder}: start it with `manilla up --data {folder}`, "
+                "or name another with --data or MANILLA_DATABASE_URL."
+            )
+    environment.setdefault("MANILLA_BASE_URL", "http://127.0.0.1")
+    settings = Settings.read(environment, assumed_mode=Mode.PRODUCTION)
+    return settings.database_url, settings.master_keys, silent
 
 
 def read_running(folder: Path) -> Running | None:
@@ -104,16 +104,26 @@ def read_running(folder: Path) -> Running | None:
         raise InstanceRefusal(f"{folder} belongs to another user.") from error
 
 
+def environment_of(folder: Path) -> dict[str, str]:
+    """What a program needs to run beside the instance of this folder."""
+    running = read_running(folder)
+    if running is None:
+        raise InstanceRefusal(f"No instance is running in {folder}.")
+    environment = {
+        "MANILLA_MODE": running.mode,
+        "MANILLA_BASE_URL": running.base_url,
+        "MANILLA_DATABASE_URL": running.database_url,
+        "MANILLA_MIGRATION_URL": running.migration_url,
+    }
+    if (folder / "master.key").exists():
+        environment["MANILLA_MASTER_KEY"] = (folder / "master.key").read_text()
+    return environment
+
+
 def write_running(folder: Path, running: Running) -> None:
     file = folder / "instance.json"
     file.touch(mode=0o600)
     file.write_bytes(msgspec.json.encode(running))
-
-
-def read_master_key(folder: Path) -> bytes:
-    """The master key of development mode; production's comes from the environment."""
-    named = os.environ.get("MANILLA_MASTER_KEY")
-    return crypto.decode_key(named or (folder / "master.key").read_text())
 
 
 def ensure_master_key(folder: Path) -> None:
@@ -134,4 +144,7 @@ def claimed(folder: Path) -> Iterator[None]:
             running = read_running(folder)
             where = f" at {running.base_url} (process {running.pid})" if running else ""
             raise InstanceRefusal(f"Manilla is already running in {folder}{where}.") from None
-        yield
+        try:
+            yield
+        finally:
+            (folder / "instance.json").unlink(missing_ok=True)

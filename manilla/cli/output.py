@@ -1,5 +1,6 @@
 """What the command prints: tables for people, JSON for programs."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -11,11 +12,13 @@ from manilla.kit import strict_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+PIPE_WIDTH = 200
+
 console = Console(highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    print(strict_json.encode(value).decode())
+    print(strict_json.encode(value).decode(), flush=True)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> None:
@@ -29,7 +32,9 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
             table.add_row(*(_cell(value) for value in row.values()))
-        Console(highlight=False).print(table)
+        # A pipe has no width: a table that goes into one is not wrapped.
+        width = None if sys.stdout.isatty() else PIPE_WIDTH
+        Console(highlight=False, width=width).print(table)
 
 
 def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:

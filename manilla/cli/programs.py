@@ -4,11 +4,14 @@ import asyncio
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
+from manilla.cli.instance import Data, InstanceRefusal, environment_of
+from manilla.cli.output import Json, print_json
 from manilla.kit import logs
 from manilla.kit.process import Program, Supervisor
 from manilla.settings import Mode, Settings
@@ -23,10 +26,12 @@ def serve(
     port: Port = 8000,
     workers: Workers = None,
     fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    data: Data = None,
+    _as_json: Json = False,
 ) -> None:
     """Serve the API and the pages (MANILLA_MODE is production unless set)."""
     logs.configure("api")
-    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    settings = _settings(data)
     if fd is not None:
         _serve_here(settings, socket.socket(fileno=fd))
         return
@@ -39,22 +44,31 @@ def serve(
         asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
 
 
-def worker() -> None:
+def worker(data: Data = None, _as_json: Json = False) -> None:
     """Run the background work (MANILLA_MODE is production unless set)."""
     from manilla.worker import work
 
     logs.configure("worker")
-    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
-    asyncio.run(work(settings))
+    asyncio.run(work(_settings(data)))
 
 
-def migrate() -> None:
+def migrate(data: Data = None, as_json: Json = False) -> None:
     """Bring the database to this version, through MANILLA_MIGRATION_URL where that is set."""
     from manilla.sql.migrate import newest_revision, upgrade
 
-    settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
+    settings = _settings(data)
     asyncio.run(upgrade(settings.migration_url, settings.database_url))
-    print(f"The database is at version {newest_revision()}.")
+    if as_json:
+        print_json({"version": newest_revision()})
+    else:
+        print(f"The database is at version {newest_revision()}.")
+
+
+def _settings(data: Path | None) -> Settings:
+    """Of the environment; with --data, of the instance that runs there, to run beside it."""
+    if data is not None:
+        os.environ.update(environment_of(data))
+    return Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
@@ -68,8 +82,6 @@ def api_program(listener: socket.socket, number: int, environment: dict[str, str
 
 
 def listen(host: str, port: int) -> socket.socket:
-    from manilla.cli.instance import InstanceRefusal
-
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,6 +17,8 @@ app = typer.Typer(
 def list_(as_json: Json = False, data: Data = None) -> None:
     """List every setting with its value, default and explanation."""
     rows = [msgspec.to_builtins(setting) for setting in run(data, _all)]
+    if not as_json:
+        rows = [{key: row[key] for key in ("key", "value", "explanation")} for row in rows]
     print_rows(rows, as_json=as_json, empty="")
 
 

@@ -16,6 +16,7 @@ import typer
 from manilla import demo
 from manilla.cli import instance
 from manilla.cli.instance import Data, InstanceRefusal, Running, Tools
+from manilla.cli.output import Json, print_json
 from manilla.cli.programs import Host, Port, Workers, api_program, listen
 from manilla.cli.summary import print_summary
 from manilla.kit import logs, postgres
@@ -38,6 +39,7 @@ def up(
     ] = None,
     workers: Workers = None,
     follow: Annotated[bool, typer.Option("--follow-parent", hidden=True)] = False,
+    as_json: Json = False,
 ) -> None:
     """Run Manilla here: PostgreSQL (unless MANILLA_DATABASE_URL is set), API, pages and worker."""
     logs.configure("manilla")
@@ -55,6 +57,7 @@ def up(
         port=port,
         workers=workers or min(4, os.cpu_count() or 1),
         with_demo=mode is Mode.DEVELOPMENT if demo_ is None else demo_,
+        as_json=as_json,
     )
     with instance.claimed(plan.folder):
         asyncio.run(until_stopped(_start(plan)))
@@ -67,6 +70,7 @@ class _Plan(msgspec.Struct, frozen=True):
     port: int
     workers: int
     with_demo: bool
+    as_json: bool
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
@@ -126,10 +130,20 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     seeded = await _seed(settings) if plan.with_demo else None
     instance.write_running(
         plan.folder,
-        Running(os.getpid(), settings.base_url, settings.database_url, settings.migration_url),
+        Running(
+            os.getpid(),
+            settings.mode,
+            settings.base_url,
+            settings.database_url,
+            settings.migration_url,
+        ),
     )
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
-    print_summary(settings, seeded, plan.folder, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    if plan.as_json:
+        print_json({"base_url": settings.base_url, "mode": settings.mode, "demo": seeded})
+    else:
+        print_summary(settings, seeded, plan.folder, seconds)
 
 
 def _fresh_folders(folder: Path) -> Path:
