@@ -21,6 +21,7 @@ from bench.stage import BASELINE_PYTHON, prepared
 FULL = Plan(rounds=9, block_seconds=1.0, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
 QUICK = Plan(rounds=3, block_seconds=0.4, warm_seconds=0.2, clients=(1, 8))
 RUN_SECONDS_MAX = 300
+LOOK_SECONDS = 0.5
 
 
 def main() -> None:
@@ -46,6 +47,7 @@ async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = time.monotonic()
+    busy = cpu.busy_share(LOOK_SECONDS)
     async with asyncio.timeout(RUN_SECONDS_MAX), private_server() as server:
         rows = await _measure(server, names, plan)
         used = _memory(server)
@@ -53,9 +55,10 @@ async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     report.print_tables(console, rows)
     console.print(
         f"  PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB."
-        f"  The run: {time.monotonic() - began:.0f} seconds.\n"
+        f" The run: {time.monotonic() - began:.0f} seconds."
+        f" The machine before it: {busy:.0%} busy.\n"
     )
-    return report.as_json(rows, used)
+    return report.as_json(rows, used, busy)
 
 
 async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Measured]:
@@ -64,6 +67,7 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
         for name in names:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
             async with ROWS[name](stage) as row:
+                await server.analyze()
                 rows.append(await measure(row, plan, server.postmaster))
     return rows
 

@@ -1,6 +1,7 @@
 """CPU time and memory of processes, from /proc."""
 
 import os
+import time
 from pathlib import Path
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -51,18 +52,32 @@ def children(parent: int) -> list[int]:
     return sorted(found)
 
 
+def busy_share(seconds: float) -> float:
+    """How much of the machine is at work with other things than waiting."""
+    before = _machine_ticks()
+    time.sleep(seconds)
+    total, idle = (end - begin for begin, end in zip(before, _machine_ticks(), strict=True))
+    return 1 - idle / total if total else 0.0
+
+
+def _machine_ticks() -> tuple[int, int]:
+    """All that have passed, and those of them in which a CPU had nothing to do."""
+    ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]
+
+
 def resident_bytes(pid: int) -> int:
     """Memory that the process has in use, what it shares with others included."""
-    return _memory(pid, "smaps_rollup", "Rss:")
+    return _memory(pid, "Rss:")
 
 
 def proportional_bytes(pid: int) -> int:
     """The same, with shared pages divided among those that share them: adds up over processes."""
-    return _memory(pid, "smaps_rollup", "Pss:")
+    return _memory(pid, "Pss:")
 
 
-def _memory(pid: int, file: str, name: str) -> int:
-    for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
+def _memory(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0

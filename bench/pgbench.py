@@ -67,11 +67,11 @@ class Pgbench:
             began = time.monotonic()
             running.send_signal(signal.SIGCONT)
             await asyncio.sleep(seconds)
+            if running.returncode is not None:
+                raise RuntimeError("pgbench has failed.")
             running.send_signal(signal.SIGSTOP)
             lasted = time.monotonic() - began
             await asyncio.sleep(SETTLE_SECONDS)  # for the statements that are under way
-            if running.returncode is not None:
-                raise RuntimeError("pgbench has failed.")
             return Work(await self._db.value(script.count) - before, lasted)
 
         try:
@@ -85,7 +85,8 @@ class Pgbench:
         return Program(
             name="pgbench",
             command=[
-                *(str(self._cluster.binaries / "pgbench"), "--no-vacuum", "--protocol=prepared"),
+                *(str(self._cluster.binaries / "pgbench"), "--no-vacuum", "--exit-on-abort"),
+                "--protocol=prepared",
                 *(f"--client={clients}", f"--time={LIFETIME_SECONDS}", f"--file={file}"),
                 *(f"--define={name}={value}" for name, value in script.variables.items()),
             ],

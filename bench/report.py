@@ -50,7 +50,7 @@ def _ratios(rows: Sequence[Measured]) -> Table:
     """What the run is for."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("ratios within a round", no_wrap=True)
-    for heading in ("median", "lowest", "highest"):
+    for heading in ("median", "low", "high"):
         table.add_column(heading, justify="right")
     table.add_column("target", justify="right")
     table.add_column("")
@@ -76,10 +76,11 @@ def _bound(target: Target) -> str:
     return f"{'≤' if target.at_most else '≥'} {target.bound:g}"
 
 
-def as_json(rows: Sequence[Measured], server: dict[str, int]) -> dict[str, Any]:
+def as_json(rows: Sequence[Measured], server: dict[str, int], busy: float) -> dict[str, Any]:
     return {
         "machine": {
             "cpus": os.cpu_count(),
+            "busy_before": busy,
             "kernel": platform.release(),
             "python": platform.python_version(),
         },

@@ -11,7 +11,7 @@ import asyncpg
 import msgspec
 
 from manilla.kit import postgres
-from manilla.kit.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
+from manilla.kit.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
 from manilla.kit.process import Supervisor
 from manilla.sql import migrate
 
@@ -38,6 +38,11 @@ class Server(msgspec.Struct, frozen=True):
     def baseline_url(self) -> str:
         return self.cluster.url(APPLICATION, BASELINE_DATABASE)
 
+    async def analyze(self) -> None:
+        """Gives the planner fresh statistics, lest autovacuum's clock decide on the numbers."""
+        for database in (NAME, BASELINE_DATABASE):
+            await _execute(self.cluster, database, "ANALYZE")
+
 
 @asynccontextmanager
 async def private_server() -> AsyncIterator[Server]:
@@ -51,7 +56,9 @@ async def private_server() -> AsyncIterator[Server]:
             await postgres.wait_until_ready(cluster)
             await postgres.create_database(cluster)
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
-            await _create_baseline_database(cluster)
+            await _execute(
+                cluster, "postgres", f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}"
+            )
             yield Server(folder, cluster, supervisor)
         except Exception:
             _show_logs(folder)
@@ -67,9 +74,9 @@ def _show_logs(folder: Path) -> None:
         sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
 
 
-async def _create_baseline_database(cluster: Cluster) -> None:
-    connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
+async def _execute(cluster: Cluster, database: str, sql: str) -> None:
+    connection = await asyncpg.connect(cluster.url(SUPERUSER, database))
     try:
-        await connection.execute(f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}")
+        await connection.execute(sql)
     finally:
         await connection.close()

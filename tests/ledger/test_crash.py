@@ -1,0 +1,72 @@
+"""PostgreSQL killed under load: what was acknowledged is there, and the rest is told so."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.ledger import invariants
+from manilla.ledger.batched import batched_postings
+from manilla.ledger.posting import Outcome
+from tests.instance import Instance
+from tests.ledger.test_postings import move, open_wallets
+
+MERCHANTS = range(5_000_000, 5_000_020)
+
+
+async def test_nothing_acknowledged_is_lost_and_service_resumes_by_itself(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "data", "--no-demo").wait()
+    try:
+        url = json.loads((instance.folder / "instance.json").read_text())["database_url"]
+        db = await Database.open(url, size=8, name="tests")
+        for merchant in MERCHANTS:
+            await open_wallets(db, merchant)
+        batcher = batched_postings(db)
+        acknowledged: list[str] = []
+        refusals = 0
+        running = True
+
+        async def merchant_pays_in(merchant: int) -> None:
+            nonlocal refusals
+            while running:
+                posting = move(merchant, 1)
+                try:
+                    result = await batcher.submit(posting)
+                except Unavailable:
+                    refusals += 1
+                    await asyncio.sleep(0.02)
+                else:
+                    assert result.outcome is Outcome.POSTED
+                    acknowledged.append(posting.trx_id)
+
+        load = [asyncio.create_task(merchant_pays_in(merchant)) for merchant in MERCHANTS]
+        for _ in range(3):
+            before = len(acknowledged)
+            while len(acknowledged) < before + 200:  # it goes on
+                await asyncio.sleep(0.01)
+            os.kill(instance.postmaster(), signal.SIGKILL)
+            await asyncio.sleep(0.5)
+        running = False
+        await asyncio.gather(*load)
+        assert refusals
+        assert await _are_in_the_books(db, acknowledged)
+        assert not [f for f in await invariants.check(db, invariants.LEDGER) if f.count]
+        await db.close()
+    finally:
+        assert instance.stop() == 0
+
+
+async def _are_in_the_books(db: Database, trx_ids: list[str]) -> bool:
+    for _ in range(100):  # the last kill may still be mending
+        try:
+            found = await db.value(
+                "SELECT count(*) FROM posting WHERE trx_id = ANY($1::text[])", trx_ids
+            )
+        except Unavailable:
+            await asyncio.sleep(0.1)
+        else:
+            return bool(found == len(set(trx_ids)) == len(trx_ids))
+    return False
