@@ -8,6 +8,7 @@ import uvicorn
 from manilla import __version__
 from manilla.api import openapi, v1
 from manilla.api.endpoint import Gate, MerchantApi
+from manilla.api.refusals import MethodNotAllowed
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.pages import app as pages
@@ -23,18 +24,21 @@ def build(services: Services) -> Any:
     base_url = services.settings.base_url
     endpoints = v1.endpoints(services.platform, base_url)
     gate = Gate(
+        watch=services.watch,
         directory=services.directory,
         limiter=RateLimiter(services.db),
         platform=services.platform,
         trusted_proxies=services.settings.trusted_proxies,
     )
     api = MerchantApi(gate, endpoints)
-    description = _document(strict_json.encode(openapi.document(endpoints, base_url, __version__)))
+    description = pages.hardened(
+        _document(strict_json.encode(openapi.document(endpoints, base_url, __version__)))
+    )
     site = pages.build(services.db, is_development=services.settings.is_development)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/api/"):
-            is_description = scope["path"] == "/api/openapi.json" and scope["method"] == "GET"
+            is_description = scope["path"] == "/api/openapi.json"
             await (description if is_description else api)(scope, receive, send)
         else:
             await site(scope, receive, send)
@@ -63,13 +67,18 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _document(body: bytes) -> Any:
-    async def answer(_scope: Any, _receive: Any, send: Any) -> None:
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"cache-control", b"no-cache"),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache")]
+    refusal = MethodNotAllowed("GET")
+    refused = strict_json.encode({"error": refusal.text, "error_code": refusal.code})
+
+    async def answer(scope: Any, _receive: Any, send: Any) -> None:
+        is_get = scope["method"] == "GET"
+        content = body if is_get else refused
+        length = (b"content-length", str(len(content)).encode())
+        allow = [] if is_get else [(b"allow", refusal.allowed.encode())]
+        status = 200 if is_get else refusal.status
+        start = {"type": "http.response.start", "status": status}
+        await send({**start, "headers": [*headers, length, *allow]})
+        await send({"type": "http.response.body", "body": content})
 
     return answer

@@ -28,6 +28,7 @@ from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
 from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import Status
+from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
 
 log = structlog.get_logger(__name__)
@@ -68,6 +69,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 class Gate(msgspec.Struct, frozen=True):
     """What the kernel needs to decide who may pass."""
 
+    watch: Watch
     directory: Directory
     limiter: RateLimiter
     platform: CurrentSettings
@@ -165,6 +167,8 @@ class MerchantApi:
         endpoint, parameter = self._find(scope["method"], scope["path"])
         exchange.endpoint = endpoint.path
         body = await _read_body(exchange, receive)
+        # Before anything held in memory is looked at: after a pause it may be long out of date.
+        await gate.watch.ensure_fresh()
         environment = authenticate.read_environment(exchange.headers)
         caller = exchange.caller = await authenticate.authenticate(
             gate.directory,

@@ -115,7 +115,7 @@ def environment_of(folder: Path) -> dict[str, str]:
         "MANILLA_DATABASE_URL": running.database_url,
         "MANILLA_MIGRATION_URL": running.migration_url,
     }
-    if (folder / "master.key").exists():
+    if not os.environ.get("MANILLA_MASTER_KEY") and (folder / "master.key").exists():
         environment["MANILLA_MASTER_KEY"] = (folder / "master.key").read_text()
     return environment
 

@@ -1,15 +1,23 @@
 """The command's root: what it can do, and how it says no."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from manilla import __version__
 from manilla.cli import ledger, merchant, programs, setting, up, wallet
 from manilla.kit.errors import Refusal
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="manilla",
-    help="Run and operate Manilla, the merchant payments and payouts platform.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,6 +31,15 @@ app.add_typer(merchant.app, name="merchant")
 app.add_typer(wallet.app, name="wallet")
 app.add_typer(setting.app, name="setting")
 app.add_typer(ledger.app, name="ledger")
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
+    ] = False,
+) -> None:
+    """Run and operate Manilla, the merchant payments and payouts platform."""
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
@@ -41,7 +42,10 @@ def _percent(text: str) -> Decimal:
         raise typer.BadParameter(f"{text!r} is not a number.") from None
 
 
-MerchantId = Annotated[int, typer.Argument(metavar="ID", help="The merchant's number.")]
+MerchantId = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=1, max=ids.MERCHANT_ID_MAX, help="The merchant's number."),
+]
 Currencies = Annotated[
     list[str] | None,
     typer.Option("--currency", metavar="CODE", help="An ISO currency; may be repeated."),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from manilla.kit import strict_json
 
@@ -31,7 +32,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
         for name in rows[0]:
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
-            table.add_row(*(_cell(value) for value in row.values()))
+            table.add_row(*(Text(_cell(value)) for value in row.values()))
         # A pipe has no width: a table that goes into one is not wrapped.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         Console(highlight=False, width=width).print(table)

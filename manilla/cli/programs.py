@@ -101,6 +101,9 @@ def _serve_here(settings: Settings, listener: socket.socket) -> None:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
+    from manilla.kit import metrics  # its folder, in our environment, is shared by all of them
+
+    assert metrics.CONTENT_TYPE
     supervisor = Supervisor()
     for number in range(1, workers + 1):
         await supervisor.start(api_program(listener, number, dict(os.environ)))

@@ -47,7 +47,7 @@ def _print_demo(console: Console, base_url: str, seeded: demo.Demo) -> None:
     # A key that is cut or wrapped cannot be copied: never narrower than it needs.
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
-    console.print("  Try it (the signature is good for five minutes):\n")
+    console.print("  Try it, soon (a signature is good for some minutes):\n")
     print(demo.signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
 
 

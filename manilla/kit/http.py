@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from manilla.kit import ids, strict_json
 
 HEAD_BYTES_MAX = 32 * 1024
+HEAD_SECONDS_MAX = 15
 BODY_SECONDS_MAX = 10
 _TARGET = "manilla.target"
 
@@ -22,6 +23,24 @@ class Protocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
+    _head_deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_awaiting_head()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._stop_awaiting_head()
+        self._head_deadline = self.loop.call_later(HEAD_SECONDS_MAX, self.transport.abort)
+
+    def _stop_awaiting_head(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -32,11 +51,13 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_head = True
+        self._await_head()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
+        self._stop_awaiting_head()
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
             # The parser passes it on to data_received as an error of the request.
             raise ValueError
@@ -74,19 +95,14 @@ def target(scope: dict[str, Any]) -> bytes:
 
 async def read_body(receive: Any, size_max: int) -> bytes:
     """The whole body, refused while it is being read once it is too large or too slow."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message["body"]
-        if len(body) > size_max:
-            raise BodyTooLarge
-        return body
     async with asyncio.timeout(BODY_SECONDS_MAX):
-        return await _read_chunks(message, receive, size_max)
+        return await _read_chunks(receive, size_max)
 
 
-async def _read_chunks(message: Any, receive: Any, size_max: int) -> bytes:
+async def _read_chunks(receive: Any, size_max: int) -> bytes:
     chunks = bytearray()
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         chunks += message["body"]
@@ -94,7 +110,6 @@ async def _read_chunks(message: Any, receive: Any, size_max: int) -> bytes:
             raise BodyTooLarge
         if not message.get("more_body"):
             return bytes(chunks)
-        message = await receive()
 
 
 def client_address(

@@ -1,10 +1,14 @@
 """Counters and timings, shared by all processes of a machine and read at one address."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 # prometheus-client chooses its storage when it is imported: files that processes share.
-os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="manilla-metrics-"))
+if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
+    atexit.register(shutil.rmtree, os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,

@@ -1,5 +1,6 @@
 """Money: integer minor units and an ISO 4217 currency. No float comes near it."""
 
+import re
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Self
 
@@ -18,6 +19,8 @@ _BY_DECIMALS = {
     4: "CLF UYW",
 }
 DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
+
+_AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?")
 
 # Leaves room in a 64-bit integer for a sum of ninety of the largest amounts.
 MINOR_MAX = 10**17 - 1
@@ -76,7 +79,10 @@ def to_minor(amount: Decimal, decimals: int) -> int:
 
 
 def _decimal(amount: Decimal | int | str) -> Decimal:
+    # Decimal would also read underscores, spaces around it, and digits of every script.
+    if isinstance(amount, str) and not _AMOUNT.fullmatch(amount):
+        raise MoneyError(f"{amount!r} is not an amount.")
     try:
         return Decimal(amount)
     except ArithmeticError:
-        raise MoneyError(f"{amount} is not an amount.") from None
+        raise MoneyError(f"{amount!r} is not an amount.") from None

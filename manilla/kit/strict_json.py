@@ -31,7 +31,7 @@ def decode(raw: bytes) -> Any:
         raise
     except RecursionError:
         raise _too_deep() from None
-    except ValueError:
+    except (ValueError, ArithmeticError):
         raise JsonError("The body is not valid JSON.") from None
     if _deeper_than(value, DEPTH_MAX):
         raise _too_deep()

@@ -1,6 +1,7 @@
 """What must always be true of the books, each as a query that finds the rows that break it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ class Finding(msgspec.Struct, frozen=True):
     name: str
     promise: str
     count: int  # rows that break the promise
-    examples: list[str]
+    examples: list[Any]
 
 
 LEDGER: tuple[Invariant, ...] = (
@@ -100,5 +101,5 @@ async def _find(connection: Connection, invariant: Invariant) -> Finding:
         f" FROM ({invariant.violations}) AS broken LIMIT 5"
     )
     count = rows[0]["count"] if rows else 0
-    examples = [row["row"] for row in rows]
+    examples = [msgspec.json.decode(row["row"]) for row in rows]
     return Finding(invariant.name, invariant.promise, count, examples)

@@ -1,5 +1,6 @@
 """Merchants are created with credentials of both environments, then changed and rotated."""
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
@@ -16,6 +17,7 @@ from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.queries import MerchantRow
 from manilla.platform import changes
 
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 
@@ -90,6 +92,7 @@ async def create(
     production: NewCredentials | None = None,
 ) -> NewMerchant:
     """One transaction: the merchant, both sets of credentials, wallets, and the sandbox's money."""
+    name, email = name.strip(), email.strip()
     _check_name(name, email)
     currencies = _checked_currencies(currencies)
     given = {
@@ -100,8 +103,8 @@ async def create(
         version = await changes.announce(connection, changes.MERCHANTS)
         merchant_id = await queries.insert_merchant(
             connection,
-            name=name.strip(),
-            email=email.strip(),
+            name=name,
+            email=email,
             status=status,
             currencies=currencies,
             version=version,
@@ -197,10 +200,9 @@ def _check_change(wanted: Change) -> None:
 
 
 def _check_name(name: str, email: str) -> None:
-    if not 1 <= len(name.strip()) <= NAME_LENGTH_MAX or not name.isprintable():
+    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
         raise BadMerchant(f"A merchant's name has 1 to {NAME_LENGTH_MAX} printable characters.")
-    local, at, host = email.strip().partition("@")
-    if not (local and at and host) or len(email) > EMAIL_LENGTH_MAX or " " in email.strip():
+    if not _EMAIL.fullmatch(email) or len(email) > EMAIL_LENGTH_MAX:
         raise BadMerchant(f"{email!r} is not an email address.")
 
 

@@ -18,6 +18,9 @@ from manilla.platform import changes
 SANDBOX_START = 1_000_000  # major units, so that a new merchant can try payouts at once
 
 
+REASON_LENGTH_MAX = 200
+
+
 class WalletStatus(StrEnum):
     ACTIVE = "active"
     INACTIVE = "inactive"
@@ -60,6 +63,8 @@ async def fund(
 ) -> Funded:
     if amount.minor <= 0:
         raise FundingRefused("The amount must be above zero.")
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX:
+        raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} characters.")
     order = _funding(merchant_id, environment, amount, reason)
     [result] = await ledger.post(db, [order])
     if result.outcome is Outcome.NO_WALLET:

@@ -32,7 +32,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 
 
-def build(db: Database, *, is_development: bool) -> Litestar:
+def build(db: Database, *, is_development: bool) -> Any:
     front = (FOLDER / "templates" / "front.html").read_text()
     front = front.replace("{banner}", DEVELOPMENT_BANNER if is_development else "")
 
@@ -40,7 +40,7 @@ def build(db: Database, *, is_development: bool) -> Litestar:
     async def front_page() -> str:
         return front
 
-    return Litestar(
+    site = Litestar(
         route_handlers=[
             front_page,
             health.healthz,
@@ -49,22 +49,35 @@ def build(db: Database, *, is_development: bool) -> Litestar:
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _server_error},
-        after_request=_harden,
+        logging_config=None,
         openapi_config=None,
         request_max_body_size=64 * 1024,
     )
+    return hardened(site)
 
 
-async def _harden(response: Response[Any]) -> Response[Any]:
-    response.headers.update(SECURITY_HEADERS)
-    response.headers["X-Request-Id"] = ids.new_request_id()
-    return response
+def hardened(asgi: Any) -> Any:
+    """Puts the security headers and a request id on every answer, errors and files included."""
+    fixed = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def send_hardened(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                request_id = (b"x-request-id", ids.new_request_id().encode())
+                message["headers"] = [*message.get("headers", ()), *fixed, request_id]
+            await send(message)
+
+        await asgi(scope, receive, send_hardened)
+
+    return app
 
 
 def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "REFUSED")
     text = "There is nothing at this address." if error.status_code == 404 else error.detail
-    return Response({"error": text, "error_code": code}, status_code=error.status_code)
+    return Response(
+        {"error": text, "error_code": code}, status_code=error.status_code, headers=error.headers
+    )
 
 
 def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

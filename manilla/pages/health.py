@@ -38,7 +38,7 @@ async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
     """For the scraper on our own network; a request that came through a proxy is not it."""
     if not _is_near(request):
         raise NotFoundException
-    return Response(metrics.render(), media_type=metrics.CONTENT_TYPE)
+    return Response(metrics.render(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
 def _is_near(request: Request[Any, Any, Any]) -> bool:

@@ -11,6 +11,8 @@ from manilla.platform import changes
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
+ADDRESSES = ("site_logo", "site_url")
+
 Text = Annotated[str, Meta(max_length=500)]
 
 
@@ -84,6 +86,8 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
+    if key in ADDRESSES and text and not text.startswith(("https://", "http://")):
+        raise BadSetting(f"{key} is an address that begins with https:// or http://.")
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
             raise BadSetting(f"{key} is `true` or `false`.")

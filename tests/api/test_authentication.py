@@ -13,6 +13,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Change, Status
 from manilla.platform import settings as platform
+from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 
 PATH = "/api/v1/site-info"
@@ -158,6 +159,23 @@ async def test_signatures_can_be_switched_off_and_on_within_a_second(
         await platform.change(db, "signature_required", "true")
     await asyncio.sleep(1)
     assert_refused(await merchant.get(PATH, X_Signature=None), "X-Signature")
+
+
+async def test_after_a_pause_nothing_stale_is_trusted(
+    merchant: Merchant, db: Database, services: Services
+) -> None:
+    """A process that slept through a change asks before it answers the next request."""
+    watch = services.watch
+    try:
+        async with watch._looking:
+            watch._as_of = float("-inf")
+            await platform.change(db, "signature_required", "false")
+            unsigned = asyncio.create_task(merchant.get(PATH, X_Signature=None))
+            await asyncio.sleep(0.2)
+        assert (await unsigned).status == 200
+    finally:
+        await platform.change(db, "signature_required", "true")
+    await asyncio.sleep(1)
 
 
 async def test_the_tolerance_is_a_setting(merchant: Merchant, db: Database) -> None:

@@ -1,6 +1,7 @@
 """Errors to the letter, for every kind of bad request, and limits on all that comes in."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ import pytest
 
 from manilla.api.endpoint import Call, Endpoint, Gate, MerchantApi
 from manilla.api.fields import Amount
+from manilla.kit import http
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
 from manilla.services import Services
@@ -77,6 +79,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
         )
 
     gate = Gate(
+        watch=services.watch,
         directory=services.directory,
         limiter=RateLimiter(services.db),
         platform=services.platform,
@@ -148,7 +151,7 @@ async def test_when_only_the_amount_is_at_fault_the_code_says_so(
         b'{"amount": 1, "amount": 2, "reference": "a"}',
         b'{"amount": 1, "reference": "\xff"}',
         b'{"amount": 1, "reference": "a"} trailing',
-        gzip.compress(b'{"amount": 1, "reference": "a"}'),
+        gzip.compress(b'{"amount": 1, "reference": "a"}', mtime=0),
         b'{"a":' * 17 + b"1" + b"}" * 17,
     ],
 )
@@ -305,6 +308,36 @@ async def test_the_head_of_a_request_is_limited_before_it_ends(probe: Site) -> N
     async with asyncio.timeout(5):
         assert b" 400 " in await reader.readline()
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"",
+        b"GET /api/v1/or",
+        b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Slow: a",
+    ],
+)
+async def test_a_head_that_does_not_come_is_not_waited_for(
+    probe: Site, request_: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
+    writer.write(request_)
+    async with asyncio.timeout(5):
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+    writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"{"])
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    probe: Site, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "BODY_SECONDS_MAX", 0.2)
+    head = b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: close\r\nContent-Length: 9"
+    reply = await probe.send_raw(head + b"\r\n\r\n" + sent)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
 
 
 async def test_several_requests_share_a_connection(caller: Merchant) -> None:

@@ -97,6 +97,12 @@ def test_funding_is_exact_and_leaves_a_posting(instance: Instance, merchant: Any
     assert '"balance":90071992547409.93' in raw
 
 
+def test_what_people_enter_is_no_markup(instance: Instance) -> None:
+    instance.command("merchant", "create", "[/bold]", "m@example.com")
+    listed = manilla("merchant", "list", "--data", str(instance.folder))
+    assert "[/bold]" in listed.stdout
+
+
 @pytest.mark.parametrize("amount", ["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
 def test_an_amount_that_is_none_is_refused(instance: Instance, merchant: Any, amount: str) -> None:
     refused(
@@ -165,6 +171,8 @@ def test_a_bad_setting_is_refused(instance: Instance, key: str, value: str) -> N
         ("wallet", "set", "1", "USD", "--environment", "sandbox", "--status", "inactive"),
         ("merchant", "create", "", "a@example.com"),
         ("merchant", "create", "A", "not an address"),
+        ("merchant", "create", "A", "a@b@c"),
+        ("setting", "set", "site_logo", "javascript:alert(1)"),
         ("merchant", "create", "A", "a@example.com", "--currency", "ABC"),
         ("merchant", "set", "1", "--commission-percent", "101"),
         ("merchant", "set", "1", "--bvn", "123"),
@@ -180,6 +188,7 @@ def test_a_refusal_is_one_line_and_exit_1(instance: Instance, words: tuple[str, 
     [
         ("merchant", "create"),
         ("merchant", "show", "abc"),
+        ("merchant", "show", "99999999999999999999"),
         ("merchant", "create", "A", "a@example.com", "--status", "rejected"),
         ("merchant", "set", "1", "--payouts", "maybe"),
         ("merchant", "set", "1", "--commission-percent", "much"),

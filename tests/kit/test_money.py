@@ -35,7 +35,15 @@ def test_amounts_are_held_exactly(amount: str, currency: str, minor: int) -> Non
 @pytest.mark.parametrize(
     ("amount", "currency"),
     [("0.001", "NGN"), ("10.000", "NGN"), ("1.5", "JPY"), ("1e400", "NGN"), ("1e-400", "NGN")]
-    + [("NaN", "NGN"), ("Infinity", "NGN"), ("-Infinity", "NGN"), ("sNaN", "NGN"), ("x", "NGN")]
+    + [
+        ("NaN", "NGN"),
+        ("Infinity", "NGN"),
+        ("-Infinity", "NGN"),
+        ("sNaN", "NGN"),
+        ("x", "NGN"),
+        ("1_000", "NGN"),
+    ]
+    + [(" 1", "NGN"), ("\u0663", "NGN"), ("", "NGN"), ("1e99999999999999999999", "NGN")]
     + [("1000000000000000", "NGN"), ("1", "XXX"), ("1", "ngn"), ("1." + "0" * 40 + "1", "NGN")],
 )
 def test_what_cannot_be_held_exactly_is_refused(amount: str, currency: str) -> None:

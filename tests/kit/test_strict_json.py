@@ -25,6 +25,7 @@ from manilla.kit.strict_json import JsonError
         (b"[" * 30_000, "nested more than 16"),
         (b'{"a":' * 17 + b"1" + b"}" * 17, "nested more than 16"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b'{"a": 1e99999999999999999999}', "not valid JSON"),
     ],
 )
 def test_what_is_ambiguous_or_malformed_is_refused(document: bytes, complaint: str) -> None:

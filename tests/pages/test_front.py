@@ -39,6 +39,17 @@ async def test_pages_carry_a_strict_policy(site: Site) -> None:
     assert reply.headers["x-request-id"]
 
 
+@pytest.mark.parametrize("target", ["/", "/nothing", "/static/logo.svg", "/api/openapi.json"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+async def test_every_answer_is_hardened(site: Site, target: str, method: str) -> None:
+    reply = await site.send(method, target)
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["x-request-id"]
+    if reply.status == 405:
+        assert "get" in reply.headers["allow"]
+
+
 async def test_health_readiness_and_metrics(site: Site) -> None:
     assert (await site.send("GET", "/healthz")).json == {"status": "ok"}
     assert (await site.send("GET", "/readyz")).json == {"status": "ready", "database": "ok"}
