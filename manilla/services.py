@@ -9,9 +9,11 @@ import msgspec
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants.directory import Directory
+from manilla.methods.methods import Methods
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails, open_session
 from manilla.settings import Settings
 
 
@@ -22,6 +24,8 @@ class Services(msgspec.Struct, frozen=True):
     watch: Watch
     platform: CurrentSettings
     directory: Directory
+    rails: Rails
+    methods: Methods
 
 
 @contextlib.asynccontextmanager
@@ -29,6 +33,8 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
     db = await Database.open(settings.database_url, size=connections, name=name)
     keyring = Keyring(settings.master_keys)
     watch = Watch(db)
+    session = open_session()
+    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
     services = Services(
         settings=settings,
         db=db,
@@ -36,16 +42,19 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
         watch=watch,
         platform=CurrentSettings(db, watch),
         directory=Directory(db, keyring, watch),
+        rails=rails,
+        methods=Methods(db, watch, rails),
     )
     try:
         await master_key.prove(db, keyring)
         await watch.ensure_fresh()
-        watching = asyncio.create_task(watch.run())
+        background = [asyncio.create_task(watch.run()), asyncio.create_task(rails.health.run())]
         try:
             yield services
         finally:
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
     finally:
+        await session.close()
         await db.close()

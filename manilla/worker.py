@@ -10,6 +10,7 @@ import structlog
 from manilla.kit import ratelimit
 from manilla.kit.errors import Unavailable
 from manilla.merchants import queries as merchants
+from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
 
@@ -29,6 +30,8 @@ def chores(services: Services) -> list[Chore]:
     return [
         Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
         Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
+        Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
+        Chore("probe_rails", 2, services.rails.probe),
     ]
 
 

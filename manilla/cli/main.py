@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from manilla import __version__
-from manilla.cli import ledger, merchant, programs, setting, up, wallet
+from manilla.cli import ledger, merchant, method, programs, provider, setting, up, wallet
 from manilla.kit.errors import Refusal
+from manilla.methods.methods import Kind
 
 
 def _print_version(wanted: bool) -> None:
@@ -30,6 +31,9 @@ app.command("migrate")(programs.migrate)
 app.add_typer(merchant.app, name="merchant")
 app.add_typer(wallet.app, name="wallet")
 app.add_typer(setting.app, name="setting")
+app.add_typer(provider.app, name="provider")
+app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")
+app.add_typer(method.commands(Kind.WITHDRAW), name="withdraw-method")
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -35,7 +35,7 @@ class Check(StrEnum):
     REQUIRED = "required"
 
 
-def _percent(text: str) -> Decimal:
+def percent(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -80,9 +80,7 @@ def create(
 def set_(
     merchant_id: MerchantId,
     status: Annotated[Status | None, typer.Option()] = None,
-    commission_percent: Annotated[
-        Decimal | None, typer.Option(parser=_percent, metavar="P")
-    ] = None,
+    commission_percent: Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")] = None,
     commission_bearer: Annotated[Bearer | None, typer.Option()] = None,
     gateways: Annotated[
         str | None, typer.Option(metavar="CODE,CODE|all", help="The gateways on checkout.")

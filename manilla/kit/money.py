@@ -40,7 +40,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
         decimals = DECIMALS.get(currency)
         if decimals is None:
             raise MoneyError(f"{currency} is not an ISO 4217 currency.")
-        return cls(currency, to_minor(_decimal(amount), decimals))
+        return cls(currency, to_minor(exact_decimal(amount), decimals))
 
     @property
     def amount(self) -> Decimal:
@@ -78,7 +78,7 @@ def to_minor(amount: Decimal, decimals: int) -> int:
     return -minor if sign else minor
 
 
-def _decimal(amount: Decimal | int | str) -> Decimal:
+def exact_decimal(amount: Decimal | int | str) -> Decimal:
     # Decimal would also read underscores, spaces around it, and digits of every script.
     if isinstance(amount, str) and not _AMOUNT.fullmatch(amount):
         raise MoneyError(f"{amount!r} is not an amount.")

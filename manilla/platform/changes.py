@@ -22,6 +22,9 @@ STALE_AFTER_SECONDS = 0.9
 
 SETTINGS = "settings"
 MERCHANTS = "merchants"
+PROVIDERS = "providers"
+RAILS = "rails"
+METHODS = "methods"
 
 # Called with the version known before; brings its holder's data up to date, or raises.
 Refresh = Callable[[int], Awaitable[None]]

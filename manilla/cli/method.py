@@ -1,0 +1,116 @@
+"""`manilla deposit-method` and `manilla withdraw-method`: one command for both kinds."""
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.merchant import Switch, percent
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.money import Money
+from manilla.methods import methods
+from manilla.methods.methods import Change, Flow, Kind, Method
+from manilla.providers.port import Provider
+
+Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
+Active = Annotated[Switch | None, typer.Option(help="Whether it may be offered.")]
+Position = Annotated[int | None, typer.Option(min=0, max=10_000, help="Its place in the order.")]
+Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
+OrNone = Annotated[str | None, typer.Option(metavar="AMOUNT|none")]
+Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
+
+
+def commands(kind: Kind) -> typer.Typer:
+    app = typer.Typer(help=f"Methods to {kind} by.", no_args_is_help=True)
+
+    @app.command("list")
+    def list_(as_json: Json = False, data: Data = None) -> None:
+        """List the methods in their order."""
+
+        async def command(tools: Tools) -> list[Method]:
+            return [method for method in await methods.load(tools.db) if method.kind is kind]
+
+        print_rows([shown(method) for method in run(data, command)], as_json=as_json, empty="")
+
+    @app.command("set")
+    def set_(
+        code: Code,
+        name: Annotated[str | None, typer.Option()] = None,
+        active: Active = None,
+        position: Position = None,
+        min_: Annotated[str | None, typer.Option("--min", metavar="AMOUNT")] = None,
+        max_: Annotated[str | None, typer.Option("--max", metavar="AMOUNT|none")] = None,
+        fee_fixed: Amount = None,
+        fee_percent: Percent = None,
+        fee_minimum: OrNone = None,
+        fee_maximum: OrNone = None,
+        as_json: Json = False,
+        data: Data = None,
+    ) -> None:
+        """Change a method; what is not named stays as it is. Effective within a second."""
+        wanted = Change(
+            name=name,
+            active=None if active is None else active is Switch.ON,
+            position=position,
+            minimum=min_,
+            maximum=max_,
+            fee_fixed=fee_fixed,
+            fee_percent=fee_percent,
+            fee_minimum=fee_minimum,
+            fee_maximum=fee_maximum,
+        )
+
+        async def command(tools: Tools) -> Method:
+            return await methods.change(tools.db, kind, code, wanted)
+
+        print_fields(shown(run(data, command)), as_json=as_json)
+
+    @app.command()
+    def add(
+        code: Code,
+        name: Annotated[str, typer.Option()],
+        currency: Annotated[str, typer.Option(metavar="CODE", help="An ISO currency.")],
+        provider: Annotated[Provider | None, typer.Option()] = None,
+        flow: Annotated[Flow | None, typer.Option(help="How a customer pays by it.")] = None,
+        as_json: Json = False,
+        data: Data = None,
+    ) -> None:
+        """Add a method, of this or another currency; without a provider it is a manual one."""
+
+        async def command(tools: Tools) -> Method:
+            return await methods.add(
+                tools.db,
+                kind,
+                code,
+                name=name,
+                currency=currency.upper(),
+                provider=provider,
+                flow=flow,
+                wanted=Change(),
+            )
+
+        print_fields(shown(run(data, command)), as_json=as_json)
+
+    return app
+
+
+def shown(method: Method) -> dict[str, Any]:
+    def amount(minor: int | None) -> Decimal | None:
+        return None if minor is None else Money(method.currency, minor).amount
+
+    return {
+        "id": method.id,
+        "code": method.code,
+        "name": method.name,
+        "provider": method.provider,
+        **({"flow": method.flow} if method.kind is Kind.DEPOSIT else {}),
+        "currency": method.currency,
+        "active": method.active,
+        "min": amount(method.min_minor),
+        "max": amount(method.max_minor),
+        "fee_fixed": amount(method.fee.fixed_minor),
+        "fee_percent": method.fee.percent.normalize() + 0,
+        "fee_minimum": amount(method.fee.minimum_minor),
+        "fee_maximum": amount(method.fee.maximum_minor),
+    }

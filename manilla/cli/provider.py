@@ -1,0 +1,143 @@
+"""`manilla provider`: credentials, health and a test call."""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.money import Money
+from manilla.platform.changes import Watch
+from manilla.providers import credentials
+from manilla.providers.credentials import Credentials
+from manilla.providers.port import Answer, Bank, Done, Provider, Refused, Unknown
+from manilla.providers.rails import Rails, open_session
+
+app = typer.Typer(help="Providers A, B and C.", no_args_is_help=True)
+
+Named = Annotated[Provider, typer.Argument(metavar="PROVIDER", help="providera, b or c.")]
+
+
+@app.command("set")
+def set_(
+    provider: Named,
+    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Set credentials and switches; an empty value unsets. Effective within a second."""
+    wanted = dict(_pair(value) for value in values)
+
+    async def command(tools: Tools) -> Credentials:
+        return await credentials.change(tools.db, tools.keyring, provider, wanted)
+
+    print_fields(_shown(run(data, command)), as_json=as_json)
+
+
+@app.command()
+def show(
+    provider: Annotated[Provider | None, typer.Argument(metavar="[PROVIDER]")] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show what is set, what is missing, and how the rails do."""
+
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        current = await credentials.load(tools.db, tools.keyring)
+        async with open_session() as session:
+            rails = _rails(tools, session)
+            health = await rails.health.overview()
+        return [
+            {**_shown(current[each]), "rails": _rails_shown(each, health)}
+            for each in ([provider] if provider else Provider)
+        ]
+
+    shown = run(data, command)
+    if as_json:
+        print_rows(shown, as_json=True, empty="") if provider is None else print_fields(
+            shown[0], as_json=True
+        )
+        return
+    for each in shown:
+        print_fields(each, as_json=False)
+        print()
+
+
+@app.command()
+def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
+    """Forget a provider's credentials; it is then offered nowhere."""
+
+    async def command(tools: Tools) -> None:
+        await credentials.clear(tools.db, provider)
+
+    run(data, command)
+    print_fields(_shown(Credentials(provider, {})), as_json=as_json)
+
+
+@app.command("test")
+def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
+    """Ask the provider for our balance and its banks; exit 1 unless both are answered."""
+
+    async def command(tools: Tools) -> tuple[Answer[Money], Answer[list[Bank]]]:
+        async with open_session() as session:
+            rails = _rails(tools, session)
+            await rails.load()
+            adapter = rails.adapter(provider)
+            if adapter is None:
+                missing = ", ".join(rails.credentials(provider).missing)
+                raise InstanceRefusal(f"{provider} is not configured: {missing} not set.")
+            return await asyncio.gather(adapter.balance("NGN"), adapter.banks())
+
+    balance, banks = run(data, command)
+    is_ok = isinstance(balance, Done) and isinstance(banks, Done)
+    report = {
+        "provider": provider,
+        "ok": is_ok,
+        "balance": balance.value.amount if isinstance(balance, Done) else _problem(balance),
+        "banks": len(banks.value) if isinstance(banks, Done) else _problem(banks),
+    }
+    print_fields(report, as_json=as_json)
+    if not is_ok:
+        raise typer.Exit(1)
+
+
+def _rails(tools: Tools, session: Any) -> Rails:
+    return Rails(tools.db, tools.keyring, Watch(tools.db), session, is_production_mode=False)
+
+
+def _problem(answer: Refused | Unknown) -> str:
+    match answer:
+        case Refused():
+            return f"refused: {answer.guidance}"
+        case Unknown():
+            return f"no usable answer: {answer.reason}"
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="KEY=VALUE")
+    return name, value
+
+
+def _shown(current: Credentials) -> dict[str, Any]:
+    return {
+        "provider": current.provider,
+        "valid": current.is_valid,
+        "missing": current.missing,
+        "settings": current.shown(),
+    }
+
+
+def _rails_shown(provider: Provider, health: list[Any]) -> dict[str, Any]:
+    return {
+        rail.direction: {
+            key: value
+            for key, value in msgspec.to_builtins(rail).items()
+            if key not in ("provider", "direction")
+        }
+        for rail in health
+        if rail.provider == provider
+    }

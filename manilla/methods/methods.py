@@ -1,0 +1,252 @@
+"""Deposit and withdrawal methods, kept fresh in memory and changed by an administrator."""
+
+import re
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit import money
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.methods import queries
+from manilla.methods.fees import Fee
+from manilla.platform import changes
+from manilla.providers.port import Direction, Provider
+from manilla.providers.rails import Rails
+
+_CODE = re.compile(r"[a-z0-9][a-z0-9_-]{1,59}")
+NAME_LENGTH_MAX = 100
+
+
+class Kind(StrEnum):
+    DEPOSIT = "deposit"
+    WITHDRAW = "withdraw"
+
+
+class Flow(StrEnum):
+    """How a customer pays by a deposit method."""
+
+    HOSTED = "hosted"  # on the provider's own page
+    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account made for this payment
+
+
+class Method(msgspec.Struct, frozen=True):
+    kind: Kind
+    id: int
+    code: str
+    name: str
+    provider: Provider | None  # None: an administrator processes it by hand
+    flow: Flow | None  # of deposit methods
+    currency: str
+    active: bool
+    position: int
+    min_minor: int
+    max_minor: int | None
+    fee: Fee
+
+    @property
+    def is_manual(self) -> bool:
+        return self.provider is None
+
+    @property
+    def direction(self) -> Direction:
+        return Direction.PAY_IN if self.kind is Kind.DEPOSIT else Direction.PAY_OUT
+
+    @property
+    def minimum(self) -> Money:
+        return Money(self.currency, self.min_minor)
+
+    @property
+    def maximum(self) -> Money | None:
+        return None if self.max_minor is None else Money(self.currency, self.max_minor)
+
+    def takes(self, amount: Money) -> bool:
+        assert amount.currency == self.currency
+        return self.min_minor <= amount.minor and (
+            self.max_minor is None or amount.minor <= self.max_minor
+        )
+
+
+class UnknownMethod(Refusal):
+    status, code = 404, "METHOD_NOT_FOUND"
+    message = "There is no such method."
+
+
+class BadMethod(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The method cannot be like this."
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What an administrator sets, in major units; what is None stays as it is."""
+
+    name: str | None = None
+    active: bool | None = None
+    position: int | None = None
+    minimum: str | None = None
+    maximum: str | None = None  # `none`: no maximum
+    fee_fixed: str | None = None
+    fee_percent: Decimal | None = None
+    fee_minimum: str | None = None  # `none`: no minimum
+    fee_maximum: str | None = None  # `none`: no maximum
+
+
+class Methods:
+    """All methods as they are now, and which of them may be offered."""
+
+    def __init__(self, db: Database, watch: changes.Watch, rails: Rails) -> None:
+        self._db = db
+        self._rails = rails
+        self._all: list[Method] = []
+        watch.follow(changes.METHODS, self._refresh)
+
+    def by_id(self, kind: Kind, method_id: int) -> Method | None:
+        return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
+
+    def offered(self, kind: Kind, currency: str) -> list[Method]:
+        """Active methods of exactly this currency whose provider can be used, in their order."""
+        return [
+            method
+            for method in self._all
+            if method.kind is kind
+            and method.active
+            and method.currency == currency
+            and self.is_usable(method)
+        ]
+
+    def is_usable(self, method: Method) -> bool:
+        """Not so where the provider's credentials are missing or it is switched off."""
+        return method.provider is None or self._rails.is_offered(method.provider, method.direction)
+
+    async def _refresh(self, _known_version: int) -> None:
+        self._all = await load(self._db)
+
+
+async def load(db: Database | Connection) -> list[Method]:
+    return [_method(row) for row in await queries.rows(db)]
+
+
+async def change(db: Database, kind: Kind, code: str, wanted: Change) -> Method:
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.METHODS)
+        before = await _locked(connection, kind, code)
+        after = _apply(wanted, before)
+        await queries.store(connection, after)
+    return after
+
+
+async def add(
+    db: Database,
+    kind: Kind,
+    code: str,
+    *,
+    name: str,
+    currency: str,
+    provider: Provider | None,
+    flow: Flow | None,
+    wanted: Change,
+) -> Method:
+    """A further method or currency, without a line of code."""
+    if not _CODE.fullmatch(code):
+        raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
+    if currency not in money.DECIMALS:
+        raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
+    if kind is Kind.DEPOSIT and (provider is None or flow is None):
+        raise BadMethod("A deposit method names its provider and its flow.")
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.METHODS)
+        if await queries.lock(connection, code) is not None:
+            raise BadMethod(f"There is a method {code!r} already.")
+        blank = Method(
+            kind=kind,
+            id=0,
+            code=code,
+            name=name,
+            provider=provider,
+            flow=flow,
+            currency=currency,
+            active=True,
+            position=await queries.next_position(connection, kind),
+            min_minor=10 ** money.DECIMALS[currency],
+            max_minor=None,
+            fee=Fee(),
+        )
+        await queries.store(connection, _apply(wanted, blank))
+        return await _locked(connection, kind, code)
+
+
+async def _locked(connection: Connection, kind: Kind, code: str) -> Method:
+    row = await queries.lock(connection, code)
+    if row is None or row.kind != kind:
+        raise UnknownMethod(f"There is no {kind} method {code!r}.")
+    return _method(row)
+
+
+def _method(row: queries.MethodRow) -> Method:
+    return Method(
+        kind=Kind(row.kind),
+        id=row.id,
+        code=row.code,
+        name=row.name,
+        provider=Provider(row.provider) if row.provider else None,
+        flow=Flow(row.flow) if row.flow else None,
+        currency=row.currency,
+        active=row.active,
+        position=row.position,
+        min_minor=row.min_minor,
+        max_minor=row.max_minor,
+        fee=Fee(row.fee_fixed_minor, row.fee_percent, row.fee_minimum_minor, row.fee_maximum_minor),
+    )
+
+
+def _apply(wanted: Change, before: Method) -> Method:
+    currency = before.currency
+    fee = Fee(
+        fixed_minor=_minor(wanted.fee_fixed, currency, before.fee.fixed_minor),
+        percent=before.fee.percent if wanted.fee_percent is None else wanted.fee_percent,
+        minimum_minor=_optional_minor(wanted.fee_minimum, currency, before.fee.minimum_minor),
+        maximum_minor=_optional_minor(wanted.fee_maximum, currency, before.fee.maximum_minor),
+    )
+    after = msgspec.structs.replace(
+        before,
+        name=before.name if wanted.name is None else wanted.name,
+        active=before.active if wanted.active is None else wanted.active,
+        position=before.position if wanted.position is None else wanted.position,
+        min_minor=_minor(wanted.minimum, currency, before.min_minor),
+        max_minor=_optional_minor(wanted.maximum, currency, before.max_minor),
+        fee=fee,
+    )
+    _check(after)
+    return after
+
+
+def _check(method: Method) -> None:
+    fee = method.fee
+    if not 1 <= len(method.name) <= NAME_LENGTH_MAX or not method.name.isprintable():
+        raise BadMethod(f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
+    if method.max_minor is not None and method.max_minor < method.min_minor:
+        raise BadMethod("The maximum is below the minimum.")
+    if not (fee.percent.is_finite() and 0 <= fee.percent <= 100):
+        raise BadMethod("A fee is between 0 and 100 percent.")
+    if fee.percent != round(fee.percent, 4):
+        raise BadMethod("A fee's percentage has at most 4 decimals.")
+    if fee.maximum_minor is not None and fee.maximum_minor < (fee.minimum_minor or 0):
+        raise BadMethod("The fee's maximum is below its minimum.")
+
+
+def _minor(text: str | None, currency: str, before: int) -> int:
+    if text is None:
+        return before
+    try:
+        minor = Money.of(text, currency).minor
+    except money.MoneyError as error:
+        raise BadMethod(str(error)) from None
+    if minor < 0:
+        raise BadMethod("An amount is not below zero.")
+    return minor
+
+
+def _optional_minor(text: str | None, currency: str, before: int | None) -> int | None:
+    return None if text == "none" else _minor(text, currency, before or 0) if text else before

@@ -1,0 +1,71 @@
+"""The statements of the methods' room."""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+
+if TYPE_CHECKING:
+    from manilla.methods.methods import Method
+
+
+class MethodRow(msgspec.Struct, frozen=True):
+    kind: str
+    id: int
+    code: str
+    name: str
+    provider: str | None
+    flow: str | None
+    currency: str
+    active: bool
+    position: int
+    min_minor: int
+    max_minor: int | None
+    fee_fixed_minor: int
+    fee_percent: Decimal
+    fee_minimum_minor: int | None
+    fee_maximum_minor: int | None
+
+
+_SELECT = """
+    SELECT kind, id, code, name, provider, flow, currency, active, position, min_minor, max_minor,
+           fee_fixed_minor, fee_percent, fee_minimum_minor, fee_maximum_minor
+      FROM method"""
+
+
+async def rows(db: Database | Connection) -> list[MethodRow]:
+    return await db.rows(MethodRow, _SELECT + " ORDER BY kind, position, id")
+
+
+async def lock(connection: Connection, code: str) -> MethodRow | None:
+    return await connection.row(MethodRow, _SELECT + " WHERE code = $1 FOR UPDATE", code)
+
+
+async def next_position(connection: Connection, kind: str) -> int:
+    position: int = await connection.value(
+        "SELECT coalesce(max(position), 0) + 1 FROM method WHERE kind = $1", kind
+    )
+    return position
+
+
+async def store(connection: Connection, method: "Method") -> None:
+    """Inserts a method, or writes what may change of the one with this code."""
+    fee = method.fee
+    await connection.execute(
+        """
+        INSERT INTO method (kind, code, name, provider, flow, currency, active, position, min_minor,
+                            max_minor, fee_fixed_minor, fee_percent, fee_minimum_minor,
+                            fee_maximum_minor)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+            ON CONFLICT (code) DO UPDATE
+           SET name = excluded.name, active = excluded.active, position = excluded.position,
+               min_minor = excluded.min_minor, max_minor = excluded.max_minor,
+               fee_fixed_minor = excluded.fee_fixed_minor, fee_percent = excluded.fee_percent,
+               fee_minimum_minor = excluded.fee_minimum_minor,
+               fee_maximum_minor = excluded.fee_maximum_minor""",
+        *(method.kind, method.code, method.name, method.provider, method.flow, method.currency),
+        *(method.active, method.position, method.min_minor, method.max_minor),
+        *(fee.fixed_minor, fee.percent, fee.minimum_minor, fee.maximum_minor),
+    )

@@ -1,0 +1,1 @@
+"""The providers: one port, three implementations, and no answer that is a guess."""

@@ -1,0 +1,189 @@
+"""Providers' credentials: an administrator's settings, sealed, validated together."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.platform import changes
+from manilla.providers import queries
+from manilla.providers.port import Direction, Provider
+
+VALUE_LENGTH_MAX = 500
+
+
+class Field(msgspec.Struct, frozen=True):
+    name: str
+    is_secret: bool = True
+    is_required: bool = False
+    is_switch: bool = False
+    default: str = ""
+
+
+def _switch(name: str, default: str) -> Field:
+    return Field(name, is_secret=False, is_switch=True, default=default)
+
+
+def _address(host: str) -> Field:
+    return Field("base_url", is_secret=False, default=f"https://api.{host}.example")
+
+
+FIELDS: dict[Provider, tuple[Field, ...]] = {
+    Provider.A: (
+        Field("public_key"),
+        Field("secret_key", is_required=True),
+        Field("encryption_key"),
+        Field("webhook_secret", is_required=True),
+        _switch("sandbox", "false"),
+        _address("providera"),
+    ),
+    Provider.B: (
+        Field("api_key", is_required=True),
+        Field("secret_key", is_required=True),
+        Field("webhook_secret"),
+        Field("business_id", is_secret=False, is_required=True),
+        Field("default_va_bank", is_secret=False),
+        _switch("sandbox", "false"),
+        _switch("pay_in_enabled", "true"),
+        _switch("pay_out_enabled", "true"),
+        _address("providerb"),
+    ),
+    Provider.C: (
+        Field("secret_key", is_required=True),
+        Field("api_key"),
+        Field("public_key"),
+        Field("webhook_secret", is_required=True),
+        _switch("sandbox", "false"),
+        _switch("pay_in_enabled", "true"),
+        _switch("pay_out_enabled", "true"),
+        _address("providerc"),
+    ),
+}
+
+
+class BadCredentials(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The provider cannot have this setting."
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """One provider's settings as they are now; what was not set has its default."""
+
+    provider: Provider
+    given: Mapping[str, str]
+
+    def value(self, name: str) -> str:
+        field = _field(self.provider, name)
+        return self.given.get(name) or field.default
+
+    def is_on(self, name: str) -> bool:
+        return self.value(name) == "true"
+
+    @property
+    def missing(self) -> list[str]:
+        required = [field.name for field in FIELDS[self.provider] if field.is_required]
+        return [name for name in required if not self.value(name)]
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.missing
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.is_on("sandbox")
+
+    def is_open(self, direction: Direction) -> bool:
+        """Valid, and not switched off in this direction."""
+        switch = f"{direction}_enabled"
+        has_switch = any(field.name == switch for field in FIELDS[self.provider])
+        return self.is_valid and (not has_switch or self.is_on(switch))
+
+    @property
+    def webhook_secret(self) -> str:
+        """Provider B signs with its secret key where no secret of its own is set."""
+        own = self.value("webhook_secret")
+        return own or (self.value("secret_key") if self.provider is Provider.B else "")
+
+    def shown(self) -> dict[str, Any]:
+        """For people: secrets as `set` or not at all."""
+        return {
+            field.name: _shown(field, self.given.get(field.name)) for field in FIELDS[self.provider]
+        }
+
+
+async def change(
+    db: Database, keyring: Keyring, provider: Provider, wanted: Mapping[str, str]
+) -> Credentials:
+    """Sets what is named; the rest stays. An empty value unsets."""
+    for name, value in wanted.items():
+        _check(provider, name, value)
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.PROVIDERS)
+        sealed = await queries.lock_sealed_credentials(connection, provider)
+        before = _open(keyring, provider, sealed) if sealed else Credentials(provider, {})
+        given = {name: text for name, text in {**before.given, **wanted}.items() if text}
+        await _store(connection, keyring, Credentials(provider, given))
+    return Credentials(provider, given)
+
+
+async def clear(db: Database, provider: Provider) -> None:
+    async with db.transaction() as connection:
+        await changes.announce(connection, changes.PROVIDERS)
+        await queries.delete_credentials(connection, provider)
+
+
+async def load(db: Database, keyring: Keyring) -> dict[Provider, Credentials]:
+    sealed = await queries.sealed_credentials(db)
+    return {
+        provider: _open(keyring, provider, sealed[provider])
+        if provider in sealed
+        else Credentials(provider, {})
+        for provider in Provider
+    }
+
+
+async def _store(connection: Connection, keyring: Keyring, credentials: Credentials) -> None:
+    secret = msgspec.json.encode(credentials.given)
+    sealed = keyring.seal(secret, _context(credentials.provider))
+    await queries.store_sealed_credentials(connection, credentials.provider, sealed)
+
+
+def _open(keyring: Keyring, provider: Provider, sealed: bytes) -> Credentials:
+    secret = keyring.open(sealed, _context(provider))
+    return Credentials(provider, msgspec.json.decode(secret, type=dict[str, str]))
+
+
+def _context(provider: Provider) -> str:
+    return f"provider_credentials:{provider}"
+
+
+def _field(provider: Provider, name: str) -> Field:
+    for field in FIELDS[provider]:
+        if field.name == name:
+            return field
+    names = ", ".join(field.name for field in FIELDS[provider])
+    raise BadCredentials(f"{provider} has no setting {name!r}; it has {names}.")
+
+
+def _check(provider: Provider, name: str, value: str) -> None:
+    field = _field(provider, name)
+    if len(value) > VALUE_LENGTH_MAX or not (value.isascii() and value.isprintable()):
+        raise BadCredentials(f"{name} has up to {VALUE_LENGTH_MAX} printable ASCII characters.")
+    if field.is_switch and value not in ("", "true", "false"):
+        raise BadCredentials(f"{name} is `true` or `false`.")
+    if name == "base_url" and value:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise BadCredentials("base_url is an address such as https://api.example.com.")
+
+
+def _shown(field: Field, value: str | None) -> str | bool | None:
+    if field.is_switch:
+        return (value or field.default) == "true"
+    if field.is_secret:
+        return "set" if value else None
+    return value or field.default or None

@@ -1,0 +1,146 @@
+"""How the rails do: figures for people and routing, and a breaker for a rail that is down.
+
+A rail is one provider in one direction. Each process notices for itself that a rail does not
+answer, says so in the database, and all others stop calling it within a second. A worker then
+probes it with a harmless question until it answers again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.platform import changes
+from manilla.providers import queries
+from manilla.providers.port import Answer, Direction, Done, Provider, Refused, Unknown
+from manilla.providers.queries import RailHealth
+
+log = structlog.get_logger(__name__)
+
+FAILURES_TO_TRIP = 5
+FLUSH_SECONDS = 1.0
+FIGURES_MINUTES = 15
+
+
+class Figures(msgspec.Struct):
+    """What has been counted and not yet written down."""
+
+    done: int = 0
+    refused: int = 0
+    unknown: int = 0
+    milliseconds: int = 0
+    last_error: str = ""
+
+
+class Rail:
+    """One provider in one direction, as this process knows it."""
+
+    def __init__(self, provider: Provider, direction: Direction) -> None:
+        self.provider = provider
+        self.direction = direction
+        self.is_down = False
+        self.has_tripped = False  # here, and not yet written down
+        self.figures = Figures()
+        self._failures = 0
+        self._probes = 0
+
+    @property
+    def is_open_for_calls(self) -> bool:
+        return not self.is_down or self._probes > 0
+
+    def record(self, answer: Answer[Any], seconds: float) -> None:
+        figures = self.figures
+        figures.milliseconds += round(seconds * 1000)
+        match answer:
+            case Done():
+                figures.done += 1
+            case Refused():
+                figures.refused += 1
+            case Unknown():
+                figures.unknown += 1
+                figures.last_error = answer.reason
+        if isinstance(answer, Unknown) and answer.is_rail_down:
+            self._failures += 1
+            if self._failures >= FAILURES_TO_TRIP and not self.is_down:
+                self.is_down = self.has_tripped = True
+                log.warning("rail_down", provider=self.provider, direction=self.direction)
+        else:
+            self._failures = 0
+
+    def reset(self) -> None:
+        self.is_down = self.has_tripped = False
+        self._failures = 0
+
+    @contextlib.contextmanager
+    def probing(self) -> Iterator[None]:
+        self._probes += 1
+        try:
+            yield
+        finally:
+            self._probes -= 1
+
+
+class Health:
+    def __init__(self, db: Database, watch: changes.Watch) -> None:
+        self._db = db
+        self._rails = {
+            (provider, direction): Rail(provider, direction)
+            for provider in Provider
+            for direction in Direction
+        }
+        watch.follow(changes.RAILS, self._refresh)
+
+    def rail(self, provider: Provider, direction: Direction) -> Rail:
+        return self._rails[provider, direction]
+
+    def rails_down(self) -> list[Rail]:
+        return [rail for rail in self._rails.values() if rail.is_down]
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except Unavailable:
+                log.warning("rail_figures_not_written")
+
+    async def flush(self) -> None:
+        for rail in self._rails.values():
+            if rail.has_tripped:
+                await self._write_state(rail, is_down=True)
+                rail.has_tripped = False
+        await self._write_figures([r for r in self._rails.values() if r.figures != Figures()])
+
+    async def mark_up(self, rail: Rail) -> None:
+        rail.reset()
+        await self._write_state(rail, is_down=False)
+        log.info("rail_up", provider=rail.provider, direction=rail.direction)
+
+    async def overview(self) -> list[RailHealth]:
+        return await queries.rail_health(self._db, FIGURES_MINUTES)
+
+    async def _write_state(self, rail: Rail, *, is_down: bool) -> None:
+        async with self._db.transaction() as connection:
+            await changes.announce(connection, changes.RAILS)
+            await queries.set_rail_state(connection, rail.provider, rail.direction, is_down)
+
+    async def _write_figures(self, rails: Sequence[Rail]) -> None:
+        for rail in rails:
+            counted, rail.figures = rail.figures, Figures()
+            try:
+                await queries.add_rail_figures(
+                    self._db, rail.provider, rail.direction, msgspec.structs.asdict(counted)
+                )
+            except Unavailable:
+                rail.figures = counted
+                raise
+
+    async def _refresh(self, _known_version: int) -> None:
+        down = await queries.rails_down(self._db)
+        for key, rail in self._rails.items():
+            rail.is_down = key in down or rail.has_tripped

@@ -1,0 +1,222 @@
+"""What we ask of a provider, and the three answers there are.
+
+`Done` and `Refused` are conclusive: the provider itself said so. Everything else is `Unknown`: the
+provider may or may not have acted, and only asking again by reference can tell.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from manilla.kit.money import Money
+
+Value = TypeVar("Value")
+
+
+class Provider(StrEnum):
+    A = "providera"
+    B = "providerb"
+    C = "providerc"
+
+
+class Direction(StrEnum):
+    PAY_IN = "pay_in"
+    PAY_OUT = "pay_out"
+
+
+class RefusalCode(StrEnum):
+    PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
+    INVALID_BENEFICIARY = "invalid_beneficiary"
+    GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
+    PAYOUT_FAILED = "payout_failed"  # the guidance says what is to be done at the provider
+    PAYMENT_DECLINED = "PAYMENT_DECLINED"
+    NOT_SUPPORTED = "not_supported"  # the provider's contract has no such call
+
+
+class Done(msgspec.Struct, Generic[Value], frozen=True):
+    value: Value
+
+
+class Refused(msgspec.Struct, frozen=True):
+    code: RefusalCode
+    guidance: str
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    reason: str
+    is_rail_down: bool = False  # no connection, no answer in time, or a server's own failure
+
+
+Answer = Done[Value] | Refused | Unknown
+
+
+class TransferStatus(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    REVERSED = "reversed"  # was delivered, and came back
+    NOT_FOUND = "not_found"
+
+
+class ChargeStatus(StrEnum):
+    PENDING = "pending"
+    PAID = "paid"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    NOT_FOUND = "not_found"
+
+
+class RefundStatus(StrEnum):
+    PENDING = "pending"
+    PAID = "paid"
+    FAILED = "failed"
+    NOT_FOUND = "not_found"
+
+
+class Bank(msgspec.Struct, frozen=True):
+    code: str
+    name: str
+
+
+class ResolvedAccount(msgspec.Struct, frozen=True):
+    account_name: str
+    name_enquiry_reference: str | None = None
+
+
+class TransferOrder(msgspec.Struct, frozen=True):
+    reference: str
+    amount: Money
+    bank_code: str
+    account_number: str
+    account_name: str
+    narration: str
+    customer_email: str
+    notification_url: str
+    name_enquiry_reference: str | None = None
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """The provider has taken the transfer on; whether it arrives is yet to be asked."""
+
+    provider_reference: str | None
+    fee: Money | None
+
+
+class TransferState(msgspec.Struct, frozen=True):
+    status: TransferStatus
+    amount: Money | None = None  # None where the provider's answer has none
+    fee: Money | None = None
+    message: str = ""
+    provider_reference: str | None = None
+
+
+class ChargeOrder(msgspec.Struct, frozen=True):
+    reference: str
+    amount: Money
+    description: str
+    customer_name: str
+    customer_email: str
+    redirect_url: str
+    notification_url: str
+
+
+class HostedCheckout(msgspec.Struct, frozen=True):
+    checkout_url: str
+
+
+class VirtualAccount(msgspec.Struct, frozen=True):
+    bank_name: str
+    account_number: str
+    account_name: str
+    amount: Money
+    expires_at: datetime | None
+
+
+class ChargeState(msgspec.Struct, frozen=True):
+    status: ChargeStatus
+    paid: Money | None = None
+    fee: Money | None = None
+    reason: str = ""
+    provider_reference: str | None = None
+
+
+class RefundOrder(msgspec.Struct, frozen=True):
+    reference: str
+    charge_reference: str
+    amount: Money
+    reason: str
+
+
+class RefundState(msgspec.Struct, frozen=True):
+    status: RefundStatus
+
+
+class EventKind(StrEnum):
+    CHARGE = "charge"
+    TRANSFER = "transfer"
+    REFUND = "refund"
+
+
+class WebhookEvent(msgspec.Struct, frozen=True):
+    """What a webhook makes us ask about. What it claims is not believed: the provider is asked."""
+
+    kind: EventKind
+    reference: str
+
+
+class Forged(msgspec.Struct, frozen=True):
+    """Not signed by the provider, or signed over other bytes."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """Signed by the provider, but not a message that its contract has."""
+
+    reason: str
+
+
+Webhook = WebhookEvent | Forged | Unreadable
+Headers = Mapping[bytes, Sequence[bytes]]
+
+
+class Adapter(Protocol):
+    """One provider, spoken to with one set of credentials."""
+
+    provider: Provider
+
+    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
+
+    async def create_virtual_account(
+        self, order: ChargeOrder, bvn: str | None
+    ) -> Answer[VirtualAccount]: ...
+
+    async def charge_state(self, reference: str) -> Answer[ChargeState]: ...
+
+    async def refund(self, order: RefundOrder) -> Answer[RefundState]: ...
+
+    async def refund_state(self, reference: str) -> Answer[RefundState]: ...
+
+    async def banks(self) -> Answer[list[Bank]]: ...
+
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]: ...
+
+    async def balance(self, currency: str) -> Answer[Money]: ...
+
+    async def send(self, order: TransferOrder) -> Answer[Sent]: ...
+
+    async def transfer_state(self, reference: str) -> Answer[TransferState]: ...
+
+    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook: ...
+
+
+def after_unknown(answer: Answer[Sent]) -> Answer[Sent]:
+    """The answer to a transfer that was sent before with an unknown outcome.
+
+    A refusal is conclusive only as the answer to the one and only send: of a repeated one it may be
+    about the repetition, while the first is on its way. Only asking by reference decides then.
+    """
+    if isinstance(answer, Refused):
+        return Unknown(f"refused when sent again: {answer.guidance}")
+    return answer

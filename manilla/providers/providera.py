@@ -1,0 +1,281 @@
+"""Provider A: a collections and payouts gateway."""
+
+from typing import Any
+
+from manilla.kit import strict_json
+from manilla.kit.money import Money
+from manilla.providers import wire
+from manilla.providers.health import Rail
+from manilla.providers.port import (
+    Answer,
+    Bank,
+    ChargeOrder,
+    ChargeState,
+    ChargeStatus,
+    Done,
+    EventKind,
+    Forged,
+    Headers,
+    HostedCheckout,
+    Provider,
+    RefundOrder,
+    RefundState,
+    RefundStatus,
+    RefusalCode,
+    Refused,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unreadable,
+    VirtualAccount,
+    Webhook,
+    WebhookEvent,
+)
+from manilla.providers.wire import Malformed, Reply, Wire
+
+API = "/merchant/api/v1"
+
+CHARGE_STATUSES = {
+    "processing": ChargeStatus.PENDING,
+    "success": ChargeStatus.PAID,
+    "failed": ChargeStatus.FAILED,
+    "expired": ChargeStatus.EXPIRED,
+}
+TRANSFER_STATUSES = {
+    "processing": TransferStatus.PENDING,
+    "success": TransferStatus.DELIVERED,
+    "failed": TransferStatus.FAILED,
+    "reversed": TransferStatus.REVERSED,
+}
+REFUND_STATUSES = {
+    "processing": RefundStatus.PENDING,
+    "success": RefundStatus.PAID,
+    "failed": RefundStatus.FAILED,
+}
+EVENTS = {
+    "charge.success": EventKind.CHARGE,
+    "charge.failed": EventKind.CHARGE,
+    "transfer.success": EventKind.TRANSFER,
+    "transfer.failed": EventKind.TRANSFER,
+    "transfer.reversed": EventKind.TRANSFER,
+    "refund.success": EventKind.REFUND,
+    "refund.failed": EventKind.REFUND,
+}
+
+
+class ProviderA:
+    provider = Provider.A
+
+    def __init__(self, wire_: Wire, pay_in: Rail, pay_out: Rail, webhook_secret: str) -> None:
+        self._wire = wire_
+        self._pay_in = pay_in
+        self._pay_out = pay_out
+        self._webhook_secret = webhook_secret.encode()
+
+    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
+        def read(reply: Reply) -> Answer[HostedCheckout]:
+            if wire.is_refusal(reply):
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(reply, lambda data: _checkout(data, order.reference))
+
+        body = {
+            **_charge(order),
+            "narration": order.description,
+            "redirect_url": order.redirect_url,
+        }
+        return await self._wire.call(
+            self._pay_in, "POST", f"{API}/charges/initialize", read, body=body
+        )
+
+    async def create_virtual_account(
+        self, order: ChargeOrder, bvn: str | None
+    ) -> Answer[VirtualAccount]:
+        if bvn is None:
+            return Refused(RefusalCode.PAYMENT_DECLINED, "The merchant's profile has no BVN.")
+
+        def read(reply: Reply) -> Answer[VirtualAccount]:
+            if wire.is_refusal(reply):
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(reply, lambda data: _virtual_account(data, order))
+
+        return await self._wire.call(
+            self._pay_in,
+            "POST",
+            f"{API}/charges/bank-transfer",
+            read,
+            body={**_charge(order), "kyc": {"bvn": bvn}},
+        )
+
+    async def charge_state(self, reference: str) -> Answer[ChargeState]:
+        def read(reply: Reply) -> Answer[ChargeState]:
+            if wire.is_not_found(reply):
+                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _charge_state(data, reference))
+
+        return await self._wire.call(self._pay_in, "GET", f"{API}/charges/{reference}", read)
+
+    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
+        def read(reply: Reply) -> Answer[RefundState]:
+            if wire.is_refusal(reply) and "duplicate" not in reply.message.lower():
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(reply, lambda data: _refund_state(data, order.reference))
+
+        body = {
+            "reference": order.reference,
+            "payment_reference": order.charge_reference,
+            "amount": order.amount.amount,
+            "reason": order.reason,
+        }
+        return await self._wire.call(
+            self._pay_in, "POST", f"{API}/refunds/initiate", read, body=body
+        )
+
+    async def refund_state(self, reference: str) -> Answer[RefundState]:
+        def read(reply: Reply) -> Answer[RefundState]:
+            if wire.is_not_found(reply):
+                return Done(RefundState(RefundStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _refund_state(data, reference))
+
+        return await self._wire.call(self._pay_in, "GET", f"{API}/refunds/{reference}", read)
+
+    async def banks(self) -> Answer[list[Bank]]:
+        def read(data: Any) -> list[Bank]:
+            return [Bank(wire.text(b, "code"), wire.text(b, "name")) for b in wire.items(data)]
+
+        return await self._wire.call(
+            self._pay_out,
+            "GET",
+            f"{API}/misc/banks",
+            lambda reply: wire.done(reply, read),
+            query={"countryCode": "NG"},
+        )
+
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
+        def read(reply: Reply) -> Answer[ResolvedAccount]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(reply, lambda data: ResolvedAccount(wire.text(data, "account_name")))
+
+        return await self._wire.call(
+            self._pay_out,
+            "POST",
+            f"{API}/misc/banks/resolve",
+            read,
+            body={"bank": bank_code, "account": account_number, "currency": "NGN"},
+        )
+
+    async def balance(self, currency: str) -> Answer[Money]:
+        def read(data: Any) -> Money:
+            return wire.money(wire.field(data, currency), "available_balance", currency)
+
+        return await self._wire.call(
+            self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
+        )
+
+    async def send(self, order: TransferOrder) -> Answer[Sent]:
+        def read(reply: Reply) -> Answer[Sent]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(reply, lambda data: _sent(data, order))
+
+        body = {
+            "reference": order.reference,
+            "destination": {
+                "type": "bank_account",
+                "amount": order.amount.amount,
+                "currency": order.amount.currency,
+                "narration": order.narration,
+                "bank_account": {"bank": order.bank_code, "account": order.account_number},
+                "customer": {"name": order.account_name, "email": order.customer_email},
+            },
+        }
+        return await self._wire.call(
+            self._pay_out, "POST", f"{API}/transactions/disburse", read, body=body
+        )
+
+    async def transfer_state(self, reference: str) -> Answer[TransferState]:
+        def read(reply: Reply) -> Answer[TransferState]:
+            if wire.is_not_found(reply):
+                return Done(TransferState(TransferStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _transfer_state(data, reference))
+
+        return await self._wire.call(self._pay_out, "GET", f"{API}/transactions/{reference}", read)
+
+    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+        if not wire.is_signed(headers, b"x-providera-signature", self._webhook_secret, raw):
+            return Forged()
+        try:
+            document = strict_json.decode(raw)
+            kind = EVENTS.get(wire.text(document, "event"))
+            if kind is None:
+                return Unreadable("an event that the contract does not have")
+            return WebhookEvent(kind, wire.text(wire.field(document, "data"), "reference"))
+        except (strict_json.JsonError, Malformed) as error:
+            return Unreadable(str(error))
+
+
+def _charge(order: ChargeOrder) -> dict[str, Any]:
+    return {
+        "reference": order.reference,
+        "amount": order.amount.amount,
+        "currency": order.amount.currency,
+        "notification_url": order.notification_url,
+        "customer": {"name": order.customer_name, "email": order.customer_email},
+    }
+
+
+def _checkout(data: Any, reference: str) -> HostedCheckout:
+    wire.same_reference(data, "reference", reference)
+    return HostedCheckout(wire.web_address(data, "checkout_url"))
+
+
+def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+    wire.same_reference(data, "reference", order.reference)
+    account = wire.field(data, "bank_account")
+    return VirtualAccount(
+        bank_name=wire.text(account, "bank_name"),
+        account_number=wire.text(account, "account_number"),
+        account_name=wire.text(account, "account_name"),
+        amount=wire.money(data, "amount_expected", order.amount.currency),
+        expires_at=wire.moment(account, "expiry_date_in_utc"),
+    )
+
+
+def _charge_state(data: Any, reference: str) -> ChargeState:
+    wire.same_reference(data, "reference", reference)
+    status = wire.one_of(CHARGE_STATUSES, data, "status")
+    currency = wire.currency(data, "currency")
+    paid = "amount" if data.get("amount_paid") is None else "amount_paid"
+    return ChargeState(
+        status=status,
+        paid=wire.money(data, paid, currency) if status is ChargeStatus.PAID else None,
+        fee=wire.optional_money(data, "fee", currency),
+        reason=wire.optional_text(data, "reason"),
+    )
+
+
+def _sent(data: Any, order: TransferOrder) -> Sent:
+    wire.same_reference(data, "reference", order.reference)
+    return Sent(
+        wire.optional_text(data, "trace_id") or None,
+        wire.optional_money(data, "fee", order.amount.currency),
+    )
+
+
+def _transfer_state(data: Any, reference: str) -> TransferState:
+    wire.same_reference(data, "reference", reference)
+    currency = wire.currency(data, "currency")
+    return TransferState(
+        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
+        amount=wire.money(data, "amount", currency),
+        fee=wire.optional_money(data, "fee", currency),
+        message=wire.optional_text(data, "message"),
+        provider_reference=wire.optional_text(data, "trace_id") or None,
+    )
+
+
+def _refund_state(data: Any, reference: str) -> RefundState:
+    wire.same_reference(data, "reference", reference)
+    return RefundState(wire.one_of(REFUND_STATUSES, data, "status"))

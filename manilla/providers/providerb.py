@@ -1,0 +1,264 @@
+"""Provider B: a virtual-account bank. It sends no webhooks for transfers, and has no refund."""
+
+from typing import Any
+
+from manilla.kit import strict_json
+from manilla.kit.money import Money
+from manilla.providers import wire
+from manilla.providers.health import Rail
+from manilla.providers.port import (
+    Answer,
+    Bank,
+    ChargeOrder,
+    ChargeState,
+    ChargeStatus,
+    Done,
+    EventKind,
+    Forged,
+    Headers,
+    HostedCheckout,
+    Provider,
+    RefundOrder,
+    RefundState,
+    RefusalCode,
+    Refused,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unreadable,
+    VirtualAccount,
+    Webhook,
+    WebhookEvent,
+)
+from manilla.providers.wire import Malformed, Reply, Wire
+
+PAYMENTS = "/pms/transactions"
+REQUESTS = "/pms/api/external/request"
+WALLET = f"{REQUESTS}/wallet"
+
+# The first is the CGI spelling of the second; proxies drop names with underscores.
+SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
+
+CHARGE_STATUSES = {
+    "PENDING": ChargeStatus.PENDING,
+    "SUCCESS": ChargeStatus.PAID,
+    "FAILED": ChargeStatus.FAILED,
+}
+TRANSFER_STATUSES = {
+    "pending": TransferStatus.PENDING,
+    "success": TransferStatus.DELIVERED,
+    "failed": TransferStatus.FAILED,
+    "reversed": TransferStatus.REVERSED,
+}
+NO_REFUND = Refused(RefusalCode.NOT_SUPPORTED, "Provider B has no refund; an operator pays it.")
+
+
+class ProviderB:
+    provider = Provider.B
+
+    def __init__(
+        self,
+        wire_: Wire,
+        pay_in: Rail,
+        pay_out: Rail,
+        *,
+        webhook_secret: str,
+        business_id: str,
+        virtual_account_bank: str,
+    ) -> None:
+        self._wire = wire_
+        self._pay_in = pay_in
+        self._pay_out = pay_out
+        self._webhook_secret = webhook_secret.encode()
+        self._business_id = business_id
+        self._virtual_account_bank = virtual_account_bank
+
+    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
+        def read(reply: Reply) -> Answer[HostedCheckout]:
+            if wire.is_refusal(reply):
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(
+                reply, lambda data: HostedCheckout(wire.web_address(data, "checkout_url"))
+            )
+
+        body = {
+            **self._charge(order),
+            "currency": order.amount.currency,
+            "redirect_url": order.redirect_url,
+        }
+        return await self._wire.call(
+            self._pay_in, "POST", f"{PAYMENTS}/initialize/", read, body=body
+        )
+
+    async def create_virtual_account(
+        self, order: ChargeOrder, bvn: str | None
+    ) -> Answer[VirtualAccount]:
+        """Accepts exactly the amount. Needs no BVN."""
+        del bvn
+
+        def read(reply: Reply) -> Answer[VirtualAccount]:
+            if wire.is_refusal(reply):
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(reply, lambda data: _virtual_account(data, order))
+
+        banks = [self._virtual_account_bank] if self._virtual_account_bank else []
+        return await self._wire.call(
+            self._pay_in,
+            "POST",
+            f"{REQUESTS}/customerReservedAccount/",
+            read,
+            body={**self._charge(order), "bankcode": banks, "account_type": "DYNAMIC"},
+        )
+
+    async def charge_state(self, reference: str) -> Answer[ChargeState]:
+        def read(reply: Reply) -> Answer[ChargeState]:
+            if wire.is_not_found(reply):
+                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _charge_state(data, reference))
+
+        return await self._wire.call(self._pay_in, "GET", f"{PAYMENTS}/{reference}/confirm/", read)
+
+    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
+        del order
+        return NO_REFUND
+
+    async def refund_state(self, reference: str) -> Answer[RefundState]:
+        del reference
+        return NO_REFUND
+
+    async def banks(self) -> Answer[list[Bank]]:
+        def read(data: Any) -> list[Bank]:
+            return [
+                Bank(wire.text(bank, "bank_code"), wire.text(bank, "bank_name"))
+                for bank in wire.items(data)
+                if wire.field(bank, "is_active") is True
+            ]
+
+        return await self._wire.call(
+            self._pay_out, "GET", f"{WALLET}/banks/", lambda reply: wire.done(reply, read)
+        )
+
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
+        def read(reply: Reply) -> Answer[ResolvedAccount]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(
+                reply,
+                lambda data: ResolvedAccount(
+                    wire.text(data, "account_name"),
+                    wire.optional_text(data, "name_enquiry_reference") or None,
+                ),
+            )
+
+        return await self._wire.call(
+            self._pay_out,
+            "POST",
+            f"{WALLET}/validate-account/",
+            read,
+            body={"account_number": account_number, "bank_code": bank_code},
+        )
+
+    async def balance(self, currency: str) -> Answer[Money]:
+        return await self._wire.call(
+            self._pay_out,
+            "GET",
+            f"{WALLET}/balance/",
+            lambda reply: wire.done(
+                reply, lambda data: wire.money(data, "available_balance", currency)
+            ),
+        )
+
+    async def send(self, order: TransferOrder) -> Answer[Sent]:
+        def read(reply: Reply) -> Answer[Sent]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(reply, lambda data: _sent(data, order.reference))
+
+        body = {
+            "reference": order.reference,
+            "amount": str(order.amount.amount),
+            "account_number": order.account_number,
+            "bank_code": order.bank_code,
+            "account_name": order.account_name,
+            "narration": order.narration,
+            "name_enquiry_reference": order.name_enquiry_reference or "",
+        }
+        return await self._wire.call(self._pay_out, "POST", f"{WALLET}/transfer/", read, body=body)
+
+    async def transfer_state(self, reference: str) -> Answer[TransferState]:
+        def read(reply: Reply) -> Answer[TransferState]:
+            if wire.is_not_found(reply):
+                return Done(TransferState(TransferStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _transfer_state(data, reference))
+
+        return await self._wire.call(
+            self._pay_out,
+            "POST",
+            f"{WALLET}/transfer-status/",
+            read,
+            body={"reference": reference},
+        )
+
+    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+        given = [name for name in SIGNATURES if name in headers]
+        if len(given) != 1 or not wire.is_signed(
+            headers, given[0], self._webhook_secret, raw, digest="sha512"
+        ):
+            return Forged()
+        try:
+            document = strict_json.decode(raw)
+            reference = wire.text(wire.field(document, "transaction"), "reference")
+            return WebhookEvent(EventKind.CHARGE, reference)
+        except (strict_json.JsonError, Malformed) as error:
+            return Unreadable(str(error))
+
+    def _charge(self, order: ChargeOrder) -> dict[str, Any]:
+        return {
+            "businessid": self._business_id,
+            "reference": order.reference,
+            "amount": str(order.amount.amount),
+            "email": order.customer_email,
+            "name": order.customer_name,
+        }
+
+
+def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
+    banks = wire.items(wire.field(data, "banks"))
+    if not banks:
+        raise Malformed("no bank")
+    account = banks[0]
+    return VirtualAccount(
+        bank_name=wire.text(account, "bankName"),
+        account_number=wire.text(account, "accountNumber"),
+        account_name=wire.text(account, "accountName"),
+        amount=order.amount,
+        expires_at=wire.moment(account, "expireDate"),
+    )
+
+
+def _charge_state(data: Any, reference: str) -> ChargeState:
+    wire.same_reference(data, "reference", reference)
+    status = wire.one_of(CHARGE_STATUSES, data, "status")
+    currency = wire.currency(data, "currency")
+    return ChargeState(
+        status=status,
+        paid=wire.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        fee=wire.optional_money(data, "fee", currency),
+        reason=wire.optional_text(data, "reason"),
+    )
+
+
+def _sent(data: Any, reference: str) -> Sent:
+    wire.same_reference(data, "reference", reference)
+    return Sent(wire.optional_text(data, "session_id") or None, None)
+
+
+def _transfer_state(data: Any, reference: str) -> TransferState:
+    wire.same_reference(data, "reference", reference)
+    return TransferState(
+        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
+        message=wire.optional_text(data, "reason"),
+        provider_reference=wire.optional_text(data, "session_id") or None,
+    )

@@ -1,0 +1,240 @@
+"""Provider C: a payment-link gateway."""
+
+from typing import Any
+
+from manilla.kit import strict_json
+from manilla.kit.money import Money
+from manilla.providers import wire
+from manilla.providers.health import Rail
+from manilla.providers.port import (
+    Answer,
+    Bank,
+    ChargeOrder,
+    ChargeState,
+    ChargeStatus,
+    Done,
+    EventKind,
+    Forged,
+    Headers,
+    HostedCheckout,
+    Provider,
+    RefundOrder,
+    RefundState,
+    RefundStatus,
+    RefusalCode,
+    Refused,
+    ResolvedAccount,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    Unreadable,
+    VirtualAccount,
+    Webhook,
+    WebhookEvent,
+)
+from manilla.providers.wire import Malformed, Reply, Wire
+
+CHARGE_STATUSES = {
+    "pending": ChargeStatus.PENDING,
+    "successful": ChargeStatus.PAID,
+    "failed": ChargeStatus.FAILED,
+}
+TRANSFER_STATUSES = {
+    "NEW": TransferStatus.PENDING,
+    "PENDING": TransferStatus.PENDING,
+    "SUCCESSFUL": TransferStatus.DELIVERED,
+    "FAILED": TransferStatus.FAILED,
+    "REVERSED": TransferStatus.REVERSED,
+}
+REFUND_STATUSES = {"completed": RefundStatus.PAID, "pending": RefundStatus.PENDING}
+
+
+class ProviderC:
+    provider = Provider.C
+
+    def __init__(self, wire_: Wire, pay_in: Rail, pay_out: Rail, webhook_secret: str) -> None:
+        self._wire = wire_
+        self._pay_in = pay_in
+        self._pay_out = pay_out
+        self._webhook_secret = webhook_secret.encode()
+
+    async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
+        def read(reply: Reply) -> Answer[HostedCheckout]:
+            if wire.is_refusal(reply):
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(reply, lambda data: HostedCheckout(wire.web_address(data, "link")))
+
+        body = {
+            "tx_ref": order.reference,
+            "amount": order.amount.amount,
+            "currency": order.amount.currency,
+            "redirect_url": order.redirect_url,
+            "customer": {"email": order.customer_email, "name": order.customer_name},
+            "customizations": {"title": order.customer_name, "description": order.description},
+        }
+        return await self._wire.call(self._pay_in, "POST", "/v3/payments", read, body=body)
+
+    async def create_virtual_account(
+        self, order: ChargeOrder, bvn: str | None
+    ) -> Answer[VirtualAccount]:
+        del order, bvn
+        return Refused(RefusalCode.NOT_SUPPORTED, "Provider C has no virtual accounts.")
+
+    async def charge_state(self, reference: str) -> Answer[ChargeState]:
+        def read(reply: Reply) -> Answer[ChargeState]:
+            if reply.status in (400, 404) and not reply.is_success and _says_not_found(reply):
+                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+            return wire.done(reply, lambda data: _charge_state(data, reference))
+
+        return await self._wire.call(
+            self._pay_in,
+            "GET",
+            "/v3/transactions/verify_by_reference",
+            read,
+            query={"tx_ref": reference},
+        )
+
+    async def refund(self, order: RefundOrder) -> Answer[RefundState]:
+        charge = await self.charge_state(order.charge_reference)
+        if not isinstance(charge, Done):
+            return charge
+        if charge.value.provider_reference is None:
+            return Unknown("the charge to refund is not known to the provider")
+
+        def read(reply: Reply) -> Answer[RefundState]:
+            if wire.is_refusal(reply) and "duplicate" not in reply.message.lower():
+                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+            return wire.done(
+                reply, lambda data: RefundState(wire.one_of(REFUND_STATUSES, data, "status"))
+            )
+
+        return await self._wire.call(
+            self._pay_in,
+            "POST",
+            f"/v3/transactions/{charge.value.provider_reference}/refund",
+            read,
+            body={"amount": order.amount.amount, "reference": order.reference},
+        )
+
+    async def refund_state(self, reference: str) -> Answer[RefundState]:
+        del reference
+        return Unknown("provider C cannot be asked about a refund")
+
+    async def banks(self) -> Answer[list[Bank]]:
+        def read(data: Any) -> list[Bank]:
+            return [Bank(wire.text(b, "code"), wire.text(b, "name")) for b in wire.items(data)]
+
+        return await self._wire.call(
+            self._pay_out, "GET", "/v3/banks/NG", lambda reply: wire.done(reply, read)
+        )
+
+    async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
+        def read(reply: Reply) -> Answer[ResolvedAccount]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(reply, lambda data: ResolvedAccount(wire.text(data, "account_name")))
+
+        return await self._wire.call(
+            self._pay_out,
+            "POST",
+            "/v3/accounts/resolve",
+            read,
+            body={"account_number": account_number, "account_bank": bank_code},
+        )
+
+    async def balance(self, currency: str) -> Answer[Money]:
+        def read(data: Any) -> Money:
+            wire.same_reference(data, "currency", currency)
+            return wire.money(data, "available_balance", currency)
+
+        return await self._wire.call(
+            self._pay_out, "GET", f"/v3/balances/{currency}", lambda reply: wire.done(reply, read)
+        )
+
+    async def send(self, order: TransferOrder) -> Answer[Sent]:
+        def read(reply: Reply) -> Answer[Sent]:
+            if wire.is_refusal(reply):
+                return wire.refused_transfer(reply)
+            return wire.done(reply, lambda data: _sent(data, order))
+
+        body = {
+            "reference": order.reference,
+            "account_bank": order.bank_code,
+            "account_number": order.account_number,
+            "amount": order.amount.amount,
+            "currency": order.amount.currency,
+            "narration": order.narration,
+            "debit_currency": order.amount.currency,
+            "callback_url": order.notification_url,
+        }
+        return await self._wire.call(self._pay_out, "POST", "/v3/transfers", read, body=body)
+
+    async def transfer_state(self, reference: str) -> Answer[TransferState]:
+        def read(data: Any) -> TransferState:
+            found = wire.items(data)
+            if not found:
+                return TransferState(TransferStatus.NOT_FOUND)
+            if len(found) > 1:
+                raise Malformed("more than one transfer")
+            return _transfer_state(found[0], reference)
+
+        return await self._wire.call(
+            self._pay_out,
+            "GET",
+            "/v3/transfers",
+            lambda reply: wire.done(reply, read),
+            query={"reference": reference},
+        )
+
+    def read_webhook(self, headers: Headers, raw: bytes) -> Webhook:
+        if not wire.is_signed(headers, b"x-providerc-signature", self._webhook_secret, raw):
+            return Forged()
+        try:
+            document = strict_json.decode(raw)
+            event, data = wire.text(document, "event"), wire.field(document, "data")
+            if event == "charge.completed":
+                return WebhookEvent(EventKind.CHARGE, wire.text(data, "tx_ref"))
+            if event == "transfer.completed":
+                return WebhookEvent(EventKind.TRANSFER, wire.text(data, "reference"))
+            return Unreadable("an event that the contract does not have")
+        except (strict_json.JsonError, Malformed) as error:
+            return Unreadable(str(error))
+
+
+def _says_not_found(reply: Reply) -> bool:
+    message = reply.message.lower()
+    return "not found" in message or "no transaction" in message
+
+
+def _charge_state(data: Any, reference: str) -> ChargeState:
+    wire.same_reference(data, "tx_ref", reference)
+    status = wire.one_of(CHARGE_STATUSES, data, "status")
+    currency = wire.currency(data, "currency")
+    return ChargeState(
+        status=status,
+        paid=wire.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        fee=wire.optional_money(data, "app_fee", currency),
+        reason=wire.optional_text(data, "processor_response"),
+        provider_reference=wire.text_or_number(data, "id"),
+    )
+
+
+def _sent(data: Any, order: TransferOrder) -> Sent:
+    wire.same_reference(data, "reference", order.reference)
+    return Sent(
+        wire.text_or_number(data, "id"), wire.optional_money(data, "fee", order.amount.currency)
+    )
+
+
+def _transfer_state(data: Any, reference: str) -> TransferState:
+    wire.same_reference(data, "reference", reference)
+    # The contract's transfers name no currency: the rail is in naira.
+    return TransferState(
+        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
+        amount=wire.money(data, "amount", "NGN"),
+        fee=wire.optional_money(data, "fee", "NGN"),
+        message=wire.optional_text(data, "complete_message"),
+        provider_reference=wire.text_or_number(data, "id"),
+    )

@@ -1,0 +1,135 @@
+"""The statements of the providers' room."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.providers.port import Direction, Provider
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    provider: str
+    sealed: bytes
+
+
+class RailHealth(msgspec.Struct, frozen=True):
+    """A rail over the last minutes, as people see it."""
+
+    provider: str
+    direction: str
+    is_down: bool
+    calls: int
+    success_share: float | None  # of calls with a conclusive answer; None without calls
+    mean_milliseconds: int | None
+    last_error: str
+    last_error_at: datetime | None
+
+
+async def sealed_credentials(db: Database | Connection) -> dict[Provider, bytes]:
+    rows = await db.rows(_Sealed, "SELECT provider, sealed FROM provider_credentials")
+    return {Provider(row.provider): row.sealed for row in rows}
+
+
+async def lock_sealed_credentials(connection: Connection, provider: Provider) -> bytes | None:
+    sealed: bytes | None = await connection.value(
+        "SELECT sealed FROM provider_credentials WHERE provider = $1 FOR UPDATE", provider
+    )
+    return sealed
+
+
+async def store_sealed_credentials(
+    connection: Connection, provider: Provider, sealed: bytes
+) -> None:
+    await connection.execute(
+        """
+        INSERT INTO provider_credentials (provider, sealed) VALUES ($1, $2)
+            ON CONFLICT (provider) DO UPDATE SET sealed = excluded.sealed, updated_at = now()""",
+        provider,
+        sealed,
+    )
+
+
+async def delete_credentials(connection: Connection, provider: Provider) -> None:
+    await connection.execute("DELETE FROM provider_credentials WHERE provider = $1", provider)
+
+
+async def rails_down(db: Database) -> set[tuple[Provider, Direction]]:
+    records = await db.records("SELECT provider, direction FROM rail_state WHERE is_down")
+    return {(Provider(r["provider"]), Direction(r["direction"])) for r in records}
+
+
+async def set_rail_state(
+    connection: Connection, provider: Provider, direction: Direction, is_down: bool
+) -> None:
+    await connection.execute(
+        """
+        INSERT INTO rail_state (provider, direction, is_down) VALUES ($1, $2, $3)
+            ON CONFLICT (provider, direction)
+            DO UPDATE SET is_down = excluded.is_down, changed_at = now()""",
+        provider,
+        direction,
+        is_down,
+    )
+
+
+async def add_rail_figures(
+    db: Database, provider: Provider, direction: Direction, figures: dict[str, Any]
+) -> None:
+    """Adds to the present minute's counts; an error also becomes the rail's latest."""
+    async with db.transaction() as connection:
+        await connection.execute(
+            """
+            INSERT INTO rail_minute AS m
+                   (provider, direction, minute, done, refused, unknown, milliseconds)
+            VALUES ($1, $2, date_trunc('minute', now()), $3, $4, $5, $6)
+                ON CONFLICT (provider, direction, minute)
+                DO UPDATE SET done = m.done + excluded.done,
+                              refused = m.refused + excluded.refused,
+                              unknown = m.unknown + excluded.unknown,
+                              milliseconds = m.milliseconds + excluded.milliseconds""",
+            provider,
+            direction,
+            figures["done"],
+            figures["refused"],
+            figures["unknown"],
+            figures["milliseconds"],
+        )
+        if figures["last_error"]:
+            await connection.execute(
+                """
+                INSERT INTO rail_state (provider, direction, last_error, last_error_at)
+                VALUES ($1, $2, $3, now())
+                    ON CONFLICT (provider, direction)
+                    DO UPDATE SET last_error = excluded.last_error,
+                                  last_error_at = excluded.last_error_at""",
+                provider,
+                direction,
+                figures["last_error"],
+            )
+
+
+async def rail_health(db: Database, minutes: int) -> list[RailHealth]:
+    return await db.rows(
+        RailHealth,
+        """
+        SELECT provider, direction, coalesce(bool_or(s.is_down), false) AS is_down,
+               coalesce(sum(m.done + m.refused + m.unknown), 0)::bigint AS calls,
+               (sum(m.done + m.refused)::float8
+                / nullif(sum(m.done + m.refused + m.unknown), 0)) AS success_share,
+               (sum(m.milliseconds)
+                / nullif(sum(m.done + m.refused + m.unknown), 0))::int AS mean_milliseconds,
+               coalesce(max(s.last_error), '') AS last_error,
+               max(s.last_error_at) AS last_error_at
+          FROM rail_state s
+          FULL JOIN (SELECT * FROM rail_minute
+                      WHERE minute > now() - make_interval(mins => $1)) AS m
+               USING (provider, direction)
+         GROUP BY provider, direction ORDER BY provider, direction""",
+        minutes,
+    )
+
+
+async def forget_old_figures(db: Database) -> None:
+    await db.execute("DELETE FROM rail_minute WHERE minute < now() - interval '7 days'")

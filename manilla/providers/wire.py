@@ -1,0 +1,293 @@
+"""Calls to a provider: deadlines, limits, a breaker, and an answer that is never a guess."""
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from manilla.kit import strict_json
+from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
+from manilla.providers.health import Rail
+from manilla.providers.port import Answer, Done, Headers, RefusalCode, Refused, Unknown
+
+Value = TypeVar("Value")
+Status = TypeVar("Status")
+
+CONNECT_SECONDS = 3.0
+CALL_SECONDS = 15.0
+ANSWER_BYTES_MAX = 1024 * 1024
+GUIDANCE_LENGTH_MAX = 200
+AMOUNT_DIGITS_MAX = 28  # as many as a Decimal keeps without rounding
+
+# The statuses with which a provider's own envelope is a conclusive refusal.
+REFUSING = frozenset((400, 402, 403, 422))
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A provider's envelope as it came, whatever its HTTP status."""
+
+    status: int
+    is_success: bool
+    message: str
+    data: Any
+
+
+class Malformed(Exception):
+    """The answer does not have the shape that the contract gives it; its text says where."""
+
+
+class Wire:
+    """One provider's address and credentials, as the adapter speaks to it."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        base_url: str,
+        headers: Mapping[str, str],
+        is_success: Callable[[Any], bool],
+        places: asyncio.Semaphore,
+    ) -> None:
+        self._session = session
+        self._base_url = base_url.rstrip("/")
+        self._headers = headers
+        self._is_success = is_success
+        self._places = places
+
+    async def call(
+        self,
+        rail: Rail,
+        method: str,
+        path: str,
+        read: Callable[[Reply], Answer[Value]],
+        *,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Answer[Value]:
+        """Sends once. `read` turns a reply into an answer, and may raise Malformed."""
+        if not rail.is_open_for_calls:
+            return Unknown("the rail is down: not called")
+        began = time.monotonic()
+        answer = await self._answer(method, path, read, body, query)
+        rail.record(answer, time.monotonic() - began)
+        return answer
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Reply], Answer[Value]],
+        body: Mapping[str, Any] | None,
+        query: Mapping[str, str] | None,
+    ) -> Answer[Value]:
+        try:
+            async with asyncio.timeout(CALL_SECONDS), self._places:
+                reply = await self._exchange(method, path, body, query)
+        except TimeoutError:
+            return Unknown("no answer in time", is_rail_down=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Unknown(f"connection failed: {type(error).__name__}", is_rail_down=True)
+        if isinstance(reply, Unknown):
+            return reply
+        try:
+            return read(reply)
+        except Malformed as error:
+            return Unknown(f"unexpected answer: {error}")
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        query: Mapping[str, str] | None,
+    ) -> Reply | Unknown:
+        async with self._session.request(
+            method,
+            self._base_url + path,
+            params=query,
+            data=None if body is None else strict_json.encode(body),
+            headers={**self._headers, "Content-Type": "application/json"},
+            allow_redirects=False,
+        ) as response:
+            raw = await _read_limited(response)
+            if raw is None:
+                return Unknown("the answer is too large")
+            if response.status >= 500:
+                return Unknown(f"HTTP {response.status}", is_rail_down=True)
+            return self._reply(response.status, raw)
+
+    def _reply(self, status: int, raw: bytes) -> Reply | Unknown:
+        try:
+            document = strict_json.decode(raw)
+        except strict_json.JsonError:
+            return Unknown(f"HTTP {status} without a readable body")
+        if not isinstance(document, dict) or "status" not in document:
+            return Unknown(f"HTTP {status} without the provider's envelope")
+        message = document.get("message")
+        return Reply(
+            status,
+            self._is_success(document["status"]),
+            plain(message) if isinstance(message, str) else "",
+            document.get("data"),
+        )
+
+
+async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
+    read = bytearray()
+    async for chunk in response.content.iter_chunked(64 * 1024):
+        read += chunk
+        if len(read) > ANSWER_BYTES_MAX:
+            response.close()
+            return None
+    return bytes(read)
+
+
+def plain(text: str) -> str:
+    """A provider's words, fit to be shown: printable and short."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown[:GUIDANCE_LENGTH_MAX].strip()
+
+
+def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    """Done where the provider says so with a 2xx and its data has the contract's shape."""
+    if 200 <= reply.status < 300 and reply.is_success:
+        return Done(read(reply.data))
+    return Unknown(f"HTTP {reply.status}: {reply.message}")
+
+
+def is_refusal(reply: Reply) -> bool:
+    return reply.status in REFUSING and not reply.is_success
+
+
+def refused_transfer(reply: Reply) -> Answer[Any]:
+    """A provider's refusal in our words. A duplicate reference is none: the transfer exists."""
+    message = reply.message.lower()
+    if "duplicate" in message or "already exists" in message:
+        return Unknown(f"the reference is known to the provider: {reply.message}")
+    for words, code in TRANSFER_REFUSALS:
+        if any(word in message for word in words):
+            return Refused(code, reply.message)
+    return Refused(RefusalCode.GATEWAY_PAYOUT_FAILED, reply.message or "No reason was given.")
+
+
+TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
+    (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+    (
+        ("resolve", "invalid bank", "account validation", "invalid account"),
+        RefusalCode.INVALID_BENEFICIARY,
+    ),
+    (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
+)
+
+
+def field(data: Any, name: str) -> Any:
+    if not isinstance(data, dict) or data.get(name) is None:
+        raise Malformed(f"no {name}")
+    return data[name]
+
+
+def text(data: Any, name: str) -> str:
+    value = field(data, name)
+    if not isinstance(value, str) or not value:
+        raise Malformed(f"{name} is no text")
+    return plain(value)
+
+
+def text_or_number(data: Any, name: str) -> str:
+    value = field(data, name)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise Malformed(f"{name} is no text")
+    return plain(str(value))
+
+
+def optional_text(data: Any, name: str) -> str:
+    value = data.get(name) if isinstance(data, dict) else None
+    return plain(value) if isinstance(value, str) else ""
+
+
+def money(data: Any, name: str, currency: str) -> Money:
+    """Exact, from a number or from text; never through a float."""
+    value = field(data, name)
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise Malformed(f"{name} is no amount")
+    try:
+        amount = exact_decimal(value)
+        if len(amount.as_tuple().digits) > AMOUNT_DIGITS_MAX:
+            raise Malformed(f"{name} has too many digits")
+        # Providers write 10.5 and 10.500 alike; what they mean is exact all the same.
+        return Money.of(amount.normalize(), currency)
+    except MoneyError as error:
+        raise Malformed(f"{name} is no amount of {currency}") from error
+
+
+def optional_money(data: Any, name: str, currency: str) -> Money | None:
+    return None if data.get(name) is None else money(data, name, currency)
+
+
+def same_reference(data: Any, name: str, expected: str) -> None:
+    """An answer about another reference answers nothing."""
+    if field(data, name) != expected:
+        raise Malformed(f"{name} is of another transaction")
+
+
+def items(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise Malformed("no list")
+    return data
+
+
+def one_of(statuses: Mapping[str, Status], data: Any, name: str) -> Status:
+    """A status that the contract does not have is not understood, and so not acted upon."""
+    value = field(data, name)
+    if not isinstance(value, str) or value not in statuses:
+        raise Malformed(f"{name} is none that the contract has")
+    return statuses[value]
+
+
+def currency(data: Any, name: str) -> str:
+    value = field(data, name)
+    if value not in DECIMALS:
+        raise Malformed(f"{name} is no currency")
+    code: str = value
+    return code
+
+
+def moment(data: Any, name: str) -> datetime | None:
+    """A time in UTC, where the provider gives one."""
+    given = optional_text(data, name)
+    if not given:
+        return None
+    try:
+        parsed = datetime.fromisoformat(given)
+    except ValueError:
+        raise Malformed(f"{name} is no time") from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def web_address(data: Any, name: str) -> str:
+    """Where the customer is sent: nothing but http and https, whatever a provider answers."""
+    value = field(data, name)
+    if not isinstance(value, str) or urlsplit(value).scheme not in ("https", "http"):
+        raise Malformed(f"{name} is no web address")
+    return value
+
+
+def is_not_found(reply: Reply) -> bool:
+    """The provider's own word that it does not know the reference; a bare 404 may be a proxy's."""
+    return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()
+
+
+def is_signed(
+    headers: Headers, name: bytes, secret: bytes, raw: bytes, digest: str = "sha256"
+) -> bool:
+    given = headers.get(name, ())
+    if len(given) != 1 or not secret:
+        return False
+    expected = hmac.digest(secret, raw, digest).hex().encode()
+    return hmac.compare_digest(expected, given[0].lower())

@@ -1,0 +1,243 @@
+"""A provider that answers anything at all: never a crash, and never taken for a yes or a no."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from manilla.providers import wire
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    Direction,
+    Done,
+    Provider,
+    Refused,
+    Unknown,
+    after_unknown,
+)
+from manilla.providers.rails import Rails
+from tests.providers.conftest import adapter, envelope
+from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
+from tests.providers.test_contracts import CHARGE, REFUND, TRANSFER
+
+Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
+
+CALLS: dict[str, Ask] = {
+    "create_checkout": lambda each: each.create_checkout(CHARGE),
+    "create_virtual_account": lambda each: each.create_virtual_account(CHARGE, "22222222222"),
+    "charge_state": lambda each: each.charge_state("TXN0-1"),
+    "refund": lambda each: each.refund(REFUND),
+    "banks": lambda each: each.banks(),
+    "resolve": lambda each: each.resolve("044", "0690000031"),
+    "balance": lambda each: each.balance("NGN"),
+    "send": lambda each: each.send(TRANSFER),
+    "transfer_state": lambda each: each.transfer_state("TXN1"),
+}
+# What the contract does not have is refused without a call.
+NOT_CALLED = {(Provider.B, "refund"), (Provider.C, "create_virtual_account")}
+EVERY_CALL = [(p, c) for p in Provider for c in CALLS if (p, c) not in NOT_CALLED]
+
+
+def _head(status: int, *lines: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status} X", *lines, "", ""]).encode()
+
+
+async def _reset(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+async def _hang(_writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(30)
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    writer.write(_head(200, "Content-Length: 100"))
+    for _ in range(100):
+        writer.write(b" ")
+        await asyncio.sleep(0.1)
+
+
+async def _endless(writer: asyncio.StreamWriter) -> None:
+    writer.write(_head(200, "Transfer-Encoding: chunked"))
+    for _ in range(200):
+        writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+        await writer.drain()
+
+
+UNREADABLE: dict[str, Behaviour] = {
+    "reset": _reset,
+    "hang": _hang,
+    "drip": _drip,
+    "endless": _endless,
+    "empty": raw_answer(b""),
+    "not http": raw_answer(b"\x00\x01\x02 hello\r\n\r\n"),
+    "half a head": raw_answer(b"HTTP/1.1 200 OK\r\nContent-Le"),
+    "half a body": raw_answer(_head(200, "Content-Length: 100") + b'{"status": true'),
+    "no body": answering(200, b""),
+    "html": answering(200, b"<html>Maintenance</html>"),
+    "half a document": answering(200, b'{"status": true, "data": {'),
+    "not utf-8": answering(200, b'{"status": true, "message": "\xff\xfe"}'),
+    "repeated key": answering(200, b'{"status": true, "status": true, "data": {}}'),
+    "deep": answering(200, b"[" * 5000 + b"]" * 5000),
+    "a list": answering(200, [1, 2, 3]),
+    "a text": answering(200, "ok"),
+    "null": answering(200, b"null"),
+    "no envelope": answering(200, {"reference": "TXN1", "data": {}}),
+    "gzip that is none": raw_answer(
+        _head(200, "Content-Encoding: gzip", "Content-Length: 4", "Connection: close") + b"nope"
+    ),
+    "redirect": raw_answer(_head(302, "Location: /elsewhere", "Content-Length: 0")),
+    "redirect forever": raw_answer(_head(307, "Location: ", "Content-Length: 0")),
+}
+EMPTY_DATA: list[Any] = [None, {}, [], "", 0, "TXN1", [None], {"reference": None}, True]
+ODD_STATUSES = [100, 201, 301, 401, 404, 405, 408, 409, 418, 429, 500, 502, 503, 504, 599]
+
+
+@pytest.fixture(autouse=True)
+def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+async def test_what_cannot_be_read_is_unknown(rails: Rails, server: Scripted, how: str) -> None:
+    server.behaviour = UNREADABLE[how]
+    for provider, call in EVERY_CALL if how not in ("hang", "drip") else EVERY_CALL[::5]:
+        _mend(rails)
+        answer = await CALLS[call](adapter(rails, provider))
+        assert isinstance(answer, Unknown), (provider, call, answer)
+
+
+@pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
+async def test_a_yes_without_its_data_is_unknown(
+    rails: Rails, server: Scripted, provider: Provider, call: str
+) -> None:
+    for data in EMPTY_DATA:
+        if (call, data) == ("banks", []) or (
+            (provider, call, data) == (Provider.C, "transfer_state", [])
+        ):
+            continue  # an empty list is a list
+        server.answers(200, envelope(provider, data))
+        answer = await CALLS[call](adapter(rails, provider))
+        assert isinstance(answer, Unknown), (data, answer)
+
+
+@pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
+async def test_an_error_inside_a_200_is_unknown(
+    rails: Rails, server: Scripted, provider: Provider, call: str
+) -> None:
+    server.answers(200, envelope(provider, None, success=False, message="Insufficient funds"))
+    assert isinstance(await CALLS[call](adapter(rails, provider)), Unknown)
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_no_other_status_is_a_refusal_of_a_transfer(
+    rails: Rails, server: Scripted, provider: Provider
+) -> None:
+    refusal = envelope(provider, None, success=False, message="Insufficient funds")
+    for status in ODD_STATUSES:
+        _mend(rails)
+        server.answers(status, refusal)
+        assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), status
+    for status in (400, 402, 403, 422):
+        server.answers(status, refusal)
+        assert isinstance(await adapter(rails, provider).send(TRANSFER), Refused)
+        server.answers(status, {"message": "Insufficient funds"})  # not the provider's envelope
+        assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown)
+
+
+def test_a_refusal_of_a_repeated_send_is_unknown() -> None:
+    from manilla.providers.port import RefusalCode
+
+    refused = Refused(RefusalCode.PROVIDER_INSUFFICIENT_BALANCE, "too low")
+    assert isinstance(after_unknown(refused), Unknown)
+
+
+async def test_an_answer_about_another_transaction_is_unknown(
+    a: Adapter, b: Adapter, c: Adapter, server: Scripted
+) -> None:
+    other = {
+        "id": 1,
+        "reference": "TXN2",
+        "tx_ref": "TXN2",
+        "status": "success",
+        "amount": 5000.5,
+        "currency": "NGN",
+        "checkout_url": "https://x.example",
+    }
+    for each in (a, b):
+        server.answers(200, envelope(each.provider, other))
+        assert isinstance(await each.send(TRANSFER), Unknown)
+        assert isinstance(await each.transfer_state("TXN1"), Unknown)
+        assert isinstance(await each.charge_state("TXN1"), Unknown)
+    server.answers(200, envelope(Provider.C, [{**other, "status": "SUCCESSFUL"}]))
+    assert isinstance(await c.transfer_state("TXN1"), Unknown)
+
+
+@pytest.mark.parametrize(
+    "amount", ["NaN", "Infinity", "1e400", "5000,50", "0x10", "", "1_0", True, [5], "5000.505"]
+)
+async def test_an_amount_that_is_none_is_unknown(a: Adapter, server: Scripted, amount: Any) -> None:
+    data = {"reference": "TXN1", "status": "success", "amount": amount, "currency": "NGN"}
+    server.answers(200, envelope(Provider.A, data))
+    assert isinstance(await a.transfer_state("TXN1"), Unknown)
+    assert isinstance(await a.charge_state("TXN1"), Unknown)
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", "data:text/html,x", "//x", "ftp://x", "x", 5, None]
+)
+async def test_a_customer_is_sent_nowhere_but_to_the_web(
+    a: Adapter, server: Scripted, address: Any
+) -> None:
+    server.answers(200, envelope(Provider.A, {"reference": "TXN0-1", "checkout_url": address}))
+    assert isinstance(await a.create_checkout(CHARGE), Unknown)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["reference", "tx_ref", "status", "amount", "currency", "id", "fee", "data"]
+                + ["banks", "NGN", "available_balance", "account_name", "link", "message", "code"]
+            ),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    document=json_values | st.fixed_dictionaries({"status": json_values, "data": json_values}),
+    status=st.sampled_from([200, 201, 400, 403, 404, 409, 500]),
+    chosen=st.sampled_from(EVERY_CALL),
+)
+async def test_any_document_at_all_gets_one_of_three_answers(
+    rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[Provider, str]
+) -> None:
+    _mend(rails)
+    server.behaviour = answering(status, json.dumps(document).encode())
+    answer = await CALLS[chosen[1]](adapter(rails, chosen[0]))
+    assert isinstance(answer, Done | Refused | Unknown)
+    if status in (409, 500):
+        assert isinstance(answer, Unknown)
+
+
+def _mend(rails: Rails) -> None:
+    """Closes the breakers, so that each call of a test really is made."""
+    for provider in Provider:
+        for direction in Direction:
+            rails.health.rail(provider, direction).reset()

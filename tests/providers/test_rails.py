@@ -1,0 +1,233 @@
+"""Credentials, what is offered, the breaker and the figures."""
+
+import asyncio
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.methods.methods import Kind, Methods
+from manilla.platform.changes import Watch
+from manilla.providers import credentials, wire
+from manilla.providers.credentials import BadCredentials
+from manilla.providers.health import FAILURES_TO_TRIP
+from manilla.providers.port import Adapter, Direction, Done, Provider, Unknown
+from manilla.providers.rails import Rails, open_session
+from tests.providers.conftest import CREDENTIALS, adapter, envelope
+from tests.providers.scripted import Scripted
+
+
+async def test_credentials_are_sealed_and_shown_without_their_secrets(
+    db: Database, keyring: Keyring
+) -> None:
+    await credentials.change(db, keyring, Provider.A, {"secret_key": "planted-secret-4711"})
+    stored = await db.value("SELECT sealed FROM provider_credentials WHERE provider = 'providera'")
+    assert b"planted" not in stored
+    current = (await credentials.load(db, keyring))[Provider.A]
+    assert (current.is_valid, current.missing) == (False, ["webhook_secret"])
+    assert "planted" not in str(current.shown())
+    await credentials.clear(db, Provider.A)
+    assert not (await credentials.load(db, keyring))[Provider.A].given
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_a_provider_is_valid_when_what_it_needs_is_set(
+    db: Database, keyring: Keyring, provider: Provider
+) -> None:
+    await credentials.clear(db, provider)
+    needed = {key: value for key, value in CREDENTIALS[provider].items() if "default" not in key}
+    for name in needed:
+        rest = {key: value for key, value in needed.items() if key != name}
+        current = await credentials.change(db, keyring, provider, {**rest, name: ""})
+        assert current.missing == [name]
+    assert (await credentials.change(db, keyring, provider, needed)).is_valid
+    await credentials.clear(db, provider)
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "value"),
+    [
+        (Provider.A, "nonsense", "1"),
+        (Provider.A, "pay_in_enabled", "true"),  # provider A has no such switch
+        (Provider.B, "sandbox", "yes"),
+        (Provider.C, "base_url", "javascript:alert(1)"),
+        (Provider.C, "secret_key", "line\nbreak"),
+        (Provider.C, "secret_key", "x" * 501),
+    ],
+)
+async def test_a_bad_setting_is_refused(
+    db: Database, keyring: Keyring, provider: Provider, name: str, value: str
+) -> None:
+    with pytest.raises(BadCredentials):
+        await credentials.change(db, keyring, provider, {name: value})
+
+
+async def test_only_what_is_configured_and_switched_on_is_offered(
+    db: Database, keyring: Keyring, rails: Rails
+) -> None:
+    methods = Methods(db, Watch(db), rails)
+    await methods._refresh(0)
+
+    def codes(kind: Kind) -> list[str]:
+        return [method.code for method in methods.offered(kind, "NGN")]
+
+    assert codes(Kind.DEPOSIT) == [
+        *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),
+        "providerc-ngn",
+    ]
+    rails_and_manual = [
+        *("providera_ngn_transfer", "providerb_ngn_transfer", "providerc_ngn_transfer"),
+        "platform",
+    ]
+    assert codes(Kind.WITHDRAW) == rails_and_manual
+    assert methods.offered(Kind.DEPOSIT, "USD") == []
+
+    await credentials.change(db, keyring, Provider.B, {"pay_in_enabled": "false"})
+    await credentials.change(db, keyring, Provider.C, {"pay_out_enabled": "false"})
+    await credentials.clear(db, Provider.A)
+    await rails.load()
+    assert codes(Kind.DEPOSIT) == ["providerc-ngn"]
+    assert codes(Kind.WITHDRAW) == ["providerb_ngn_transfer", "platform"]
+    assert rails.adapter(Provider.A) is None
+
+
+async def test_a_test_account_is_not_offered_where_real_money_moves(
+    db: Database, keyring: Keyring, rails: Rails
+) -> None:
+    await credentials.change(db, keyring, Provider.A, {"sandbox": "true"})
+    async with open_session() as session:
+        for is_production_mode in (True, False):
+            those = Rails(db, keyring, Watch(db), session, is_production_mode=is_production_mode)
+            await those.load()
+            assert those.is_offered(Provider.A, Direction.PAY_OUT) is not is_production_mode
+
+
+async def test_a_change_is_in_effect_within_a_second(
+    db: Database, keyring: Keyring, server: Scripted
+) -> None:
+    async with open_session() as session:
+        watch = Watch(db)
+        rails = Rails(db, keyring, watch, session, is_production_mode=False)
+        watching = asyncio.create_task(watch.run())
+        await credentials.change(db, keyring, Provider.C, {**CREDENTIALS[Provider.C]})
+        await asyncio.sleep(1)
+        assert rails.is_offered(Provider.C, Direction.PAY_IN)
+        await credentials.clear(db, Provider.C)
+        await asyncio.sleep(1)
+        assert not rails.is_offered(Provider.C, Direction.PAY_IN)
+        watching.cancel()
+
+
+async def test_a_rail_that_is_down_is_left_alone_until_it_answers_a_probe(
+    db: Database, rails: Rails, server: Scripted, b: Adapter
+) -> None:
+    server.answers(503, {})
+    for _ in range(FAILURES_TO_TRIP):
+        assert isinstance(await b.balance("NGN"), Unknown)
+    assert rails.is_down(Provider.B, Direction.PAY_OUT)
+    assert not rails.is_down(Provider.B, Direction.PAY_IN)
+    assert not rails.is_down(Provider.A, Direction.PAY_OUT)
+    calls = len(server.recorded)
+    assert isinstance(await b.balance("NGN"), Unknown)
+    assert len(server.recorded) == calls
+
+    await rails.health.flush()
+    assert [rail.is_down for rail in await rails.health.overview() if rail.is_down] == [True]
+    await rails.probe()
+    assert len(server.recorded) == calls + 1
+    assert rails.is_down(Provider.B, Direction.PAY_OUT)
+
+    server.answers(200, envelope(Provider.B, {"available_balance": "1", "ledger_balance": "1"}))
+    await rails.probe()
+    assert not rails.is_down(Provider.B, Direction.PAY_OUT)
+    assert isinstance(await b.balance("NGN"), Done)
+
+
+async def test_other_processes_learn_that_a_rail_is_down(
+    db: Database, keyring: Keyring, rails: Rails, server: Scripted, a: Adapter
+) -> None:
+    async with open_session() as session:
+        watch = Watch(db)
+        elsewhere = Rails(db, keyring, watch, session, is_production_mode=False)
+        await watch.ensure_fresh()
+        server.answers(500, {})
+        for _ in range(FAILURES_TO_TRIP):
+            await a.banks()
+        await rails.health.flush()
+        await watch._look()
+        assert elsewhere.is_down(Provider.A, Direction.PAY_OUT)
+        await rails.health.mark_up(rails.health.rail(Provider.A, Direction.PAY_OUT))
+        await watch._look()
+        assert not elsewhere.is_down(Provider.A, Direction.PAY_OUT)
+
+
+async def test_refusals_and_odd_answers_do_not_trip_the_breaker(
+    rails: Rails, server: Scripted, a: Adapter
+) -> None:
+    for status in (400, 404, 200, 429) * 3:
+        server.answers(status, b"nonsense")
+        await a.banks()
+    assert not rails.is_down(Provider.A, Direction.PAY_OUT)
+
+
+async def test_figures_are_kept_for_people_to_see(
+    db: Database, rails: Rails, server: Scripted, c: Adapter
+) -> None:
+    await db.execute("DELETE FROM rail_minute")
+    server.answers(200, envelope(Provider.C, []))
+    for _ in range(3):
+        await c.banks()
+    server.answers(200, b"garbage")
+    await c.banks()
+    await rails.health.flush()
+    [rail] = [r for r in await rails.health.overview() if (r.provider, r.calls) == ("providerc", 4)]
+    assert (rail.direction, rail.success_share) == ("pay_out", 0.75)
+    assert rail.last_error == "HTTP 200 without a readable body"
+    assert rail.last_error_at is not None
+
+
+async def test_concurrency_per_provider_is_bounded(
+    rails: Rails, server: Scripted, a: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 5)
+    at_once = most = 0
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.05)
+        at_once -= 1
+        writer.write(b"HTTP/1.1 200 X\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+
+    server.behaviour = slow
+    await asyncio.gather(*(a.banks() for _ in range(200)))
+    assert most == 64
+
+
+async def test_secrets_reach_neither_logs_nor_errors_nor_metrics(
+    db: Database,
+    keyring: Keyring,
+    rails: Rails,
+    server: Scripted,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    planted = "planted-secret-0815"
+    secrets = {"secret_key": planted, "webhook_secret": planted, "base_url": server.url}
+    await credentials.change(db, keyring, Provider.A, secrets)
+    await rails.load()
+    each = adapter(rails, Provider.A)
+    server.answers(401, {"status": False, "message": "bad key", "data": None})
+    shown = [str(await each.banks()), str(each.read_webhook({}, b"{}"))]
+    await credentials.change(db, keyring, Provider.A, {"base_url": "http://127.0.0.1:1"})
+    await rails.load()
+    each = adapter(rails, Provider.A)
+    shown += [str(await each.banks()) for _ in range(FAILURES_TO_TRIP)]
+    await rails.health.flush()
+    shown += [str(await rails.health.overview()), str(rails.credentials(Provider.A).shown())]
+    from manilla.kit import metrics
+
+    shown.append(metrics.render().decode())
+    captured = capfd.readouterr()
+    assert planted in str(server.recorded[0].headers)  # it was there to be leaked
+    assert planted not in "".join([*shown, captured.out, captured.err])
