@@ -6,6 +6,7 @@ database keeps only what it needs to check them.
 
 import shlex
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -17,6 +18,8 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.credentials import NewCredentials, hash_api_key
 from manilla.merchants.merchants import Status
+from manilla.providers import credentials as providers
+from manilla.providers.port import Provider
 
 NAME, EMAIL = "Demo Store", "demo@example.com"
 
@@ -25,9 +28,20 @@ class Demo(msgspec.Struct, frozen=True):
     merchant_id: int
     sandbox: NewCredentials
     production: NewCredentials
+    simulator_url: str
 
 
-async def ensure(db: Database, keyring: Keyring) -> Demo | None:
+async def ensure_provider(
+    db: Database, keyring: Keyring, provider: Provider, simulated: Mapping[str, str]
+) -> None:
+    """Points a provider at the simulator, unless somebody has given it credentials of their own."""
+    current = (await providers.load(db, keyring))[provider]
+    own = current.given.get("secret_key")
+    if own is None or own == simulated["secret_key"]:
+        await providers.change(db, keyring, provider, {**simulated, "sandbox": "true"})
+
+
+async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
     """None where somebody has rotated the demo's keys: then they are theirs, not ours to show."""
     sandbox = _derived(keyring, Environment.SANDBOX)
     production = _derived(keyring, Environment.PRODUCTION)
@@ -46,7 +60,7 @@ async def ensure(db: Database, keyring: Keyring) -> Demo | None:
     live = await queries.credentials(db, merchant_id, Environment.SANDBOX)
     if all(row.api_key_hash != hash_api_key(sandbox.api_key) for row in live):
         return None
-    return Demo(merchant_id, sandbox, production)
+    return Demo(merchant_id, sandbox, production, simulator_url)
 
 
 def signed_curl(base_url: str, credentials: NewCredentials) -> str:

@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("serve")(programs.serve)
 app.command("worker")(programs.worker)
+app.command("simulator")(programs.simulator)
 app.command("migrate")(programs.migrate)
 app.add_typer(merchant.app, name="merchant")
 app.add_typer(wallet.app, name="wallet")

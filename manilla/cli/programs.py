@@ -14,7 +14,7 @@ from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
 from manilla.kit.process import Program, Supervisor
-from manilla.settings import Mode, Settings
+from manilla.settings import Mode, Settings, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
@@ -50,6 +50,35 @@ def worker(data: Data = None, _as_json: Json = False) -> None:
 
     logs.configure("worker")
     asyncio.run(work(_settings(data)))
+
+
+def simulator(
+    host: Host = "127.0.0.1",
+    port: Port = 8001,
+    platform: Annotated[
+        str, typer.Option(metavar="URL", help="Where webhooks go.")
+    ] = "http://127.0.0.1:8000",
+    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    _data: Data = None,
+    _as_json: Json = False,
+) -> None:
+    """Play providers A, B and C over real HTTP, with faults on demand; never in production."""
+    from manilla.simulator.program import run as run_simulator
+    from manilla.simulator.settings import SimulatorSettings
+
+    logs.configure("simulator")
+    mode = read_mode(os.environ, Mode.DEVELOPMENT)
+    listener = listen(host, port) if fd is None else socket.socket(fileno=fd)
+    settings = SimulatorSettings(
+        mode=mode,
+        base_url=local_address(host, listener.getsockname()[1]),
+        webhook_base_url=platform.rstrip("/"),
+    )
+    settings.refuse_production()
+    if fd is None:
+        print(f"The simulator runs at {settings.base_url}/control", flush=True)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run_simulator(settings, listener))
 
 
 def migrate(data: Data = None, as_json: Json = False) -> None:
@@ -91,6 +120,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise InstanceRefusal(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
     listener.listen(2048)
     return listener
+
+
+def reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+def local_address(host: str, port: int) -> str:
+    host = reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _serve_here(settings: Settings, listener: socket.socket) -> None:

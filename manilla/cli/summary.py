@@ -20,17 +20,15 @@ def print_summary(
         f"  [bold green]Manilla[/] runs at [bold]{base_url}[/]"
         f"  [dim]{settings.mode} mode, ready in {seconds:.1f} s[/]"
     )
-    console.print(
-        Padding(
-            _grid(
-                ("API", f"{base_url}/api/v1"),
-                ("Reference", f"{base_url}/api/openapi.json"),
-                ("Health", f"{base_url}/readyz"),
-                ("Data, logs", f"{folder}, {folder}/logs"),
-            ),
-            (1, 2),
-        )
-    )
+    rows = [
+        ("API", f"{base_url}/api/v1"),
+        ("Reference", f"{base_url}/api/openapi.json"),
+        ("Health", f"{base_url}/readyz"),
+    ]
+    if seeded is not None:
+        rows.append(("Simulator", f"{seeded.simulator_url}/control (providers A, B and C)"))
+    rows.append(("Data, logs", f"{folder}, {folder}/logs"))
+    console.print(Padding(_grid(*rows), (1, 2)))
     if seeded is not None:
         _print_demo(console, base_url, seeded)
     console.print("  [dim]Ctrl-C stops everything.[/]\n")

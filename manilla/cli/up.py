@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Coroutine
@@ -15,17 +16,27 @@ import typer
 
 from manilla import demo
 from manilla.cli import instance
-from manilla.cli.instance import Data, InstanceRefusal, Running, Tools
+from manilla.cli.instance import Data, InstanceRefusal, Running
 from manilla.cli.output import Json, print_json
-from manilla.cli.programs import Host, Port, Workers, api_program, listen
+from manilla.cli.programs import (
+    Host,
+    Port,
+    Workers,
+    api_program,
+    listen,
+    local_address,
+    reachable,
+)
 from manilla.cli.summary import print_summary
 from manilla.kit import logs, postgres
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.process import Program, Supervisor, follow_parent
+from manilla.providers.port import Provider
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 
 START_SECONDS_MAX = 30
+WEMA_BANK = "000017"  # as provider B numbers it
 LOG_BYTES_MAX = 50 * 1024 * 1024
 
 
@@ -109,7 +120,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         **os.environ,
         "MANILLA_MODE": plan.mode,
         "MANILLA_BASE_URL": os.environ.get("MANILLA_BASE_URL")
-        or _address(plan.host, listener.getsockname()[1]),
+        or local_address(plan.host, listener.getsockname()[1]),
         "PROMETHEUS_MULTIPROC_DIR": str(plan.folder / "metrics"),
         **await _database(plan, supervisor, log_folder),
         **_master_key(plan),
@@ -127,7 +138,10 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
             log_file=log_folder / "worker.log",
         )
     )
-    seeded = await _seed(settings) if plan.with_demo else None
+    seeded = None
+    if plan.with_demo:
+        simulator_url = await _start_simulator(plan, supervisor, environment, listener, log_folder)
+        seeded = await _seed(settings, simulator_url)
     instance.write_running(
         plan.folder,
         Running(
@@ -190,11 +204,51 @@ async def _migrate(settings: Settings) -> None:
         await migrate.upgrade(settings.migration_url, settings.database_url)
 
 
-async def _seed(settings: Settings) -> demo.Demo | None:
-    db = await Database.open(settings.database_url, size=1, name="manilla up")
+async def _start_simulator(
+    plan: _Plan,
+    supervisor: Supervisor,
+    environment: dict[str, str],
+    platform: socket.socket,
+    log_folder: Path,
+) -> str:
+    """The three providers, on the port beside ours or, where that is taken, on any."""
     try:
-        tools = Tools(db, Keyring(settings.master_keys))
-        return await demo.ensure(tools.db, tools.keyring)
+        listener = listen(plan.host, platform.getsockname()[1] + 1)
+    except (InstanceRefusal, OverflowError):
+        listener = listen(plan.host, 0)
+    here = local_address(plan.host, platform.getsockname()[1])
+    await supervisor.start(
+        Program(
+            name="simulator",
+            command=[
+                *(sys.executable, "-m", "manilla", "simulator", "--host", plan.host),
+                *("--platform", here, "--fd", str(listener.fileno())),
+            ],
+            environment=environment,
+            sockets=[listener],
+            log_file=log_folder / "simulator.log",
+        )
+    )
+    return local_address(plan.host, listener.getsockname()[1])
+
+
+async def _seed(settings: Settings, simulator_url: str) -> demo.Demo | None:
+    from manilla.simulator.settings import CredentialsA, CredentialsB, CredentialsC
+
+    db = await Database.open(settings.database_url, size=1, name="manilla up")
+    keyring = Keyring(settings.master_keys)
+    simulated = {
+        Provider.A: (f"{simulator_url}/a", CredentialsA()),
+        Provider.B: (f"{simulator_url}/b", CredentialsB()),
+        Provider.C: (f"{simulator_url}/c", CredentialsC()),
+    }
+    try:
+        for provider, (base_url, keys) in simulated.items():
+            given = {key: value for key, value in msgspec.to_builtins(keys).items() if value}
+            if provider is Provider.B:
+                given["default_va_bank"] = WEMA_BANK
+            await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
+        return await demo.ensure(db, keyring, simulator_url)
     finally:
         await db.close()
 
@@ -210,19 +264,10 @@ async def _until_ready(host: str, port: int, log_folder: Path) -> None:
 async def _answers(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(2):
-            reader, writer = await asyncio.open_connection(_reachable(host), port)
+            reader, writer = await asyncio.open_connection(reachable(host), port)
             writer.write(b"GET /readyz HTTP/1.1\r\nhost: manilla\r\nconnection: close\r\n\r\n")
             status = await reader.readline()
             writer.close()
             return b" 200 " in status
     except (OSError, TimeoutError):
         return False
-
-
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-
-
-def _address(host: str, port: int) -> str:
-    host = _reachable(host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

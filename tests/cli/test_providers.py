@@ -1,0 +1,141 @@
+"""`manilla provider`, the methods' commands, and the simulator that `manilla up` starts."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.instance import Instance, free_port, manilla
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    instance = Instance(tmp_path_factory.mktemp("providers") / "data").wait()
+    yield instance
+    assert instance.stop() == 0
+
+
+def by_code(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["code"]: row for row in rows}
+
+
+def test_the_demo_is_wired_to_the_simulator(instance: Instance) -> None:
+    assert "/control" in instance.output.read_text()
+    for provider in ("providera", "providerb", "providerc"):
+        deadline = time.monotonic() + 20
+        while True:
+            report = manilla("provider", "test", provider, "--json", "--data", str(instance.folder))
+            if report.returncode == 0 or time.monotonic() > deadline:
+                break
+        assert json.loads(report.stdout)["ok"], report.stdout
+
+
+def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
+    bare = Instance(tmp_path / "data", "--no-demo").wait()
+    try:
+        shown = bare.command("provider", "show")
+        assert [each["valid"] for each in shown] == [False, False, False]
+        assert "/control" not in bare.output.read_text()
+        missing = bare.command("provider", "set", "providera", "secret_key=planted-4711")
+        assert (missing["valid"], missing["missing"]) == (False, ["webhook_secret"])
+        full = manilla(
+            *("provider", "set", "providera", "webhook_secret=planted-4712"),
+            *("base_url=http://127.0.0.1:9/x", "sandbox=true", "--json"),
+            *("--data", str(bare.folder)),
+        )
+        assert json.loads(full.stdout)["valid"]
+        assert "planted" not in full.stdout
+        failed = manilla("provider", "test", "providera", "--data", str(bare.folder))
+        assert (failed.returncode, failed.stderr) == (1, "")
+        cleared = bare.command("provider", "clear", "providera")
+        assert (cleared["valid"], cleared["settings"]["secret_key"]) == (False, None)
+        refused = manilla("provider", "test", "providera", "--data", str(bare.folder))
+        assert refused.returncode == 1
+        assert "not configured" in refused.stderr
+        assert "planted" not in "".join(
+            file.read_text() for file in (bare.folder / "logs").glob("*.log")
+        )
+    finally:
+        assert bare.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("provider", "set", "providerz", "a=b"), 2),
+        (("provider", "set", "providera", "novalue"), 2),
+        (("provider", "set", "providera", "nonsense=1"), 1),
+        (("provider", "set", "providerb", "sandbox=maybe"), 1),
+        (("deposit-method", "set", "nonsense", "--active", "off"), 1),
+        (("deposit-method", "set", "platform", "--active", "off"), 1),  # of the other kind
+        (("withdraw-method", "set", "platform", "--min", "1.001"), 1),
+        (("withdraw-method", "set", "platform", "--min", "2000000"), 1),
+        (("withdraw-method", "set", "platform", "--fee-percent", "101"), 1),
+        (("withdraw-method", "set", "platform", "--active", "maybe"), 2),
+        (("deposit-method", "add", "x-usd", "--name", "X", "--currency", "USD"), 1),
+        (("withdraw-method", "add", "x", "--name", "X", "--currency", "QQQ"), 1),
+        (("withdraw-method", "add", "platform", "--name", "X", "--currency", "NGN"), 1),
+    ],
+)
+def test_bad_input_is_refused(instance: Instance, words: tuple[str, ...], code: int) -> None:
+    run = manilla(*words, "--data", str(instance.folder))
+    assert (run.returncode, run.stdout) == (code, "")
+    if code == 1:
+        assert len(run.stderr.splitlines()) == 1
+
+
+def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
+    deposits = instance.command("deposit-method", "list")
+    assert [row["code"] for row in deposits] == [
+        *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),
+        "providerc-ngn",
+    ]
+    withdrawals = instance.command("withdraw-method", "list")
+    assert [(row["code"], row["min"], row["max"]) for row in withdrawals] == [
+        ("providera_ngn_transfer", 100, 5000000),
+        ("providerb_ngn_transfer", 100, 5000000),
+        ("providerc_ngn_transfer", 500, 5000000),
+        ("platform", 500, 1000000),
+    ]
+    assert {row["currency"] for row in deposits + withdrawals} == {"NGN"}
+    assert all(row["active"] for row in deposits + withdrawals)
+
+
+def test_a_method_is_changed_and_another_added_without_code(instance: Instance) -> None:
+    changed = instance.command(
+        *("withdraw-method", "set", "providerb_ngn_transfer", "--name", "Fast", "--active", "off"),
+        *("--min", "50", "--max", "none", "--fee-fixed", "25.50", "--fee-percent", "1.25"),
+        *("--fee-minimum", "30", "--fee-maximum", "2000"),
+    )
+    wanted = {
+        "name": "Fast",
+        "active": False,
+        "min": 50,
+        "max": None,
+        "fee_fixed": 25.5,
+        "fee_percent": 1.25,
+        "fee_minimum": 30,
+        "fee_maximum": 2000,
+    }
+    assert {key: changed[key] for key in wanted} == wanted
+    instance.command(
+        *("withdraw-method", "add", "manual_usd", "--name", "Manual dollars", "--currency", "USD")
+    )
+    instance.command(
+        *("deposit-method", "add", "providerc-ghs", "--name", "Cedi checkout"),
+        *("--currency", "GHS", "--provider", "providerc", "--flow", "hosted"),
+    )
+    rows = by_code(instance.command("withdraw-method", "list"))
+    assert (rows["manual_usd"]["currency"], rows["manual_usd"]["provider"]) == ("USD", None)
+    rows = by_code(instance.command("deposit-method", "list"))
+    assert rows["providerc-ghs"]["flow"] == "hosted"
+
+
+def test_the_simulator_refuses_production() -> None:
+    run = manilla("simulator", "--port", str(free_port()), MANILLA_MODE="production")
+    assert run.returncode == 1
+    assert "never runs in production" in run.stderr
+    assert len(run.stderr.splitlines()) == 1

@@ -1,0 +1,309 @@
+"""Adapters and simulator together, over real HTTP: happy paths, faults and webhooks."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.platform.changes import Watch
+from manilla.providers import credentials, wire
+from manilla.providers.port import (
+    Adapter,
+    ChargeStatus,
+    Done,
+    EventKind,
+    Forged,
+    Headers,
+    Provider,
+    RefundStatus,
+    RefusalCode,
+    Refused,
+    TransferOrder,
+    TransferStatus,
+    Unknown,
+    WebhookEvent,
+)
+from manilla.providers.rails import Rails, open_session
+from manilla.simulator.program import build
+from manilla.simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
+from tests.providers.conftest import adapter
+from tests.providers.test_contracts import CHARGE, REFUND, TRANSFER
+
+
+class World:
+    """The simulator, our rails to it, and the webhooks that it sends us."""
+
+    def __init__(self, session: aiohttp.ClientSession, simulator_url: str, own_url: str) -> None:
+        self.session = session
+        self.simulator_url = simulator_url
+        self.own_url = own_url
+        self.received: asyncio.Queue[tuple[Provider, Headers, bytes]] = asyncio.Queue()
+
+    async def control(self, path: str, document: Any) -> None:
+        url = f"{self.simulator_url}/control/api/{path}"
+        async with self.session.post(url, json=document) as reply:
+            assert reply.status == 200, await reply.text()
+
+    async def receive(self, request: web.Request) -> web.Response:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in request.raw_headers:
+            headers.setdefault(name.lower(), []).append(value)
+        provider = Provider(request.path.rsplit("/", 1)[1])
+        await self.received.put((provider, headers, await request.read()))
+        return web.Response()
+
+    async def webhook(self) -> tuple[Provider, Headers, bytes]:
+        return await asyncio.wait_for(self.received.get(), 5)
+
+
+async def _serve(app: web.Application, listener: socket.socket) -> web.AppRunner:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    return runner
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    simulator, ours = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    urls = [f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, ours)]
+    async with aiohttp.ClientSession() as session:
+        world = World(session, *urls)
+        settings = SimulatorSettings(
+            mode="development", base_url=urls[0], webhook_base_url=urls[1], settle_seconds=0.02
+        )
+        receiving = web.Application()
+        receiving.router.add_post("/webhooks/{provider}", world.receive)
+        runners = [await _serve(build(settings), simulator), await _serve(receiving, ours)]
+        yield world
+        for runner in runners:
+            await runner.cleanup()
+
+
+@pytest.fixture
+async def rails(db: Database, keyring: Keyring, world: World) -> AsyncIterator[Rails]:
+    keys = {Provider.A: CredentialsA(), Provider.B: CredentialsB(), Provider.C: CredentialsC()}
+    for provider, each in keys.items():
+        given = {name: text for name, text in msgspec.to_builtins(each).items() if text}
+        base_url = f"{world.simulator_url}/{provider[-1]}"
+        if provider is Provider.B:
+            given["default_va_bank"] = "000017"
+        await credentials.change(db, keyring, provider, {**given, "base_url": base_url})
+    async with open_session() as session:
+        rails = Rails(db, keyring, Watch(db), session, is_production_mode=False)
+        await rails.load()
+        for provider in Provider:
+            for each_rail in ("pay_in", "pay_out"):
+                rails.health.rail(provider, each_rail).reset()  # type: ignore[arg-type]
+        yield rails
+    for provider in Provider:
+        await credentials.clear(db, provider)
+
+
+async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
+    """An order as a payout makes it: with the account resolved before."""
+    bank_code = await first_bank(each)
+    resolved = await each.resolve(bank_code, account_number)
+    assert isinstance(resolved, Done)
+    return msgspec.structs.replace(
+        TRANSFER,
+        reference=ids.new_trx_id(1),
+        bank_code=bank_code,
+        account_number=account_number,
+        account_name=resolved.value.account_name,
+        name_enquiry_reference=resolved.value.name_enquiry_reference,
+        notification_url="",
+    )
+
+
+async def first_bank(each: Adapter) -> str:
+    banks = await each.banks()
+    assert isinstance(banks, Done)
+    return banks.value[0].code
+
+
+async def final_state(each: Adapter, reference: str) -> TransferStatus:
+    for _ in range(100):
+        state = await each.transfer_state(reference)
+        assert isinstance(state, Done)
+        if state.value.status is not TransferStatus.PENDING:
+            return state.value.status
+        await asyncio.sleep(0.02)
+    return TransferStatus.PENDING
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_a_transfer_is_resolved_sent_and_delivered(
+    rails: Rails, world: World, provider: Provider
+) -> None:
+    each = adapter(rails, provider)
+    before = await each.balance("NGN")
+    assert isinstance(before, Done)
+    order = await transfer(each)
+    assert order.account_name
+    sent = await each.send(order)
+    assert isinstance(sent, Done)
+    assert await final_state(each, order.reference) is TransferStatus.DELIVERED
+    after = await each.balance("NGN")
+    assert isinstance(after, Done)
+    assert after.value.minor <= before.value.minor - order.amount.minor
+    assert isinstance(await each.send(order), Unknown)  # the same again: it means ask
+    if provider is not Provider.B:
+        sender, headers, raw = await world.webhook()
+        assert each.read_webhook(headers, raw) == WebhookEvent(EventKind.TRANSFER, order.reference)
+        assert each.read_webhook(headers, raw + b"\n") == Forged()
+        assert sender is provider
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_the_account_numbers_that_force_an_outcome(rails: Rails, provider: Provider) -> None:
+    each = adapter(rails, provider)
+    fails = await transfer(each, "0000000001")
+    assert isinstance(await each.send(fails), Done)
+    assert await final_state(each, fails.reference) is TransferStatus.FAILED
+    unresolved = await each.resolve(await first_bank(each), "0000000002")
+    assert isinstance(unresolved, Refused)
+    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
+    stays = await transfer(each, "0000000003")
+    assert isinstance(await each.send(stays), Done)
+    await asyncio.sleep(0.1)
+    state = await each.transfer_state(stays.reference)
+    assert isinstance(state, Done)
+    assert state.value.status is TransferStatus.PENDING
+    poor = await each.send(await transfer(each, "0000000004"))
+    assert isinstance(poor, Refused)
+    assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
+
+
+async def test_a_bank_code_of_another_rail_is_refused(rails: Rails) -> None:
+    codes: dict[Provider, set[str]] = {}
+    for provider in Provider:
+        banks = await adapter(rails, provider).banks()
+        assert isinstance(banks, Done)
+        codes[provider] = {bank.code for bank in banks.value}
+    for provider in Provider:
+        foreign = set().union(*(codes[other] for other in Provider if other is not provider))
+        code = min(foreign - codes[provider])
+        answer = await adapter(rails, provider).resolve(code, "0690000031")
+        assert isinstance(answer, Refused)
+        assert answer.code is RefusalCode.INVALID_BENEFICIARY
+
+
+@pytest.mark.parametrize("provider", Provider)
+@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+async def test_a_transfer_accepted_without_an_answer_is_unknown_and_then_found(
+    rails: Rails,
+    world: World,
+    provider: Provider,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    each = adapter(rails, provider)
+    order = await transfer(each)
+    await world.control(f"{provider}/faults", {"next": [{"call": "transfer", "fault": fault}]})
+    assert isinstance(await each.send(order), Unknown)
+    assert await final_state(each, order.reference) is TransferStatus.DELIVERED
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_a_transfer_that_was_lost_is_not_found_and_can_be_sent_again(
+    rails: Rails, world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    each = adapter(rails, provider)
+    order = await transfer(each)
+    await world.control(
+        f"{provider}/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]}
+    )
+    assert isinstance(await each.send(order), Unknown)
+    assert await final_state(each, order.reference) is TransferStatus.NOT_FOUND
+    assert isinstance(await each.send(order), Done)
+    assert await final_state(each, order.reference) is TransferStatus.DELIVERED
+
+
+@pytest.mark.parametrize("provider", [Provider.A, Provider.C])
+async def test_forged_webhooks_are_seen_through(
+    rails: Rails, world: World, provider: Provider
+) -> None:
+    each = adapter(rails, provider)
+    await world.control(f"{provider}/faults", {"webhooks": {"mode": "forge"}})
+    assert isinstance(await each.send(await transfer(each)), Done)
+    _, headers, raw = await world.webhook()
+    assert each.read_webhook(headers, raw) == Forged()
+
+
+@pytest.mark.parametrize("provider", Provider)
+async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Provider) -> None:
+    each = adapter(rails, provider)
+    order = msgspec.structs.replace(
+        CHARGE,
+        reference=ids.new_trx_id(1) + "-1",
+        notification_url=f"{world.own_url}/webhooks/{provider}",
+    )
+    checkout = await each.create_checkout(order)
+    assert isinstance(checkout, Done)
+    async with world.session.get(checkout.value.checkout_url) as page:
+        assert page.status == 200
+    pending = await each.charge_state(order.reference)
+    assert isinstance(pending, Done)
+    assert pending.value.status is ChargeStatus.PENDING
+    await world.control(f"{provider}/charges/{order.reference}/pay", {})
+    paid = await each.charge_state(order.reference)
+    assert isinstance(paid, Done)
+    assert (paid.value.status, paid.value.paid) == (ChargeStatus.PAID, order.amount)
+    _, headers, raw = await world.webhook()
+    assert each.read_webhook(headers, raw) == WebhookEvent(EventKind.CHARGE, order.reference)
+
+
+async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:
+    for provider in (Provider.A, Provider.B):
+        each = adapter(rails, provider)
+        order = msgspec.structs.replace(CHARGE, reference=ids.new_trx_id(1) + "-1")
+        account = await each.create_virtual_account(order, "22222222222")
+        assert isinstance(account, Done)
+        assert account.value.amount == order.amount
+        assert len(account.value.account_number) == 10
+    short = msgspec.structs.replace(CHARGE, reference=ids.new_trx_id(1) + "-1")
+    a = adapter(rails, Provider.A)
+    await a.create_virtual_account(short, "22222222222")
+    await world.control(f"providera/charges/{short.reference}/pay", {"amount": 1000})
+    state = await a.charge_state(short.reference)
+    assert isinstance(state, Done)
+    assert state.value.paid == Money("NGN", 100000)
+
+
+@pytest.mark.parametrize("provider", [Provider.A, Provider.C])
+async def test_a_paid_charge_is_refunded(rails: Rails, world: World, provider: Provider) -> None:
+    each = adapter(rails, provider)
+    reference = ids.new_trx_id(1) + "-1"
+    await each.create_checkout(msgspec.structs.replace(CHARGE, reference=reference))
+    await world.control(f"{provider}/charges/{reference}/pay", {})
+    order = msgspec.structs.replace(REFUND, reference=ids.new_trx_id(1), charge_reference=reference)
+    answer = await each.refund(order)
+    assert isinstance(answer, Done)
+    assert answer.value.status in (RefundStatus.PENDING, RefundStatus.PAID)
+
+
+async def test_wrong_credentials_are_neither_a_yes_nor_a_no(
+    rails: Rails, db: Database, keyring: Keyring
+) -> None:
+    await credentials.change(db, keyring, Provider.A, {"secret_key": "wrong"})
+    await rails.load()
+    each = adapter(rails, Provider.A)
+    assert isinstance(await each.balance("NGN"), Unknown)
+    assert isinstance(await each.send(TRANSFER), Unknown)
