@@ -1,0 +1,139 @@
+"""What goes wrong, and when: every fault that is switched on is consulted here and nowhere else."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+FAULTS_MAX = 100
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=3600)]
+Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
+
+class CallName(StrEnum):
+    CHARGE = "charge"
+    CHARGE_STATUS = "charge_status"
+    TRANSFER = "transfer"
+    TRANSFER_STATUS = "transfer_status"
+    REFUND = "refund"
+    REFUND_STATUS = "refund_status"
+    RESOLVE = "resolve"
+    BANKS = "banks"
+    BALANCE = "balance"
+    ANY = "*"
+
+
+class Fault(StrEnum):
+    TIMEOUT_BEFORE = "timeout_before"  # nothing happens, and no answer comes
+    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # it happens, and no answer comes
+    ERROR_BEFORE = "5xx_before"
+    ERROR_AFTER_ACCEPT = "5xx_after_accept"
+    RESET = "reset"  # the connection breaks before anything happens
+    RESET_AFTER_ACCEPT = "reset_after_accept"
+    GARBAGE_AFTER_ACCEPT = "garbage_after_accept"  # it happens; the answer does not parse
+    REFUSE = "refuse"  # nothing happens, and the provider says why
+
+
+AFTER_ACCEPT = frozenset(
+    (
+        Fault.TIMEOUT_AFTER_ACCEPT,
+        Fault.ERROR_AFTER_ACCEPT,
+        Fault.RESET_AFTER_ACCEPT,
+        Fault.GARBAGE_AFTER_ACCEPT,
+    )
+)
+
+
+class NextFault(msgspec.Struct, forbid_unknown_fields=True):
+    call: CallName
+    fault: Fault
+    message: str | None = None
+    status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
+    times: Times | None = 1  # None: until it is switched off
+
+
+class WebhookMode(StrEnum):
+    NORMAL = "normal"
+    LOST = "lost"
+    DUPLICATE = "duplicate"
+    REORDER = "reorder"  # gathered for a moment, then sent newest first
+    FORGE = "forge"  # signed with a key that is not the provider's
+    HOLD = "hold"  # kept until released
+
+
+class WebhookPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mode: WebhookMode = WebhookMode.NORMAL
+    delay_seconds: Seconds = 0
+    copies: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # in mode duplicate
+
+
+class RefundOutcome(StrEnum):
+    SUCCESS = "success"
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+class Faults(msgspec.Struct, kw_only=True):
+    settle_seconds: float
+    latency_seconds: float = 0
+    outage: bool = False
+    next: list[NextFault] = []
+    webhooks: WebhookPlan = WebhookPlan()
+    refunds: RefundOutcome = RefundOutcome.SUCCESS
+
+    def strike(self, call: str) -> NextFault | None:
+        """The fault that this call meets, used up once."""
+        for planned in self.next:
+            if planned.call in (call, CallName.ANY):
+                if planned.times is not None:
+                    planned.times -= 1
+                    if planned.times == 0:
+                        self.next.remove(planned)
+                return planned
+        return None
+
+
+class Ending(StrEnum):
+    ANSWER = "answer"
+    HANG = "hang"
+    RESET = "reset"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    ending: Ending = Ending.ANSWER
+
+
+OUTAGE = Reply(503, b"<html><h1>503 Service Unavailable</h1></html>\n", "text/html")
+BROKEN = b"<html><h1>Bad gateway</h1></html>\n"
+SILENCE = Reply(0, b"", ending=Ending.HANG)
+BREAK = Reply(0, b"", ending=Ending.RESET)
+
+
+def meet(
+    planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
+) -> Reply:
+    """What the caller gets to see of `handle`, if it happens at all."""
+    if planned.fault is Fault.REFUSE:
+        return deny(planned.status, planned.message or "Request refused")
+    reply = handle() if planned.fault in AFTER_ACCEPT else None
+    match planned.fault:
+        case Fault.TIMEOUT_BEFORE | Fault.TIMEOUT_AFTER_ACCEPT:
+            return SILENCE
+        case Fault.RESET | Fault.RESET_AFTER_ACCEPT:
+            return BREAK
+        case Fault.ERROR_BEFORE | Fault.ERROR_AFTER_ACCEPT:
+            return _broken(planned, deny)
+    assert reply is not None
+    return Reply(reply.status, reply.body[: len(reply.body) // 2])
+
+
+def _broken(planned: NextFault, deny: Callable[[int | None, str], Reply]) -> Reply:
+    """A gateway's page, or the provider's own envelope where a message was asked for."""
+    status = planned.status or 502
+    if planned.message is not None:
+        return deny(status, planned.message)
+    return Reply(status, BROKEN, "text/html")

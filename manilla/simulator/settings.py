@@ -1,0 +1,43 @@
+"""What the simulator is told by whoever starts it."""
+
+import msgspec
+
+from manilla.kit.errors import Refusal
+
+
+class NotInProduction(Refusal):
+    message = "The simulator plays with money that does not exist: it never runs in production."
+
+
+class CredentialsA(msgspec.Struct, frozen=True):
+    secret_key: str = "sim_a_secret"  # noqa: S105
+    webhook_secret: str = "sim_a_webhook"  # noqa: S105
+
+
+class CredentialsB(msgspec.Struct, frozen=True):
+    api_key: str = "sim_b_key"
+    secret_key: str = "sim_b_secret"  # noqa: S105
+    business_id: str = "sim_b_business"
+    webhook_secret: str | None = None  # None: B signs with the secret key
+
+
+class CredentialsC(msgspec.Struct, frozen=True):
+    secret_key: str = "sim_c_secret"  # noqa: S105
+    webhook_secret: str = "sim_c_webhook"  # noqa: S105
+
+
+class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    mode: str  # no default: who starts the simulator has to know
+    base_url: str  # the simulator's own address, for checkout links
+    webhook_base_url: str  # the platform: webhooks go to {webhook_base_url}/webhooks/providera …
+    a: CredentialsA = CredentialsA()
+    b: CredentialsB = CredentialsB()
+    c: CredentialsC = CredentialsC()
+    settle_seconds: float = 1.0
+    account_minutes: float = 30  # how long a virtual account or a checkout page stays open
+    webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
+    objects_max: int = 100_000  # of each kind at each provider; the oldest are forgotten
+
+    def refuse_production(self) -> None:
+        if self.mode == "production":
+            raise NotInProduction

@@ -1,0 +1,219 @@
+"""What a provider remembers: charges, transfers, refunds and its wallet, all in memory."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from manilla.kit.money import Money
+
+CURRENCY = "NGN"
+OPENING_BALANCE = Money(CURRENCY, 10_000_000_00)
+NOTHING = Money(CURRENCY, 0)
+
+
+class ChargeStatus(StrEnum):
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILED = "failed"
+    EXPIRED = "expired"  # only A has a word for it; B and C go on saying pending
+
+
+class TransferStatus(StrEnum):
+    PROCESSING = "processing"
+    SUCCESS = "success"
+    FAILED = "failed"
+    REVERSED = "reversed"  # was delivered, and came back
+
+
+class RefundStatus(StrEnum):
+    PROCESSING = "processing"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+# What a provider does by itself. Anything else needs the control API to insist on it.
+CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
+    ChargeStatus.PENDING: frozenset(
+        (ChargeStatus.SUCCESS, ChargeStatus.FAILED, ChargeStatus.EXPIRED)
+    ),
+    ChargeStatus.EXPIRED: frozenset((ChargeStatus.SUCCESS,)),  # money that came late
+    ChargeStatus.SUCCESS: frozenset(),
+    ChargeStatus.FAILED: frozenset(),
+}
+TRANSFER_NEXT: dict[TransferStatus, frozenset[TransferStatus]] = {
+    TransferStatus.PROCESSING: frozenset(
+        (TransferStatus.PROCESSING, TransferStatus.SUCCESS, TransferStatus.FAILED)
+    ),
+    TransferStatus.SUCCESS: frozenset((TransferStatus.REVERSED,)),
+    TransferStatus.FAILED: frozenset(),
+    TransferStatus.REVERSED: frozenset(),
+}
+REFUND_NEXT: dict[RefundStatus, frozenset[RefundStatus]] = {
+    RefundStatus.PROCESSING: frozenset((RefundStatus.SUCCESS, RefundStatus.FAILED)),
+    RefundStatus.SUCCESS: frozenset(),
+    RefundStatus.FAILED: frozenset(),
+}
+
+
+class VirtualAccount(msgspec.Struct, frozen=True):
+    account_number: str
+    account_name: str
+    bank_code: str
+    bank_name: str
+
+
+class Charge(msgspec.Struct, kw_only=True):
+    reference: str
+    number: int  # the provider's own id
+    token: str  # what makes the checkout page's address unguessable
+    amount: Money
+    title: str
+    customer_name: str
+    customer_email: str
+    created_at: datetime
+    expires_at: datetime
+    redirect_url: str | None = None
+    notification_url: str | None = None
+    accounts: tuple[VirtualAccount, ...] = ()  # empty: paid on the hosted page
+    status: ChargeStatus = ChargeStatus.PENDING
+    amount_paid: Money = NOTHING
+    fee: Money = NOTHING
+    refunded: Money = NOTHING
+    reason: str = ""
+
+    @property
+    def credited(self) -> Money:
+        """What the provider's wallet holds because of this charge."""
+        paid = self.status is ChargeStatus.SUCCESS
+        return self.amount_paid - self.fee if paid else NOTHING
+
+
+class Transfer(msgspec.Struct, kw_only=True):
+    reference: str
+    number: int
+    trace_id: str
+    amount: Money
+    fee: Money
+    bank_code: str
+    bank_name: str
+    account_number: str
+    account_name: str
+    narration: str
+    created_at: datetime
+    callback_url: str | None = None
+    status: TransferStatus = TransferStatus.PROCESSING
+    reason: str = ""
+    settled_at: datetime | None = None
+    duplicates: int = 0  # how often it was sent again and refused
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def total(self) -> Money:
+        return self.amount + self.fee
+
+    @property
+    def debited(self) -> Money:
+        """A transfer that failed or came back costs nothing, not even its fee."""
+        kept = self.status in (TransferStatus.PROCESSING, TransferStatus.SUCCESS)
+        return self.total if kept else NOTHING
+
+    @property
+    def held(self) -> Money:
+        return self.total if self.status is TransferStatus.PROCESSING else NOTHING
+
+
+class Refund(msgspec.Struct, kw_only=True):
+    reference: str
+    number: int
+    trace_id: str
+    charge: Charge
+    amount: Money
+    created_at: datetime
+    status: RefundStatus = RefundStatus.PROCESSING
+    reason: str = ""
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def debited(self) -> Money:
+        return NOTHING if self.status is RefundStatus.FAILED else self.amount
+
+
+class Wallet(msgspec.Struct):
+    available: Money = OPENING_BALANCE
+    held: Money = NOTHING  # of transfers that are still under way
+
+    @property
+    def ledger(self) -> Money:
+        return self.available + self.held
+
+
+class HasReference(Protocol):
+    reference: str
+
+
+Kept = TypeVar("Kept", bound=HasReference)
+
+
+class Shelf(Generic[Kept]):
+    """Things by their reference. A full shelf loses its oldest: nothing grows without end."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[str, Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def put(self, item: Kept) -> Kept | None:
+        """The thing that had to go to make room, if any."""
+        self._kept[item.reference] = item
+        if len(self._kept) <= self._most:
+            return None
+        return self._kept.pop(next(iter(self._kept)))
+
+    def get(self, reference: str) -> Kept | None:
+        return self._kept.get(reference)
+
+    def select(self, reference: str | None = None) -> Iterator[Kept]:
+        """The one of that reference, or all, newest first."""
+        if reference is None:
+            return reversed(self._kept.values())
+        return iter([self._kept[reference]] if reference in self._kept else [])
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+
+class ChargeShelf(Shelf[Charge]):
+    """Charges, which a page, a bank transfer and a refund find by other names than reference."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.by_token: dict[str, Charge] = {}
+        self.by_account: dict[str, Charge] = {}
+        self.by_number: dict[int, Charge] = {}
+
+    def put(self, item: Charge) -> Charge | None:
+        self.by_token[item.token] = item
+        self.by_number[item.number] = item
+        for account in item.accounts:
+            self.by_account[account.account_number] = item
+        dropped = super().put(item)
+        if dropped is not None:
+            del self.by_token[dropped.token], self.by_number[dropped.number]
+            for account in dropped.accounts:
+                del self.by_account[account.account_number]
+        return dropped
+
+    def clear(self) -> None:
+        super().clear()
+        for index in (self.by_token, self.by_account, self.by_number):
+            index.clear()
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

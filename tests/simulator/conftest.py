@@ -1,0 +1,60 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from manilla.simulator.program import build
+from manilla.simulator.settings import SimulatorSettings
+from tests.pages.conftest import browser
+from tests.simulator.merchant_platform import Platform
+
+__all__ = ["browser"]
+
+
+@pytest.fixture(scope="session")
+async def _platform() -> AsyncIterator[Platform]:
+    """The simulator and a platform, each on a port of its own, over real HTTP."""
+    simulator, receiver = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    simulator_url, receiver_url = (
+        f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, receiver)
+    )
+    async with aiohttp.ClientSession() as session:
+        platform = Platform(session, simulator_url)
+        platform.url = receiver_url
+        receiving = web.Application()
+        receiving.router.add_post("/{path:.*}", platform.receive)
+        receiving.router.add_get("/back", _back)
+        settings = SimulatorSettings(
+            mode="development",
+            base_url=simulator_url,
+            webhook_base_url=receiver_url,
+            settle_seconds=0.05,
+            webhook_retry_seconds=(0.05, 0.05, 0.05),
+        )
+        runners = []
+        for app, listener in ((build(settings), simulator), (receiving, receiver)):
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            runners.append(runner)
+        yield platform
+        for runner in runners:
+            await runner.cleanup()
+
+
+async def _back(_request: web.Request) -> web.Response:
+    page = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
+    return web.Response(text=page, content_type="text/html")
+
+
+@pytest.fixture
+async def platform(_platform: Platform) -> Platform:
+    """As it is after a start: nothing known, nothing broken."""
+    await _platform.control("reset", {})
+    await asyncio.sleep(0.02)  # what was on its way from the test before has arrived
+    _platform.received.clear()
+    _platform.answers.clear()
+    return _platform

@@ -1,0 +1,222 @@
+"""The other side of the simulator: a platform that calls it and receives its webhooks."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+WAIT_SECONDS = 10
+
+HEADERS: dict[str, dict[str, str]] = {
+    "a": {"Authorization": "Bearer sim_a_secret"},
+    "b": {"api-key": "sim_b_key", "api-secret": "Bearer sim_b_secret"},
+    "c": {"Authorization": "Bearer sim_c_secret"},
+}
+BANK = {"a": "058", "b": "000013", "c": "C058"}  # the same bank on all three rails
+
+# How each provider says that a transfer was accepted, and what became of it.
+ACCEPTED = {"a": "processing", "b": "pending", "c": "NEW"}
+PROCESSING = {"a": "processing", "b": "pending", "c": "PENDING"}
+SUCCESS = {"a": "success", "b": "success", "c": "SUCCESSFUL"}
+FAILED = {"a": "failed", "b": "failed", "c": "FAILED"}
+REVERSED = {"a": "reversed", "b": "reversed", "c": "REVERSED"}
+
+
+class Reply(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Numbers as they stand on the wire, not as a float remembers them."""
+        return json.loads(self.body, parse_float=Decimal)
+
+    @property
+    def data(self) -> Any:
+        return self.json["data"]
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        assert self.json["status"] in (False, "error")
+        return self.status, self.json["message"]
+
+
+class Received(msgspec.Struct, frozen=True):
+    path: str
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw, parse_float=Decimal)
+
+
+class Platform:
+    """Calls the simulator as an adapter would, and keeps what is sent to it."""
+
+    def __init__(self, session: aiohttp.ClientSession, simulator: str) -> None:
+        self.simulator = simulator
+        self.url = ""
+        self.received: list[Received] = []
+        self.answers: list[int] = []  # to the next webhooks; 200 when there are none left
+        self._session = session
+
+    async def receive(self, request: web.Request) -> web.Response:
+        self.received.append(Received(request.path, request.headers, await request.read()))
+        return web.Response(status=self.answers.pop(0) if self.answers else 200)
+
+    async def webhooks(self, count: int) -> list[Received]:
+        """Waits until that many have come."""
+        await until(lambda: len(self.received) >= count)
+        return self.received
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = WAIT_SECONDS,
+    ) -> Reply:
+        raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        async with self._session.request(
+            method,
+            self.simulator + target,
+            data=raw,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+        ) as answer:
+            return Reply(answer.status, await answer.read())
+
+    async def call(self, key: str, method: str, path: str, body: Any = None, **how: Any) -> Reply:
+        return await self.send(method, f"/{key}{path}", body, HEADERS[key], **how)
+
+    async def control(self, target: str, body: Any = None) -> Any:
+        method = "GET" if body is None else "POST"
+        reply = await self.send(method, f"/control/api/{target}", body)
+        assert reply.status == 200, reply.body
+        return reply.json
+
+    async def transfer(
+        self, key: str, reference: str, account: str = "0123456789", amount: str = "1000.00"
+    ) -> Reply:
+        return await self.call(
+            key, "POST", TRANSFER_PATH[key], _order(key, reference, account, amount)
+        )
+
+    async def transfer_status(self, key: str, reference: str) -> str:
+        reply = await self.ask_transfer(key, reference)
+        data = reply.data[0] if key == "c" else reply.data
+        status: str = data["status"]
+        return status
+
+    async def ask_transfer(self, key: str, reference: str) -> Reply:
+        if key == "a":
+            path = f"/merchant/api/v1/transactions/{reference}"
+            return await self.call("a", "GET", path)
+        if key == "b":
+            path = "/pms/api/external/request/wallet/transfer-status/"
+            return await self.call("b", "POST", path, {"reference": reference})
+        return await self.call("c", "GET", f"/v3/transfers?reference={reference}")
+
+    async def settled(self, key: str, reference: str, status: str) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while await self.transfer_status(key, reference) != status:
+                await asyncio.sleep(0.01)
+
+    async def available(self, key: str) -> Decimal:
+        state = await self.control("state")
+        return Decimal(state[key]["balance"]["available"])
+
+    async def open_hosted(self, key: str, reference: str, amount: str = "1000.00") -> str:
+        """The address of the hosted page."""
+        back = f"{self.url}/back?order=7"
+        customer = {"name": "Ada Obi", "email": "ada@example.com"}
+        if key == "a":
+            body = charge_a(reference, amount, redirect_url=back, narration="Order 7")
+            reply = await self.call("a", "POST", "/merchant/api/v1/charges/initialize", body)
+            return str(reply.data["checkout_url"])
+        if key == "b":
+            order = {"businessid": "sim_b_business", "reference": reference, "amount": amount}
+            body = {**order, "currency": "NGN", **customer, "redirect_url": back}
+            reply = await self.call("b", "POST", "/pms/transactions/initialize/", body)
+            return str(reply.data["checkout_url"])
+        body = {"tx_ref": reference, "amount": float(amount), "currency": "NGN"}
+        body |= {"redirect_url": back, "customer": customer, "customizations": {"title": "Ada"}}
+        reply = await self.call("c", "POST", "/v3/payments", body)
+        return str(reply.data["link"])
+
+    async def open_account(self, key: str, reference: str, amount: str = "1000.00") -> str:
+        """The number of the virtual account."""
+        if key == "a":
+            body = charge_a(reference, amount, kyc={"bvn": "22222222222"})
+            reply = await self.call("a", "POST", "/merchant/api/v1/charges/bank-transfer", body)
+            return str(reply.data["bank_account"]["account_number"])
+        order = {"businessid": "sim_b_business", "reference": reference, "amount": amount}
+        body = {**order, "email": "ada@example.com", "name": "Ada Obi"}
+        body |= {"bankcode": ["000017"], "account_type": "DYNAMIC"}
+        path = "/pms/api/external/request/customerReservedAccount/"
+        reply = await self.call("b", "POST", path, body)
+        return str(reply.data["banks"][0]["accountNumber"])
+
+    async def charge_status(self, key: str, reference: str) -> Any:
+        path = {
+            "a": f"/merchant/api/v1/charges/{reference}",
+            "b": f"/pms/transactions/{reference}/confirm/",
+            "c": f"/v3/transactions/verify_by_reference?tx_ref={reference}",
+        }[key]
+        return (await self.call(key, "GET", path)).data
+
+
+TRANSFER_PATH = {
+    "a": "/merchant/api/v1/transactions/disburse",
+    "b": "/pms/api/external/request/wallet/transfer/",
+    "c": "/v3/transfers",
+}
+
+
+def charge_a(reference: str, amount: str, **more: Any) -> dict[str, Any]:
+    return {
+        "reference": reference,
+        "amount": float(amount),
+        "currency": "NGN",
+        "customer": {"name": "Ada Obi", "email": "ada@example.com"},
+        **more,
+    }
+
+
+def _order(key: str, reference: str, account: str, amount: str) -> bytes:
+    """Written out as text, so that the amount on the wire is the one that was asked for."""
+    if key == "a":
+        return (
+            f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'
+            f'"currency":"NGN","narration":"Rent","bank_account":{{"bank":"058","account":"{account}"}},'
+            '"customer":{"name":"Ada Obi","email":"ada@example.com"}}}'
+        ).encode()
+    if key == "b":
+        return (
+            f'{{"reference":"{reference}","amount":"{amount}","account_number":"{account}",'
+            f'"bank_code":"000013","account_name":"OBI ADA","narration":"Rent",'
+            f'"name_enquiry_reference":"{enquiry_reference("000013", account)}"}}'
+        ).encode()
+    return (
+        f'{{"reference":"{reference}","account_bank":"C058","account_number":"{account}",'
+        f'"amount":{amount},"currency":"NGN","narration":"Rent","debit_currency":"NGN"}}'
+    ).encode()
+
+
+def enquiry_reference(bank_code: str, account: str) -> str:
+    return "NER" + hashlib.sha256(f"{bank_code}/{account}".encode()).hexdigest()[:24].upper()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.01)

@@ -1,0 +1,194 @@
+"""The control API: what it shows, what it changes, and how it says no."""
+
+import asyncio
+import socket
+import sys
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+import pytest
+
+from manilla.kit.money import Money
+from manilla.simulator.program import build, run
+from manilla.simulator.settings import NotInProduction, SimulatorSettings
+from manilla.simulator.state import Charge, ChargeShelf, VirtualAccount, now
+from tests.simulator.merchant_platform import Platform
+
+PRODUCTION = SimulatorSettings(
+    mode="production", base_url="http://sim.example", webhook_base_url="http://pay.example"
+)
+
+
+async def test_the_simulator_refuses_to_start_in_production() -> None:
+    with pytest.raises(NotInProduction, match="never runs in production"):
+        build(PRODUCTION)
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(NotInProduction):
+        await run(PRODUCTION, listener)
+
+
+async def test_the_state_shows_all_three_providers(platform: Platform) -> None:
+    state = await platform.control("state")
+    assert set(state) == {"a", "b", "c"}
+    assert state["a"]["base_url"] == f"{platform.simulator}/a"
+    assert state["a"]["faults"] == {
+        "settle_seconds": Decimal("0.05"),
+        "latency_seconds": 0,
+        "outage": False,
+        "next": [],
+        "webhooks": {"mode": "normal", "delay_seconds": 0, "copies": 2},
+        "refunds": "success",
+    }
+
+
+async def test_a_provider_goes_by_either_name(platform: Platform) -> None:
+    await platform.control("providerb/balance", {"available": 5})
+    assert await platform.available("b") == 5
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "status", "error"),
+    [
+        ("z/faults", {}, 404, "There is no such provider: a, b and c there are."),
+        ("a/faults", {"latency": 1}, 400, "unknown field `latency`"),
+        ("a/faults", {"latency_seconds": -1}, 400, ">= 0"),
+        ("a/faults", {"next": [{"call": "tea", "fault": "reset"}]}, 400, "Invalid enum value"),
+        ("a/faults", {"webhooks": {"mode": "odd"}}, 400, "Invalid enum value"),
+        ("a/faults", b"{", 400, "not a valid command"),
+        ("a/balance", {"available": -1}, 400, "cannot be less than 0"),
+        ("a/balance", {"available": 0.001}, 400, "at most 2 decimals"),
+        ("a/transfers/TXN9/settle", {"status": "failed"}, 404, "has no transfer TXN9"),
+        ("a/charges/TXN9/pay", {}, 404, "has no charge TXN9"),
+        ("a/refunds/TXN9/settle", {"status": "failed"}, 404, "has no refund TXN9"),
+        ("a/transfers/TXN9/settle", {"status": "gone"}, 400, "Invalid enum value"),
+    ],
+)  # fmt: skip
+async def test_a_command_that_makes_no_sense_is_refused(
+    platform: Platform, target: str, body: Any, status: int, error: str
+) -> None:
+    reply = await platform.send("POST", f"/control/api/{target}", body)
+    assert reply.status == status
+    assert error in reply.json["error"]
+
+
+async def test_what_no_provider_does_needs_insistence(platform: Platform) -> None:
+    await platform.transfer("a", "TXN1")
+    await platform.settled("a", "TXN1", "success")
+    target = "/control/api/a/transfers/TXN1/settle"
+    reply = await platform.send("POST", target, {"status": "failed"})
+    assert reply.status == 409
+    assert reply.json["error"] == "A transfer that is success does not become failed."
+    await platform.control("a/transfers/TXN1/settle", {"status": "failed", "insist": True})
+    assert await platform.transfer_status("a", "TXN1") == "failed"
+    events = {each.json["event"] for each in await platform.webhooks(2)}
+    assert events == {"transfer.success", "transfer.failed"}
+
+
+async def test_a_charge_is_paid_once_unless_insisted(platform: Platform) -> None:
+    await platform.open_hosted("a", "TXN1-1")
+    before = await platform.available("a")
+    await platform.control("a/charges/TXN1-1/pay", {"outcome": "failed"})
+    reply = await platform.send("POST", "/control/api/a/charges/TXN1-1/pay", {})
+    assert reply.status == 409
+    assert await platform.available("a") == before
+    await platform.control("a/charges/TXN1-1/pay", {"insist": True})
+    assert await platform.available("a") == before + 985
+
+
+async def test_the_journal_keeps_requests_without_their_secrets(platform: Platform) -> None:
+    await platform.open_account("a", "TXN1-1")
+    (request,) = (await platform.control("a/requests?reference=TXN1-1"))["requests"]
+    assert (request["call"], request["method"], request["status"]) == ("charge", "POST", 200)
+    assert '"amount": 1000.0' in request["body"]
+    assert "22222222222" not in request["body"]
+    assert "sim_a_secret" not in str(request)
+
+
+async def test_lists_are_newest_first_and_bounded(platform: Platform) -> None:
+    for number in range(5):
+        await platform.transfer("a", f"TXN{number}")
+    listed = (await platform.control("a/transfers?limit=2"))["transfers"]
+    assert [item["reference"] for item in listed] == ["TXN4", "TXN3"]
+    reply = await platform.send("GET", "/control/api/a/transfers?limit=5000")
+    assert reply.status == 400
+
+
+async def test_a_reset_forgets_everything(platform: Platform) -> None:
+    await platform.transfer("a", "TXN1")
+    await platform.control("a/faults", {"outage": True, "settle_seconds": 9})
+    await platform.control("reset", {})
+    assert (await platform.ask_transfer("a", "TXN1")).status == 404
+    assert await platform.available("a") == 10_000_000
+    assert (await platform.control("a/webhooks"))["webhooks"] == []
+
+
+async def test_another_sites_page_cannot_steer_the_simulator(platform: Platform) -> None:
+    reply = await platform.send(
+        "POST", "/control/api/reset", {}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert reply.status == 403
+
+
+def test_a_full_shelf_loses_its_oldest_charge_under_all_its_names() -> None:
+    shelf = ChargeShelf(most=2)
+    for number in range(3):
+        shelf.put(new_charge(number))
+    assert [charge.reference for charge in shelf.select()] == ["TXN2-1", "TXN1-1"]
+    assert shelf.get("TXN0-1") is None
+    assert set(shelf.by_token) == {"token1", "token2"}
+    assert set(shelf.by_number) == {1, 2}
+    assert set(shelf.by_account) == {"9900000001", "9900000002"}
+
+
+def new_charge(number: int) -> Charge:
+    return Charge(
+        reference=f"TXN{number}-1",
+        number=number,
+        token=f"token{number}",
+        amount=Money("NGN", 100),
+        title="",
+        customer_name="Ada Obi",
+        customer_email="ada@example.com",
+        created_at=now(),
+        expires_at=now(),
+        accounts=(VirtualAccount(f"990000000{number}", "Ada Obi", "035", "Wema Bank"),),
+    )
+
+
+async def test_the_program_serves_until_it_is_told_to_stop() -> None:
+    """Also while somebody is left hanging on purpose."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
+    )
+    assert program.stdout is not None
+    address = (await program.stdout.readline()).decode().strip()
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{address}/healthz") as answer:
+            assert await answer.json() == {"status": "ok"}
+        platform = Platform(session, address)
+        faults = {"next": [{"call": "*", "fault": "timeout_before"}]}
+        await platform.control("a/faults", faults)
+        hanging = asyncio.create_task(platform.transfer("a", "TXN1"))
+        await asyncio.sleep(0.2)
+        program.terminate()
+        assert await asyncio.wait_for(program.wait(), 10) == 0
+        with pytest.raises(aiohttp.ClientError):
+            await hanging
+
+
+PROGRAM = """
+import asyncio, socket
+from manilla.kit.money import Money
+from manilla.simulator.program import run
+from manilla.simulator.settings import SimulatorSettings
+listener = socket.create_server(("127.0.0.1", 0))
+url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+print(url, flush=True)
+settings = SimulatorSettings(mode="development", base_url=url, webhook_base_url=url)
+asyncio.run(run(settings, listener))
+"""
+
+
+async def test_a_body_that_is_too_large_is_refused(platform: Platform) -> None:
+    reply = await platform.call("a", "POST", "/merchant/api/v1/refunds/initiate", b"x" * 70_000)
+    assert reply.status == 413

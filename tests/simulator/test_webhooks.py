@@ -1,0 +1,137 @@
+"""Webhooks that arrive, and webhooks that do not, or twice, or in the wrong order, or forged."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+
+import pytest
+
+from tests.simulator.merchant_platform import Platform, Received, until
+
+
+async def webhooks_are(platform: Platform, **plan: object) -> None:
+    await platform.control("a/faults", {"webhooks": plan, "settle_seconds": 0})
+
+
+def is_signed(received: Received) -> bool:
+    expected = hmac.new(b"sim_a_webhook", received.raw, hashlib.sha256).hexdigest()
+    return received.headers["x-providera-signature"] == expected
+
+
+def references(received: list[Received]) -> list[str]:
+    return [each.json["data"]["reference"] for each in received]
+
+
+async def test_a_lost_webhook_never_comes(platform: Platform) -> None:
+    await webhooks_are(platform, mode="lost")
+    await platform.transfer("a", "TXN1")
+    await platform.settled("a", "TXN1", "success")
+    await asyncio.sleep(0.2)
+    assert not platform.received
+    listed = await platform.control("a/webhooks")
+    assert [each["status"] for each in listed["webhooks"]] == ["lost"]
+
+
+async def test_duplicates_are_the_same_bytes(platform: Platform) -> None:
+    await webhooks_are(platform, mode="duplicate", copies=5)
+    await platform.transfer("a", "TXN1")
+    received = await platform.webhooks(5)
+    assert len({each.raw for each in received}) == 1
+    assert all(is_signed(each) for each in received)
+
+
+async def test_reordered_webhooks_come_newest_first(platform: Platform) -> None:
+    await webhooks_are(platform, mode="reorder", delay_seconds=0.3)
+    for reference in ("TXN1", "TXN2", "TXN3"):
+        await platform.transfer("a", reference)
+        await platform.settled("a", reference, "success")
+    assert references(await platform.webhooks(3)) == ["TXN3", "TXN2", "TXN1"]
+
+
+async def test_a_delayed_webhook_comes_later(platform: Platform) -> None:
+    await webhooks_are(platform, delay_seconds=0.3)
+    await platform.transfer("a", "TXN1")
+    await platform.settled("a", "TXN1", "success")
+    assert not platform.received
+    assert references(await platform.webhooks(1)) == ["TXN1"]
+
+
+async def test_a_forged_webhook_has_another_signature(platform: Platform) -> None:
+    await webhooks_are(platform, mode="forge")
+    platform.answers = [401]
+    await platform.transfer("a", "TXN1")
+    (forged,) = await platform.webhooks(1)
+    assert not is_signed(forged)
+    await asyncio.sleep(0.2)
+    assert len(platform.received) == 1
+
+
+async def test_held_webhooks_wait_to_be_released(platform: Platform) -> None:
+    await webhooks_are(platform, mode="hold")
+    for reference in ("TXN1", "TXN2"):
+        await platform.transfer("a", reference)
+        await platform.settled("a", reference, "success")
+    assert not platform.received
+    assert await platform.control("a/webhooks/release", {}) == {"released": 2}
+    assert sorted(references(await platform.webhooks(2))) == ["TXN1", "TXN2"]
+
+
+async def test_a_webhook_is_sent_again_until_it_is_taken(platform: Platform) -> None:
+    platform.answers = [500, 302]
+    await platform.transfer("a", "TXN1")
+    received = await platform.webhooks(3)
+    assert len({each.raw for each in received}) == 1
+    listed = await platform.control("a/webhooks?reference=TXN1")
+    (webhook,) = listed["webhooks"]
+    assert [attempt["status"] for attempt in webhook["attempts"]] == [500, 302, 200]
+    assert webhook["status"] == "delivered"
+
+
+async def test_a_webhook_is_given_up_after_four_attempts(platform: Platform) -> None:
+    platform.answers = [500] * 10
+    await platform.transfer("a", "TXN1")
+    await platform.webhooks(4)
+    await asyncio.sleep(0.2)
+    assert len(platform.received) == 4
+    assert (await platform.control("a/webhooks"))["webhooks"][0]["status"] == "failed"
+
+
+async def test_a_platform_that_is_away_is_noted(platform: Platform) -> None:
+    command = {"body": {"event": "charge.success"}, "url": "http://127.0.0.1:1/"}
+    await platform.control("a/webhooks/send", command)
+    listed = await platform.control("a/webhooks")
+    while listed["webhooks"][0]["status"] == "sending":
+        await asyncio.sleep(0.02)
+        listed = await platform.control("a/webhooks")
+    assert listed["webhooks"][0]["attempts"][0]["error"] == "ClientConnectorError"
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+async def test_any_bytes_can_be_sent_as_the_provider_would_sign_them(
+    platform: Platform, key: str
+) -> None:
+    raw = b'{"event": "charge.success", "data": {"amount": 90071992547409.930}}'
+    await platform.control(f"{key}/webhooks/send", b'{"body": ' + raw + b"}")
+    (received,) = await platform.webhooks(1)
+    assert received.raw == raw
+    header, secret, digest = {
+        "a": ("x-providera-signature", b"sim_a_webhook", "sha256"),
+        "b": ("HTTP_PROVIDERB_SIGNATURE", b"sim_b_secret", "sha512"),
+        "c": ("X-ProviderC-Signature", b"sim_c_webhook", "sha256"),
+    }[key]
+    assert received.headers[header] == hmac.new(secret, raw, digest).hexdigest()
+
+
+async def test_a_webhook_can_come_before_the_answer(platform: Platform) -> None:
+    command = {
+        "settle_seconds": 0,
+        "next": [{"call": "transfer", "fault": "timeout_after_accept"}],
+    }
+    await platform.control("a/faults", command)
+    sending = asyncio.create_task(platform.transfer("a", "TXN1"))
+    await until(lambda: bool(platform.received))
+    assert not sending.done()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    assert json.loads(platform.received[0].raw)["event"] == "transfer.success"
