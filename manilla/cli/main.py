@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from manilla import __version__
-from manilla.cli import ledger, merchant, method, programs, provider, setting, up, wallet
+from manilla.cli import (
+    ledger,
+    master_key,
+    merchant,
+    method,
+    programs,
+    provider,
+    setting,
+    up,
+    wallet,
+)
 from manilla.kit.errors import Refusal
 from manilla.methods.methods import Kind
 
@@ -35,6 +45,7 @@ app.add_typer(setting.app, name="setting")
 app.add_typer(provider.app, name="provider")
 app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")
 app.add_typer(method.commands(Kind.WITHDRAW), name="withdraw-method")
+app.add_typer(master_key.app, name="master-key")
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
+from manilla.kit.sealed import SealedColumn
 from manilla.ledger.posting import Environment
 
 
@@ -67,6 +68,14 @@ def seal(
 def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
     """The row that a sealed secret belongs to; it opens for no other."""
     return f"credential:{merchant_id}:{environment}:{generation}"
+
+
+SEALED = SealedColumn(
+    "credential",
+    "secret_sealed",
+    ("merchant_id", "environment", "generation"),
+    lambda row: secret_context(row["merchant_id"], row["environment"], row["generation"]),
+)
 
 
 def live(credentials: Sequence[LiveCredential]) -> list[LiveCredential]:

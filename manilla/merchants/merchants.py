@@ -11,6 +11,7 @@ from manilla.kit import money
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.sealed import SealedColumn
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, queries, wallets
 from manilla.merchants.credentials import NewCredentials
@@ -175,6 +176,9 @@ async def _touch(connection: Connection, merchant_id: int) -> None:
 
 def bvn_context(merchant_id: int) -> str:
     return f"merchant:{merchant_id}:bvn"
+
+
+SEALED_BVN = SealedColumn("merchant", "bvn_sealed", ("id",), lambda row: bvn_context(row["id"]))
 
 
 def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:

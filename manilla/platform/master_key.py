@@ -3,8 +3,11 @@
 from manilla.kit.crypto import Keyring, SealError
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.sealed import SealedColumn
 
 _CONTEXT = "master_key_proof"
+
+SEALED = SealedColumn("master_key_proof", "sealed", ("one",), lambda _row: _CONTEXT)
 
 
 class WrongMasterKey(Refusal):

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.sealed import SealedColumn
 from manilla.platform import changes
 from manilla.providers import queries
 from manilla.providers.port import Direction, Provider
@@ -157,8 +158,13 @@ def _open(keyring: Keyring, provider: Provider, sealed: bytes) -> Credentials:
     return Credentials(provider, msgspec.json.decode(secret, type=dict[str, str]))
 
 
-def _context(provider: Provider) -> str:
+def _context(provider: str) -> str:
     return f"provider_credentials:{provider}"
+
+
+SEALED = SealedColumn(
+    "provider_credentials", "sealed", ("provider",), lambda row: _context(row["provider"])
+)
 
 
 def _field(provider: Provider, name: str) -> Field:

@@ -1,0 +1,43 @@
+"""`manilla master-key`: makes one, and moves all secrets to the one in use."""
+
+from typing import Any
+
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields
+from manilla.kit import crypto, sealed
+from manilla.merchants import credentials, merchants
+from manilla.platform import master_key
+from manilla.providers import credentials as providers
+
+app = typer.Typer(help="The key that all stored secrets are sealed with.", no_args_is_help=True)
+
+PLACES = (master_key.SEALED, credentials.SEALED, merchants.SEALED_BVN, providers.SEALED)
+
+
+@app.command()
+def generate(as_json: Json = False, _data: Data = None) -> None:
+    """Print a new master key, for MANILLA_MASTER_KEY."""
+    key = crypto.generate_key()
+    if as_json:
+        print_fields({"master_key": key}, as_json=True)
+    else:
+        print(key)
+
+
+@app.command()
+def rewrap(as_json: Json = False, data: Data = None) -> None:
+    """Wrap every secret by the key in use.
+
+    Set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old one in all
+    processes first; drop the old one when this is done.
+    """
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return {
+            f"{place.table}.{place.column}": await sealed.rewrap(tools.db, tools.keyring, place)
+            for place in PLACES
+        }
+
+    print_fields(run(data, command), as_json=as_json)
