@@ -100,9 +100,12 @@ def _body(request: web.Request, raw: bytes) -> object:
     if request.method == "GET":
         return NO_FIELDS
     try:
-        return strict_json.decode(raw)
+        body: object = strict_json.decode(raw)
     except strict_json.JsonError as error:
         raise Refused(Denial(400, str(error))) from None
+    if not strict_json.is_storable(body):
+        raise Refused(Denial(400, "The body holds characters that are none."))
+    return body
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:

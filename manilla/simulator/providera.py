@@ -1,6 +1,5 @@
 """Provider A on the wire: a collections and payouts gateway."""
 
-import hmac
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,18 @@ from manilla.simulator.state import (
     Transfer,
     TransferStatus,
 )
-from manilla.simulator.wire import Answer, Ask, Call, Denial, Denials, Fields, Notice, Refused, Wire
+from manilla.simulator.wire import (
+    Answer,
+    Ask,
+    Call,
+    Denial,
+    Denials,
+    Fields,
+    Notice,
+    Refused,
+    Wire,
+    is_same,
+)
 
 ACCOUNT_BANK = banks.PROVIDER_A["035"]
 CHARGE_STATUS = {**{status: status.value for status in ChargeStatus}}
@@ -249,8 +259,7 @@ def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
 
 
 def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
-    expected = f"Bearer {settings.a.secret_key}"
-    return hmac.compare_digest(headers.get("Authorization", "").encode(), expected.encode())
+    return is_same(headers.get("Authorization", ""), f"Bearer {settings.a.secret_key}")
 
 
 _ROOT = "/merchant/api/v1"

@@ -1,7 +1,6 @@
 """Provider B on the wire: a virtual-account bank. Amounts are strings; transfers are polled."""
 
 import hashlib
-import hmac
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,17 @@ from manilla.simulator.state import (
     TransferStatus,
     VirtualAccount,
 )
-from manilla.simulator.wire import Answer, Ask, Call, Denial, Denials, Notice, Refused, Wire
+from manilla.simulator.wire import (
+    Answer,
+    Ask,
+    Call,
+    Denial,
+    Denials,
+    Notice,
+    Refused,
+    Wire,
+    is_same,
+)
 
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "PENDING",
@@ -213,10 +222,7 @@ def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
 
 def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
     key, secret = headers.get("api-key", ""), headers.get("api-secret", "")
-    expected = f"Bearer {settings.b.secret_key}"
-    return hmac.compare_digest(key.encode(), settings.b.api_key.encode()) and hmac.compare_digest(
-        secret.encode(), expected.encode()
-    )
+    return is_same(key, settings.b.api_key) and is_same(secret, f"Bearer {settings.b.secret_key}")
 
 
 _WALLET = "/pms/api/external/request/wallet"

@@ -1,6 +1,5 @@
 """Provider C on the wire: a payment-link gateway."""
 
-import hmac
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,17 @@ from manilla.simulator.state import (
     Transfer,
     TransferStatus,
 )
-from manilla.simulator.wire import Answer, Ask, Call, Denial, Denials, Notice, Refused, Wire
+from manilla.simulator.wire import (
+    Answer,
+    Ask,
+    Call,
+    Denial,
+    Denials,
+    Notice,
+    Refused,
+    Wire,
+    is_same,
+)
 
 MINIMUM_TRANSFER = Money(CURRENCY, 500_00)
 CHARGE_STATUS = {
@@ -202,8 +211,7 @@ def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
 
 
 def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
-    expected = f"Bearer {settings.c.secret_key}"
-    return hmac.compare_digest(headers.get("Authorization", "").encode(), expected.encode())
+    return is_same(headers.get("Authorization", ""), f"Bearer {settings.c.secret_key}")
 
 
 WIRE = Wire(

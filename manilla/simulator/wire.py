@@ -1,5 +1,6 @@
 """What a provider's contract consists of, and how a request is read under it."""
 
+import hmac
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -183,6 +184,11 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     transfer_notice: Callable[[Transfer], Notice | None]
     refund_notice: Callable[[Refund], Notice | None]
     return_query: Callable[[Charge, bool], dict[str, str]]  # the charge, and whether canceled
+
+
+def is_same(given: str, expected: str) -> bool:
+    """In constant time, also where a header holds bytes that are no text."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
 def _invalid(message: str) -> Refused:

@@ -18,7 +18,9 @@ def assert_signed(received: Received) -> None:
     assert received.headers["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer é"}]
+)
 async def test_without_the_secret_key_nothing_is_told(
     platform: Platform, headers: dict[str, str]
 ) -> None:
@@ -214,6 +216,7 @@ async def test_what_is_not_known_is_not_found(platform: Platform, kind: str) -> 
     [
         (b"{", "The body is not valid JSON."),
         (b'{"reference":"1","reference":"2"}', "The body repeats a key."),
+        (b'{"reference":"\\ud800"}', "The body holds characters that are none."),
         (b"[]", "The body must be an object"),
         (b"{}", "currency is required"),
         (charge_a("T", "1000", currency="USD"), "currency must be NGN"),
