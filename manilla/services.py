@@ -9,7 +9,7 @@ import msgspec
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants.directory import Directory
-from manilla.methods.methods import Methods
+from manilla.methods.catalogue import Catalogue
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -25,7 +25,7 @@ class Services(msgspec.Struct, frozen=True):
     platform: CurrentSettings
     directory: Directory
     rails: Rails
-    methods: Methods
+    methods: Catalogue
 
 
 @contextlib.asynccontextmanager
@@ -43,7 +43,7 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
         platform=CurrentSettings(db, watch),
         directory=Directory(db, keyring, watch),
         rails=rails,
-        methods=Methods(db, watch, rails),
+        methods=Catalogue(db, watch, rails),
     )
     try:
         await master_key.prove(db, keyring)

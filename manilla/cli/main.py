@@ -18,7 +18,7 @@ from manilla.cli import (
     wallet,
 )
 from manilla.kit.errors import Refusal
-from manilla.methods.methods import Kind
+from manilla.methods.method import Kind
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,8 +9,9 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.merchant import Switch, percent
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.money import Money
-from manilla.methods import methods
-from manilla.methods.methods import Change, Flow, Kind, Method
+from manilla.methods import catalogue
+from manilla.methods.catalogue import Change
+from manilla.methods.method import Flow, Kind, Method
 from manilla.providers.port import Provider
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
@@ -29,7 +30,7 @@ def commands(kind: Kind) -> typer.Typer:
         """List the methods in their order."""
 
         async def command(tools: Tools) -> list[Method]:
-            return [method for method in await methods.load(tools.db) if method.kind is kind]
+            return [method for method in await catalogue.load(tools.db) if method.kind is kind]
 
         print_rows([shown(method) for method in run(data, command)], as_json=as_json, empty="")
 
@@ -62,7 +63,7 @@ def commands(kind: Kind) -> typer.Typer:
         )
 
         async def command(tools: Tools) -> Method:
-            return await methods.change(tools.db, kind, code, wanted)
+            return await catalogue.change(tools.db, kind, code, wanted)
 
         print_fields(shown(run(data, command)), as_json=as_json)
 
@@ -79,7 +80,7 @@ def commands(kind: Kind) -> typer.Typer:
         """Add a method, of this or another currency; without a provider it is a manual one."""
 
         async def command(tools: Tools) -> Method:
-            return await methods.add(
+            return await catalogue.add(
                 tools.db,
                 kind,
                 code,

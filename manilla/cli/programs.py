@@ -13,7 +13,7 @@ import uvloop
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
-from manilla.kit.process import Program, Supervisor
+from manilla.kit.process import Program, Supervisor, until_stopped
 from manilla.settings import Mode, Settings, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
@@ -39,8 +39,6 @@ def serve(
     if (workers or 1) == 1:
         _serve_here(settings, listener)
     else:
-        from manilla.cli.up import until_stopped
-
         asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
 
 

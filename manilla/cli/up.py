@@ -3,13 +3,11 @@
 import asyncio
 import os
 import shutil
-import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -31,7 +29,7 @@ from manilla.cli.summary import print_summary
 from manilla.kit import logs, postgres
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.process import Program, Supervisor, follow_parent
+from manilla.kit.process import Program, Supervisor, follow_parent, until_stopped
 from manilla.providers.port import Provider
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 
@@ -82,24 +80,6 @@ class _Plan(msgspec.Struct, frozen=True):
     workers: int
     with_demo: bool
     as_json: bool
-
-
-async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
-    """Starts, waits for a signal, and ends every process, also when starting is interrupted."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
-    started = asyncio.create_task(starting)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait((started, stopping), return_when=asyncio.FIRST_COMPLETED)
-    if not started.done():
-        started.cancel()
-        await asyncio.gather(started, return_exceptions=True)
-        return
-    supervisor = started.result()
-    await stopping
-    await supervisor.stop()
 
 
 async def _start(plan: _Plan) -> Supervisor:

@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -71,6 +72,24 @@ class Supervisor:
             log.error("program_ended", program=program.name, code=code, again_in_seconds=pause)
             await asyncio.sleep(pause)
             self._running[program.name] = await spawn(program)
+
+
+async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
+    """Starts, waits for a signal, and ends every process, also when starting is interrupted."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    started = asyncio.create_task(starting)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((started, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not started.done():
+        started.cancel()
+        await asyncio.gather(started, return_exceptions=True)
+        return
+    supervisor = started.result()
+    await stopping
+    await supervisor.stop()
 
 
 async def spawn(program: Program) -> asyncio.subprocess.Process:

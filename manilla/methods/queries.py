@@ -1,17 +1,16 @@
 """The statements of the methods' room."""
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.methods.fees import Fee
+from manilla.methods.method import Flow, Kind, Method
+from manilla.providers.port import Provider
 
-if TYPE_CHECKING:
-    from manilla.methods.methods import Method
 
-
-class MethodRow(msgspec.Struct, frozen=True):
+class _Row(msgspec.Struct, frozen=True):
     kind: str
     id: int
     code: str
@@ -35,12 +34,31 @@ _SELECT = """
       FROM method"""
 
 
-async def rows(db: Database | Connection) -> list[MethodRow]:
-    return await db.rows(MethodRow, _SELECT + " ORDER BY kind, position, id")
+async def methods(db: Database | Connection) -> list[Method]:
+    rows = await db.rows(_Row, _SELECT + " ORDER BY kind, position, id")
+    return [_method(row) for row in rows]
 
 
-async def lock(connection: Connection, code: str) -> MethodRow | None:
-    return await connection.row(MethodRow, _SELECT + " WHERE code = $1 FOR UPDATE", code)
+async def lock(connection: Connection, code: str) -> Method | None:
+    row = await connection.row(_Row, _SELECT + " WHERE code = $1 FOR UPDATE", code)
+    return None if row is None else _method(row)
+
+
+def _method(row: _Row) -> Method:
+    return Method(
+        kind=Kind(row.kind),
+        id=row.id,
+        code=row.code,
+        name=row.name,
+        provider=Provider(row.provider) if row.provider else None,
+        flow=Flow(row.flow) if row.flow else None,
+        currency=row.currency,
+        active=row.active,
+        position=row.position,
+        min_minor=row.min_minor,
+        max_minor=row.max_minor,
+        fee=Fee(row.fee_fixed_minor, row.fee_percent, row.fee_minimum_minor, row.fee_maximum_minor),
+    )
 
 
 async def next_position(connection: Connection, kind: str) -> int:
@@ -50,7 +68,7 @@ async def next_position(connection: Connection, kind: str) -> int:
     return position
 
 
-async def store(connection: Connection, method: "Method") -> None:
+async def store(connection: Connection, method: Method) -> None:
     """Inserts a method, or writes what may change of the one with this code."""
     fee = method.fee
     await connection.execute(

@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import wire
+from manilla.providers import reading, wire
 from manilla.providers.health import Rail
 from manilla.providers.port import (
     Answer,
@@ -33,7 +33,8 @@ from manilla.providers.port import (
     Webhook,
     WebhookEvent,
 )
-from manilla.providers.wire import Malformed, Reply, Wire
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply, Wire
 
 API = "/merchant/api/v1"
 
@@ -142,7 +143,9 @@ class ProviderA:
 
     async def banks(self) -> Answer[list[Bank]]:
         def read(data: Any) -> list[Bank]:
-            return [Bank(wire.text(b, "code"), wire.text(b, "name")) for b in wire.items(data)]
+            return [
+                Bank(reading.text(b, "code"), reading.text(b, "name")) for b in reading.items(data)
+            ]
 
         return await self._wire.call(
             self._pay_out,
@@ -156,7 +159,9 @@ class ProviderA:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
             if wire.is_refusal(reply):
                 return wire.refused_transfer(reply)
-            return wire.done(reply, lambda data: ResolvedAccount(wire.text(data, "account_name")))
+            return wire.done(
+                reply, lambda data: ResolvedAccount(reading.text(data, "account_name"))
+            )
 
         return await self._wire.call(
             self._pay_out,
@@ -168,7 +173,7 @@ class ProviderA:
 
     async def balance(self, currency: str) -> Answer[Money]:
         def read(data: Any) -> Money:
-            return wire.money(wire.field(data, currency), "available_balance", currency)
+            return reading.money(reading.field(data, currency), "available_balance", currency)
 
         return await self._wire.call(
             self._pay_out, "GET", f"{API}/balances", lambda reply: wire.done(reply, read)
@@ -208,10 +213,10 @@ class ProviderA:
             return Forged()
         try:
             document = strict_json.decode(raw)
-            kind = EVENTS.get(wire.text(document, "event"))
+            kind = EVENTS.get(reading.text(document, "event"))
             if kind is None:
                 return Unreadable("an event that the contract does not have")
-            return WebhookEvent(kind, wire.text(wire.field(document, "data"), "reference"))
+            return WebhookEvent(kind, reading.text(reading.field(document, "data"), "reference"))
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 
@@ -227,55 +232,55 @@ def _charge(order: ChargeOrder) -> dict[str, Any]:
 
 
 def _checkout(data: Any, reference: str) -> HostedCheckout:
-    wire.same_reference(data, "reference", reference)
-    return HostedCheckout(wire.web_address(data, "checkout_url"))
+    reading.same_reference(data, "reference", reference)
+    return HostedCheckout(reading.web_address(data, "checkout_url"))
 
 
 def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
-    wire.same_reference(data, "reference", order.reference)
-    account = wire.field(data, "bank_account")
+    reading.same_reference(data, "reference", order.reference)
+    account = reading.field(data, "bank_account")
     return VirtualAccount(
-        bank_name=wire.text(account, "bank_name"),
-        account_number=wire.text(account, "account_number"),
-        account_name=wire.text(account, "account_name"),
-        amount=wire.money(data, "amount_expected", order.amount.currency),
-        expires_at=wire.moment(account, "expiry_date_in_utc"),
+        bank_name=reading.text(account, "bank_name"),
+        account_number=reading.text(account, "account_number"),
+        account_name=reading.text(account, "account_name"),
+        amount=reading.money(data, "amount_expected", order.amount.currency),
+        expires_at=reading.moment(account, "expiry_date_in_utc"),
     )
 
 
 def _charge_state(data: Any, reference: str) -> ChargeState:
-    wire.same_reference(data, "reference", reference)
-    status = wire.one_of(CHARGE_STATUSES, data, "status")
-    currency = wire.currency(data, "currency")
+    reading.same_reference(data, "reference", reference)
+    status = reading.one_of(CHARGE_STATUSES, data, "status")
+    currency = reading.currency(data, "currency")
     paid = "amount" if data.get("amount_paid") is None else "amount_paid"
     return ChargeState(
         status=status,
-        paid=wire.money(data, paid, currency) if status is ChargeStatus.PAID else None,
-        fee=wire.optional_money(data, "fee", currency),
-        reason=wire.optional_text(data, "reason"),
+        paid=reading.money(data, paid, currency) if status is ChargeStatus.PAID else None,
+        fee=reading.optional_money(data, "fee", currency),
+        reason=reading.optional_text(data, "reason"),
     )
 
 
 def _sent(data: Any, order: TransferOrder) -> Sent:
-    wire.same_reference(data, "reference", order.reference)
+    reading.same_reference(data, "reference", order.reference)
     return Sent(
-        wire.optional_text(data, "trace_id") or None,
-        wire.optional_money(data, "fee", order.amount.currency),
+        reading.optional_text(data, "trace_id") or None,
+        reading.optional_money(data, "fee", order.amount.currency),
     )
 
 
 def _transfer_state(data: Any, reference: str) -> TransferState:
-    wire.same_reference(data, "reference", reference)
-    currency = wire.currency(data, "currency")
+    reading.same_reference(data, "reference", reference)
+    currency = reading.currency(data, "currency")
     return TransferState(
-        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
-        amount=wire.money(data, "amount", currency),
-        fee=wire.optional_money(data, "fee", currency),
-        message=wire.optional_text(data, "message"),
-        provider_reference=wire.optional_text(data, "trace_id") or None,
+        status=reading.one_of(TRANSFER_STATUSES, data, "status"),
+        amount=reading.money(data, "amount", currency),
+        fee=reading.optional_money(data, "fee", currency),
+        message=reading.optional_text(data, "message"),
+        provider_reference=reading.optional_text(data, "trace_id") or None,
     )
 
 
 def _refund_state(data: Any, reference: str) -> RefundState:
-    wire.same_reference(data, "reference", reference)
-    return RefundState(wire.one_of(REFUND_STATUSES, data, "status"))
+    reading.same_reference(data, "reference", reference)
+    return RefundState(reading.one_of(REFUND_STATUSES, data, "status"))

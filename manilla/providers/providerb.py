@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import wire
+from manilla.providers import reading, wire
 from manilla.providers.health import Rail
 from manilla.providers.port import (
     Answer,
@@ -32,7 +32,8 @@ from manilla.providers.port import (
     Webhook,
     WebhookEvent,
 )
-from manilla.providers.wire import Malformed, Reply, Wire
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply, Wire
 
 PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
@@ -80,7 +81,7 @@ class ProviderB:
             if wire.is_refusal(reply):
                 return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
             return wire.done(
-                reply, lambda data: HostedCheckout(wire.web_address(data, "checkout_url"))
+                reply, lambda data: HostedCheckout(reading.web_address(data, "checkout_url"))
             )
 
         body = {
@@ -131,9 +132,9 @@ class ProviderB:
     async def banks(self) -> Answer[list[Bank]]:
         def read(data: Any) -> list[Bank]:
             return [
-                Bank(wire.text(bank, "bank_code"), wire.text(bank, "bank_name"))
-                for bank in wire.items(data)
-                if wire.field(bank, "is_active") is True
+                Bank(reading.text(bank, "bank_code"), reading.text(bank, "bank_name"))
+                for bank in reading.items(data)
+                if reading.field(bank, "is_active") is True
             ]
 
         return await self._wire.call(
@@ -147,8 +148,8 @@ class ProviderB:
             return wire.done(
                 reply,
                 lambda data: ResolvedAccount(
-                    wire.text(data, "account_name"),
-                    wire.optional_text(data, "name_enquiry_reference") or None,
+                    reading.text(data, "account_name"),
+                    reading.optional_text(data, "name_enquiry_reference") or None,
                 ),
             )
 
@@ -166,7 +167,7 @@ class ProviderB:
             "GET",
             f"{WALLET}/balance/",
             lambda reply: wire.done(
-                reply, lambda data: wire.money(data, "available_balance", currency)
+                reply, lambda data: reading.money(data, "available_balance", currency)
             ),
         )
 
@@ -209,7 +210,7 @@ class ProviderB:
             return Forged()
         try:
             document = strict_json.decode(raw)
-            reference = wire.text(wire.field(document, "transaction"), "reference")
+            reference = reading.text(reading.field(document, "transaction"), "reference")
             return WebhookEvent(EventKind.CHARGE, reference)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
@@ -225,40 +226,40 @@ class ProviderB:
 
 
 def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:
-    banks = wire.items(wire.field(data, "banks"))
+    banks = reading.items(reading.field(data, "banks"))
     if not banks:
         raise Malformed("no bank")
     account = banks[0]
     return VirtualAccount(
-        bank_name=wire.text(account, "bankName"),
-        account_number=wire.text(account, "accountNumber"),
-        account_name=wire.text(account, "accountName"),
+        bank_name=reading.text(account, "bankName"),
+        account_number=reading.text(account, "accountNumber"),
+        account_name=reading.text(account, "accountName"),
         amount=order.amount,
-        expires_at=wire.moment(account, "expireDate"),
+        expires_at=reading.moment(account, "expireDate"),
     )
 
 
 def _charge_state(data: Any, reference: str) -> ChargeState:
-    wire.same_reference(data, "reference", reference)
-    status = wire.one_of(CHARGE_STATUSES, data, "status")
-    currency = wire.currency(data, "currency")
+    reading.same_reference(data, "reference", reference)
+    status = reading.one_of(CHARGE_STATUSES, data, "status")
+    currency = reading.currency(data, "currency")
     return ChargeState(
         status=status,
-        paid=wire.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
-        fee=wire.optional_money(data, "fee", currency),
-        reason=wire.optional_text(data, "reason"),
+        paid=reading.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        fee=reading.optional_money(data, "fee", currency),
+        reason=reading.optional_text(data, "reason"),
     )
 
 
 def _sent(data: Any, reference: str) -> Sent:
-    wire.same_reference(data, "reference", reference)
-    return Sent(wire.optional_text(data, "session_id") or None, None)
+    reading.same_reference(data, "reference", reference)
+    return Sent(reading.optional_text(data, "session_id") or None, None)
 
 
 def _transfer_state(data: Any, reference: str) -> TransferState:
-    wire.same_reference(data, "reference", reference)
+    reading.same_reference(data, "reference", reference)
     return TransferState(
-        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
-        message=wire.optional_text(data, "reason"),
-        provider_reference=wire.optional_text(data, "session_id") or None,
+        status=reading.one_of(TRANSFER_STATUSES, data, "status"),
+        message=reading.optional_text(data, "reason"),
+        provider_reference=reading.optional_text(data, "session_id") or None,
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money
-from manilla.providers import wire
+from manilla.providers import reading, wire
 from manilla.providers.health import Rail
 from manilla.providers.port import (
     Answer,
@@ -34,7 +34,8 @@ from manilla.providers.port import (
     Webhook,
     WebhookEvent,
 )
-from manilla.providers.wire import Malformed, Reply, Wire
+from manilla.providers.reading import Malformed
+from manilla.providers.wire import Reply, Wire
 
 CHARGE_STATUSES = {
     "pending": ChargeStatus.PENDING,
@@ -64,7 +65,7 @@ class ProviderC:
         def read(reply: Reply) -> Answer[HostedCheckout]:
             if wire.is_refusal(reply):
                 return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: HostedCheckout(wire.web_address(data, "link")))
+            return wire.done(reply, lambda data: HostedCheckout(reading.web_address(data, "link")))
 
         body = {
             "tx_ref": order.reference,
@@ -107,7 +108,7 @@ class ProviderC:
             if wire.is_refusal(reply) and "duplicate" not in reply.message.lower():
                 return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
             return wire.done(
-                reply, lambda data: RefundState(wire.one_of(REFUND_STATUSES, data, "status"))
+                reply, lambda data: RefundState(reading.one_of(REFUND_STATUSES, data, "status"))
             )
 
         return await self._wire.call(
@@ -124,7 +125,9 @@ class ProviderC:
 
     async def banks(self) -> Answer[list[Bank]]:
         def read(data: Any) -> list[Bank]:
-            return [Bank(wire.text(b, "code"), wire.text(b, "name")) for b in wire.items(data)]
+            return [
+                Bank(reading.text(b, "code"), reading.text(b, "name")) for b in reading.items(data)
+            ]
 
         return await self._wire.call(
             self._pay_out, "GET", "/v3/banks/NG", lambda reply: wire.done(reply, read)
@@ -134,7 +137,9 @@ class ProviderC:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
             if wire.is_refusal(reply):
                 return wire.refused_transfer(reply)
-            return wire.done(reply, lambda data: ResolvedAccount(wire.text(data, "account_name")))
+            return wire.done(
+                reply, lambda data: ResolvedAccount(reading.text(data, "account_name"))
+            )
 
         return await self._wire.call(
             self._pay_out,
@@ -146,8 +151,8 @@ class ProviderC:
 
     async def balance(self, currency: str) -> Answer[Money]:
         def read(data: Any) -> Money:
-            wire.same_reference(data, "currency", currency)
-            return wire.money(data, "available_balance", currency)
+            reading.same_reference(data, "currency", currency)
+            return reading.money(data, "available_balance", currency)
 
         return await self._wire.call(
             self._pay_out, "GET", f"/v3/balances/{currency}", lambda reply: wire.done(reply, read)
@@ -173,7 +178,7 @@ class ProviderC:
 
     async def transfer_state(self, reference: str) -> Answer[TransferState]:
         def read(data: Any) -> TransferState:
-            found = wire.items(data)
+            found = reading.items(data)
             if not found:
                 return TransferState(TransferStatus.NOT_FOUND)
             if len(found) > 1:
@@ -193,11 +198,11 @@ class ProviderC:
             return Forged()
         try:
             document = strict_json.decode(raw)
-            event, data = wire.text(document, "event"), wire.field(document, "data")
+            event, data = reading.text(document, "event"), reading.field(document, "data")
             if event == "charge.completed":
-                return WebhookEvent(EventKind.CHARGE, wire.text(data, "tx_ref"))
+                return WebhookEvent(EventKind.CHARGE, reading.text(data, "tx_ref"))
             if event == "transfer.completed":
-                return WebhookEvent(EventKind.TRANSFER, wire.text(data, "reference"))
+                return WebhookEvent(EventKind.TRANSFER, reading.text(data, "reference"))
             return Unreadable("an event that the contract does not have")
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
@@ -209,32 +214,33 @@ def _says_not_found(reply: Reply) -> bool:
 
 
 def _charge_state(data: Any, reference: str) -> ChargeState:
-    wire.same_reference(data, "tx_ref", reference)
-    status = wire.one_of(CHARGE_STATUSES, data, "status")
-    currency = wire.currency(data, "currency")
+    reading.same_reference(data, "tx_ref", reference)
+    status = reading.one_of(CHARGE_STATUSES, data, "status")
+    currency = reading.currency(data, "currency")
     return ChargeState(
         status=status,
-        paid=wire.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
-        fee=wire.optional_money(data, "app_fee", currency),
-        reason=wire.optional_text(data, "processor_response"),
-        provider_reference=wire.text_or_number(data, "id"),
+        paid=reading.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        fee=reading.optional_money(data, "app_fee", currency),
+        reason=reading.optional_text(data, "processor_response"),
+        provider_reference=reading.text_or_number(data, "id"),
     )
 
 
 def _sent(data: Any, order: TransferOrder) -> Sent:
-    wire.same_reference(data, "reference", order.reference)
+    reading.same_reference(data, "reference", order.reference)
     return Sent(
-        wire.text_or_number(data, "id"), wire.optional_money(data, "fee", order.amount.currency)
+        reading.text_or_number(data, "id"),
+        reading.optional_money(data, "fee", order.amount.currency),
     )
 
 
 def _transfer_state(data: Any, reference: str) -> TransferState:
-    wire.same_reference(data, "reference", reference)
+    reading.same_reference(data, "reference", reference)
     # The contract's transfers name no currency: the rail is in naira.
     return TransferState(
-        status=wire.one_of(TRANSFER_STATUSES, data, "status"),
-        amount=wire.money(data, "amount", "NGN"),
-        fee=wire.optional_money(data, "fee", "NGN"),
-        message=wire.optional_text(data, "complete_message"),
-        provider_reference=wire.text_or_number(data, "id"),
+        status=reading.one_of(TRANSFER_STATUSES, data, "status"),
+        amount=reading.money(data, "amount", "NGN"),
+        fee=reading.optional_money(data, "fee", "NGN"),
+        message=reading.optional_text(data, "complete_message"),
+        provider_reference=reading.text_or_number(data, "id"),
     )

@@ -4,27 +4,21 @@ import asyncio
 import hmac
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
 from manilla.kit import strict_json
-from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
+from manilla.providers import reading
 from manilla.providers.health import Rail
 from manilla.providers.port import Answer, Done, Headers, RefusalCode, Refused, Unknown
 
 Value = TypeVar("Value")
-Status = TypeVar("Status")
 
 CONNECT_SECONDS = 3.0
 CALL_SECONDS = 15.0
 ANSWER_BYTES_MAX = 1024 * 1024
-GUIDANCE_LENGTH_MAX = 200
-AMOUNT_DIGITS_MAX = 28  # as many as a Decimal keeps without rounding
 
 # The statuses with which a provider's own envelope is a conclusive refusal.
 REFUSING = frozenset((400, 402, 403, 422))
@@ -37,10 +31,6 @@ class Reply(msgspec.Struct, frozen=True):
     is_success: bool
     message: str
     data: Any
-
-
-class Malformed(Exception):
-    """The answer does not have the shape that the contract gives it; its text says where."""
 
 
 class Wire:
@@ -97,7 +87,7 @@ class Wire:
             return reply
         try:
             return read(reply)
-        except Malformed as error:
+        except reading.Malformed as error:
             return Unknown(f"unexpected answer: {error}")
 
     async def _exchange(
@@ -133,7 +123,7 @@ class Wire:
         return Reply(
             status,
             self._is_success(document["status"]),
-            plain(message) if isinstance(message, str) else "",
+            reading.plain(message) if isinstance(message, str) else "",
             document.get("data"),
         )
 
@@ -146,12 +136,6 @@ async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
             response.close()
             return None
     return bytes(read)
-
-
-def plain(text: str) -> str:
-    """A provider's words, fit to be shown: printable and short."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
-    return shown[:GUIDANCE_LENGTH_MAX].strip()
 
 
 def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
@@ -184,98 +168,6 @@ TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
     ),
     (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
 )
-
-
-def field(data: Any, name: str) -> Any:
-    if not isinstance(data, dict) or data.get(name) is None:
-        raise Malformed(f"no {name}")
-    return data[name]
-
-
-def text(data: Any, name: str) -> str:
-    value = field(data, name)
-    if not isinstance(value, str) or not value:
-        raise Malformed(f"{name} is no text")
-    return plain(value)
-
-
-def text_or_number(data: Any, name: str) -> str:
-    value = field(data, name)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise Malformed(f"{name} is no text")
-    return plain(str(value))
-
-
-def optional_text(data: Any, name: str) -> str:
-    value = data.get(name) if isinstance(data, dict) else None
-    return plain(value) if isinstance(value, str) else ""
-
-
-def money(data: Any, name: str, currency: str) -> Money:
-    """Exact, from a number or from text; never through a float."""
-    value = field(data, name)
-    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        raise Malformed(f"{name} is no amount")
-    try:
-        amount = exact_decimal(value)
-        if len(amount.as_tuple().digits) > AMOUNT_DIGITS_MAX:
-            raise Malformed(f"{name} has too many digits")
-        # Providers write 10.5 and 10.500 alike; what they mean is exact all the same.
-        return Money.of(amount.normalize(), currency)
-    except MoneyError as error:
-        raise Malformed(f"{name} is no amount of {currency}") from error
-
-
-def optional_money(data: Any, name: str, currency: str) -> Money | None:
-    return None if data.get(name) is None else money(data, name, currency)
-
-
-def same_reference(data: Any, name: str, expected: str) -> None:
-    """An answer about another reference answers nothing."""
-    if field(data, name) != expected:
-        raise Malformed(f"{name} is of another transaction")
-
-
-def items(data: Any) -> list[Any]:
-    if not isinstance(data, list):
-        raise Malformed("no list")
-    return data
-
-
-def one_of(statuses: Mapping[str, Status], data: Any, name: str) -> Status:
-    """A status that the contract does not have is not understood, and so not acted upon."""
-    value = field(data, name)
-    if not isinstance(value, str) or value not in statuses:
-        raise Malformed(f"{name} is none that the contract has")
-    return statuses[value]
-
-
-def currency(data: Any, name: str) -> str:
-    value = field(data, name)
-    if value not in DECIMALS:
-        raise Malformed(f"{name} is no currency")
-    code: str = value
-    return code
-
-
-def moment(data: Any, name: str) -> datetime | None:
-    """A time in UTC, where the provider gives one."""
-    given = optional_text(data, name)
-    if not given:
-        return None
-    try:
-        parsed = datetime.fromisoformat(given)
-    except ValueError:
-        raise Malformed(f"{name} is no time") from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-def web_address(data: Any, name: str) -> str:
-    """Where the customer is sent: nothing but http and https, whatever a provider answers."""
-    value = field(data, name)
-    if not isinstance(value, str) or urlsplit(value).scheme not in ("https", "http"):
-        raise Malformed(f"{name} is no web address")
-    return value
 
 
 def is_not_found(reply: Reply) -> bool:

@@ -6,7 +6,8 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.methods.methods import Kind, Methods
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind
 from manilla.platform.changes import Watch
 from manilla.providers import credentials, wire
 from manilla.providers.credentials import BadCredentials
@@ -65,7 +66,7 @@ async def test_a_bad_setting_is_refused(
 async def test_only_what_is_configured_and_switched_on_is_offered(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
-    methods = Methods(db, Watch(db), rails)
+    methods = Catalogue(db, Watch(db), rails)
     await methods._refresh(0)
 
     def codes(kind: Kind) -> list[str]:

@@ -2,7 +2,6 @@
 
 import re
 from decimal import Decimal
-from enum import StrEnum
 
 import msgspec
 
@@ -12,61 +11,13 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.methods import queries
 from manilla.methods.fees import Fee
+from manilla.methods.method import Flow, Kind, Method
 from manilla.platform import changes
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Provider
 from manilla.providers.rails import Rails
 
 _CODE = re.compile(r"[a-z0-9][a-z0-9_-]{1,59}")
 NAME_LENGTH_MAX = 100
-
-
-class Kind(StrEnum):
-    DEPOSIT = "deposit"
-    WITHDRAW = "withdraw"
-
-
-class Flow(StrEnum):
-    """How a customer pays by a deposit method."""
-
-    HOSTED = "hosted"  # on the provider's own page
-    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account made for this payment
-
-
-class Method(msgspec.Struct, frozen=True):
-    kind: Kind
-    id: int
-    code: str
-    name: str
-    provider: Provider | None  # None: an administrator processes it by hand
-    flow: Flow | None  # of deposit methods
-    currency: str
-    active: bool
-    position: int
-    min_minor: int
-    max_minor: int | None
-    fee: Fee
-
-    @property
-    def is_manual(self) -> bool:
-        return self.provider is None
-
-    @property
-    def direction(self) -> Direction:
-        return Direction.PAY_IN if self.kind is Kind.DEPOSIT else Direction.PAY_OUT
-
-    @property
-    def minimum(self) -> Money:
-        return Money(self.currency, self.min_minor)
-
-    @property
-    def maximum(self) -> Money | None:
-        return None if self.max_minor is None else Money(self.currency, self.max_minor)
-
-    def takes(self, amount: Money) -> bool:
-        assert amount.currency == self.currency
-        return self.min_minor <= amount.minor and (
-            self.max_minor is None or amount.minor <= self.max_minor
-        )
 
 
 class UnknownMethod(Refusal):
@@ -93,7 +44,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     fee_maximum: str | None = None  # `none`: no maximum
 
 
-class Methods:
+class Catalogue:
     """All methods as they are now, and which of them may be offered."""
 
     def __init__(self, db: Database, watch: changes.Watch, rails: Rails) -> None:
@@ -125,7 +76,7 @@ class Methods:
 
 
 async def load(db: Database | Connection) -> list[Method]:
-    return [_method(row) for row in await queries.rows(db)]
+    return await queries.methods(db)
 
 
 async def change(db: Database, kind: Kind, code: str, wanted: Change) -> Method:
@@ -178,27 +129,10 @@ async def add(
 
 
 async def _locked(connection: Connection, kind: Kind, code: str) -> Method:
-    row = await queries.lock(connection, code)
-    if row is None or row.kind != kind:
+    method = await queries.lock(connection, code)
+    if method is None or method.kind is not kind:
         raise UnknownMethod(f"There is no {kind} method {code!r}.")
-    return _method(row)
-
-
-def _method(row: queries.MethodRow) -> Method:
-    return Method(
-        kind=Kind(row.kind),
-        id=row.id,
-        code=row.code,
-        name=row.name,
-        provider=Provider(row.provider) if row.provider else None,
-        flow=Flow(row.flow) if row.flow else None,
-        currency=row.currency,
-        active=row.active,
-        position=row.position,
-        min_minor=row.min_minor,
-        max_minor=row.max_minor,
-        fee=Fee(row.fee_fixed_minor, row.fee_percent, row.fee_minimum_minor, row.fee_maximum_minor),
-    )
+    return method
 
 
 def _apply(wanted: Change, before: Method) -> Method:

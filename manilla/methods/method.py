@@ -1,0 +1,58 @@
+"""A method of paying in or out, as everybody knows it."""
+
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla.methods.fees import Fee
+from manilla.providers.port import Direction, Provider
+
+
+class Kind(StrEnum):
+    DEPOSIT = "deposit"
+    WITHDRAW = "withdraw"
+
+
+class Flow(StrEnum):
+    """How a customer pays by a deposit method."""
+
+    HOSTED = "hosted"  # on the provider's own page
+    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account made for this payment
+
+
+class Method(msgspec.Struct, frozen=True):
+    kind: Kind
+    id: int
+    code: str
+    name: str
+    provider: Provider | None  # None: an administrator processes it by hand
+    flow: Flow | None  # of deposit methods
+    currency: str
+    active: bool
+    position: int
+    min_minor: int
+    max_minor: int | None
+    fee: Fee
+
+    @property
+    def is_manual(self) -> bool:
+        return self.provider is None
+
+    @property
+    def direction(self) -> Direction:
+        return Direction.PAY_IN if self.kind is Kind.DEPOSIT else Direction.PAY_OUT
+
+    @property
+    def minimum(self) -> Money:
+        return Money(self.currency, self.min_minor)
+
+    @property
+    def maximum(self) -> Money | None:
+        return None if self.max_minor is None else Money(self.currency, self.max_minor)
+
+    def takes(self, amount: Money) -> bool:
+        assert amount.currency == self.currency
+        return self.min_minor <= amount.minor and (
+            self.max_minor is None or amount.minor <= self.max_minor
+        )
