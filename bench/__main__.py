@@ -18,8 +18,8 @@ from bench.rows import ROWS
 from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
 
-FULL = Plan(rounds=9, block_seconds=1.0, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
-QUICK = Plan(rounds=3, block_seconds=0.4, warm_seconds=0.2, clients=(1, 8))
+FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
+QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8))
 RUN_SECONDS_MAX = 300
 LOOK_SECONDS = 0.5
 
@@ -29,7 +29,10 @@ def main() -> None:
     if not BASELINE_PYTHON.exists():
         raise SystemExit("The baseline is not installed: run `make bench` once.")
     plan = QUICK if options.quick else FULL
-    found = asyncio.run(_run(options.only or list(ROWS), plan))
+    try:
+        found = asyncio.run(_run(options.only or list(ROWS), plan))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise SystemExit("Stopped; every process has been ended.") from None
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
 

@@ -1,4 +1,4 @@
-"""The comparisons that most rows make. Above one, the product is the better."""
+"""The comparisons that most rows make. Ratios stand so that more is better for the product."""
 
 from collections.abc import Callable
 

@@ -14,6 +14,7 @@ import msgspec
 from bench import cpu
 
 SETTLE_SECONDS = 0.05
+MICROSECONDS = 1_000_000
 
 PRODUCT, PGBENCH, BASELINE = "product", "pgbench", "baseline"
 
@@ -68,6 +69,9 @@ class Row(msgspec.Struct, frozen=True):
     title: str  # what the name leaves open
     contenders: Sequence[Contender]
     comparisons: Sequence[Comparison]
+    # All at once instead of in turns: for a difference too small to be seen between two blocks.
+    # Only the first may use the database.
+    together: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -97,40 +101,47 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
-    for contender in row.contenders:
-        await contender.run(plan.warm_seconds)
-    rounds: list[Round] = []
-    for number in range(plan.rounds):
-        # Each round begins with another contender, so that none always follows the same one.
-        start = number % len(row.contenders)
-        order = [*row.contenders[start:], *row.contenders[:start]]
-        rounds.append(
-            {
-                contender.name: await _block(contender, plan.block_seconds, postmaster)
-                for contender in order
-            }
-        )
-    memory = {
-        contender.name: cpu.resident_bytes(contender.pid)
-        for contender in row.contenders
-        if contender.pid is not None
-    }
+    pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
+    for pid in pids.values():
+        cpu.pin(pid)
+    await _blocks(row.contenders, plan.warm_seconds, postmaster)  # all at once, to be warm sooner
+    rounds = [await _round(row, number, plan, postmaster) for number in range(plan.rounds)]
+    memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory)
 
 
-async def _block(contender: Contender, seconds: float, postmaster: int) -> Block:
+async def _round(row: Row, number: int, plan: Plan, postmaster: int) -> Round:
+    if row.together:
+        return await _blocks(row.contenders, plan.block_seconds, postmaster)
+    # Each round begins with another contender, so that none always follows the same one.
+    start = number % len(row.contenders)
+    blocks: dict[str, Block] = {}
+    for contender in [*row.contenders[start:], *row.contenders[:start]]:
+        blocks |= await _blocks([contender], plan.block_seconds, postmaster)
+    return blocks
+
+
+async def _blocks(
+    contenders: Sequence[Contender], seconds: float, postmaster: int
+) -> dict[str, Block]:
+    """Runs them at the same time. What the database uses is the first one's."""
     await asyncio.sleep(SETTLE_SECONDS)
-    before = _cpu_seconds(contender, postmaster)
-    work = await contender.run(seconds)
-    after = _cpu_seconds(contender, postmaster)
-    if work.done == 0:
-        raise RuntimeError(f"{contender.name} has done nothing.")
-    program_us, database_us = (
-        (end - begin) * 1_000_000 / work.done for begin, end in zip(before, after, strict=True)
-    )
-    return Block(work.done / work.seconds, program_us, database_us)
+    before, database_before = _program_seconds(contenders), cpu.of_server(postmaster)
+    works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))
+    assert all(work.done for work in works), "a contender has done nothing"
+    after, database_after = _program_seconds(contenders), cpu.of_server(postmaster)
+    database_seconds = [database_after - database_before, *(0.0 for _ in contenders[1:])]
+    return {
+        contender.name: Block(
+            work.done / work.seconds,
+            (end - begin) * MICROSECONDS / work.done,
+            database * MICROSECONDS / work.done,
+        )
+        for contender, work, begin, end, database in zip(
+            contenders, works, before, after, database_seconds, strict=True
+        )
+    }
 
 
-def _cpu_seconds(contender: Contender, postmaster: int) -> tuple[float, float]:
-    program = 0.0 if contender.pid is None else cpu.of_process(contender.pid)
-    return program, cpu.of_server(postmaster)
+def _program_seconds(contenders: Sequence[Contender]) -> list[float]:
+    return [0.0 if each.pid is None else cpu.of_process(each.pid) for each in contenders]

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from bench.frame import Row
-from bench.rows import ledger, site_info
+from bench.rows import ledger, rate_limit, site_info
 from bench.stage import Stage
 
 # A row is open while it is measured: it starts what it needs, and ends it.
 Opener = Callable[[Stage], AbstractAsyncContextManager[Row]]
 
 ROWS: dict[str, Opener] = {
-    "site-info": site_info.many_callers,
-    "site-info-alone": site_info.one_caller,
+    "site-info": site_info.opened,
+    "rate-limit": rate_limit.many_callers,
+    "rate-limit-alone": rate_limit.one_caller,
     "ledger-many": ledger.many_wallets,
     "ledger-one": ledger.one_wallet,
 }

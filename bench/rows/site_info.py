@@ -11,9 +11,8 @@ from bench.comparisons import (
     against_baseline,
     database_cpu_against_pgbench,
     rate_against_pgbench,
-    share_of_cpu,
 )
-from bench.frame import BASELINE, PRODUCT, Contender, Row, Target, Work
+from bench.frame import BASELINE, PRODUCT, Contender, Row, Work
 from bench.load import load
 from bench.pgbench import Script
 from bench.stage import Served, Stage
@@ -23,54 +22,30 @@ from manilla.merchants.credentials import NewCredentials
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
-UNLIMITED = "product without limit"
 PGBENCH_BUCKET = "1:sandbox:127.0.0.2"  # as long as the one that the product counts in
-LIMIT_SHARE, LIMIT_SHARE_MAX = "CPU share of the rate limit", 0.1
 
 
 @asynccontextmanager
-async def many_callers(stage: Stage) -> AsyncIterator[Row]:
-    product, baseline, unlimited = await asyncio.gather(
-        stage.product(), stage.baseline(), stage.product_without_limit()
-    )
+async def opened(stage: Stage) -> AsyncIterator[Row]:
+    product, baseline = await asyncio.gather(stage.product(), stage.baseline())
     async with stage.pgbench.started(await _counting()) as pgbench:
         yield Row(
             name="site-info",
-            title=f"{CALLERS} callers",
+            title=f"callers: {CALLERS}",
             contenders=[
-                _served(stage, PRODUCT, product, CALLERS),
-                _served(stage, UNLIMITED, unlimited, CALLERS),
+                signed_calls(stage, PRODUCT, product, CALLERS),
                 pgbench,
-                _served(stage, BASELINE, baseline, CALLERS),
+                signed_calls(stage, BASELINE, baseline, CALLERS),
             ],
             comparisons=[
                 rate_against_pgbench(),
                 database_cpu_against_pgbench(),
                 *against_baseline(),
-                share_of_cpu(LIMIT_SHARE, UNLIMITED, Target(LIMIT_SHARE_MAX, at_most=True)),
             ],
         )
 
 
-@asynccontextmanager
-async def one_caller(stage: Stage) -> AsyncIterator[Row]:
-    """Nobody to share a statement with: the most that a request can cost."""
-    product, baseline, unlimited = await asyncio.gather(
-        stage.product(), stage.baseline(), stage.product_without_limit()
-    )
-    yield Row(
-        name="site-info-alone",
-        title="one caller",
-        contenders=[
-            _served(stage, PRODUCT, product, 1),
-            _served(stage, UNLIMITED, unlimited, 1),
-            _served(stage, BASELINE, baseline, 1),
-        ],
-        comparisons=[*against_baseline(), share_of_cpu(LIMIT_SHARE, UNLIMITED)],
-    )
-
-
-def _served(stage: Stage, name: str, served: Served, callers: int) -> Contender:
+def signed_calls(stage: Stage, name: str, served: Served, callers: int) -> Contender:
     async def run(seconds: float) -> Work:
         request = _signed(stage.merchant.sandbox)
         return await load(served.port, itertools.repeat(request), callers, seconds)
