@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 import msgspec
 
 from manilla.kit import crypto
 from manilla.kit.errors import Refusal
+from manilla.kit.http import is_web_address
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -94,8 +94,7 @@ def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[b
 
 def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
     url = _needed(environment, "MANILLA_BASE_URL", problems).rstrip("/")
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query):
+    if url and (not is_web_address(url) or "?" in url):
         problems.append("MANILLA_BASE_URL is not an address such as https://pay.example.com")
     return url
 

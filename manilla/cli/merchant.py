@@ -1,5 +1,6 @@
 """`manilla merchant`: create, change, look at and rotate."""
 
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ from manilla.kit.clock import iso
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Change, Status
+from manilla.methods import catalogue
+from manilla.methods.method import Kind
 
 app = typer.Typer(help="Merchants and their credentials.", no_args_is_help=True)
 
@@ -107,6 +110,7 @@ def set_(
     )
 
     async def command(tools: Tools) -> dict[str, Any]:
+        await _check_gateways(tools, wanted.gateways or ())
         return _shown(await merchants.change(tools.db, tools.keyring, merchant_id, wanted))
 
     print_fields(run(data, command), as_json=as_json)
@@ -176,6 +180,14 @@ def _codes(text: str | None) -> list[str] | None:
     if not codes:
         raise typer.BadParameter("name at least one gateway, or `all`.", param_hint="--gateways")
     return codes
+
+
+async def _check_gateways(tools: Tools, codes: Sequence[str]) -> None:
+    methods = await catalogue.load(tools.db)
+    known = {method.code for method in methods if method.kind is Kind.DEPOSIT}
+    unknown = [code for code in codes if code not in known]
+    if unknown:
+        raise catalogue.UnknownMethod(f"There is no deposit method {unknown[0]!r}.")
 
 
 def _shown(row: queries.MerchantRow) -> dict[str, Any]:

@@ -108,6 +108,7 @@ def shown(method: Method) -> dict[str, Any]:
         **({"flow": method.flow} if method.kind is Kind.DEPOSIT else {}),
         "currency": method.currency,
         "active": method.active,
+        "position": method.position,
         "min": amount(method.min_minor),
         "max": amount(method.max_minor),
         "fee_fixed": amount(method.fee.fixed_minor),

@@ -60,7 +60,7 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, A
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value in ([], ()):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -58,7 +58,7 @@ def simulator(
     ] = "http://127.0.0.1:8000",
     fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     _data: Data = None,
-    _as_json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Play providers A, B and C over real HTTP, with faults on demand; never in production."""
     from manilla.simulator.program import run as run_simulator
@@ -73,7 +73,9 @@ def simulator(
         webhook_base_url=platform.rstrip("/"),
     )
     settings.refuse_production()
-    if fd is None:
+    if fd is None and as_json:
+        print_json({"base_url": settings.base_url})
+    elif fd is None:
         print(f"The simulator runs at {settings.base_url}/control", flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run_simulator(settings, listener))

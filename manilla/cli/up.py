@@ -30,6 +30,7 @@ from manilla.kit import logs, postgres
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.process import Program, Supervisor, follow_parent, until_stopped
+from manilla.platform import master_key
 from manilla.providers.port import Provider
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 
@@ -107,6 +108,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     }
     settings = Settings.read(environment, assumed_mode=plan.mode)
     await _migrate(settings)
+    await _prove_master_key(settings)
     for number in range(1, plan.workers + 1):
         program = api_program(listener, number, environment)
         await supervisor.start(msgspec.structs.replace(program, log_file=log_folder / "api.log"))
@@ -182,6 +184,14 @@ async def _migrate(settings: Settings) -> None:
 
     if not await migrate.is_current(settings.database_url):
         await migrate.upgrade(settings.migration_url, settings.database_url)
+
+
+async def _prove_master_key(settings: Settings) -> None:
+    db = await Database.open(settings.database_url, size=1, name="manilla up")
+    try:
+        await master_key.prove(db, Keyring(settings.master_keys))
+    finally:
+        await db.close()
 
 
 async def _start_simulator(

@@ -24,6 +24,8 @@ AWAY = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InterfaceError,
+    # A connection on which the server has already said goodbye, though its end is yet to come.
+    asyncpg.InternalClientError,
 )
 CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 

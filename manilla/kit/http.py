@@ -5,6 +5,7 @@ import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -127,6 +128,15 @@ def client_address(
         if not _is_in(address, trusted_proxies):
             return nearest
     return nearest
+
+
+def is_web_address(text: str) -> bool:
+    """http or https, with a host: nothing that a browser would run or read from elsewhere."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:

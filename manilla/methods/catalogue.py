@@ -84,7 +84,7 @@ async def change(db: Database, kind: Kind, code: str, wanted: Change) -> Method:
         await changes.announce(connection, changes.METHODS)
         before = await _locked(connection, kind, code)
         after = _apply(wanted, before)
-        await queries.store(connection, after)
+        await queries.update(connection, after)
     return after
 
 
@@ -106,6 +106,10 @@ async def add(
         raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
     if kind is Kind.DEPOSIT and (provider is None or flow is None):
         raise BadMethod("A deposit method names its provider and its flow.")
+    if kind is Kind.WITHDRAW and flow is not None:
+        raise BadMethod("A withdrawal method has no flow.")
+    if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
+        raise BadMethod("Provider C has no virtual accounts.")
     async with db.transaction() as connection:
         await changes.announce(connection, changes.METHODS)
         if await queries.lock(connection, code) is not None:
@@ -124,7 +128,7 @@ async def add(
             max_minor=None,
             fee=Fee(),
         )
-        await queries.store(connection, _apply(wanted, blank))
+        await queries.insert(connection, _apply(wanted, blank))
         return await _locked(connection, kind, code)
 
 
@@ -183,4 +187,6 @@ def _minor(text: str | None, currency: str, before: int) -> int:
 
 
 def _optional_minor(text: str | None, currency: str, before: int | None) -> int | None:
-    return None if text == "none" else _minor(text, currency, before or 0) if text else before
+    if text is None:
+        return before
+    return None if text == "none" else _minor(text, currency, 0)

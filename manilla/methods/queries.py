@@ -68,22 +68,30 @@ async def next_position(connection: Connection, kind: str) -> int:
     return position
 
 
-async def store(connection: Connection, method: Method) -> None:
-    """Inserts a method, or writes what may change of the one with this code."""
+async def insert(connection: Connection, method: Method) -> None:
     fee = method.fee
     await connection.execute(
         """
         INSERT INTO method (kind, code, name, provider, flow, currency, active, position, min_minor,
                             max_minor, fee_fixed_minor, fee_percent, fee_minimum_minor,
                             fee_maximum_minor)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-            ON CONFLICT (code) DO UPDATE
-           SET name = excluded.name, active = excluded.active, position = excluded.position,
-               min_minor = excluded.min_minor, max_minor = excluded.max_minor,
-               fee_fixed_minor = excluded.fee_fixed_minor, fee_percent = excluded.fee_percent,
-               fee_minimum_minor = excluded.fee_minimum_minor,
-               fee_maximum_minor = excluded.fee_maximum_minor""",
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)""",
         *(method.kind, method.code, method.name, method.provider, method.flow, method.currency),
         *(method.active, method.position, method.min_minor, method.max_minor),
+        *(fee.fixed_minor, fee.percent, fee.minimum_minor, fee.maximum_minor),
+    )
+
+
+async def update(connection: Connection, method: Method) -> None:
+    fee = method.fee
+    await connection.execute(
+        """
+        UPDATE method
+           SET name = $2, active = $3, position = $4, min_minor = $5, max_minor = $6,
+               fee_fixed_minor = $7, fee_percent = $8, fee_minimum_minor = $9,
+               fee_maximum_minor = $10
+         WHERE code = $1""",
+        *(method.code, method.name, method.active, method.position),
+        *(method.min_minor, method.max_minor),
         *(fee.fixed_minor, fee.percent, fee.minimum_minor, fee.maximum_minor),
     )

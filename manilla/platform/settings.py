@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.http import is_web_address
 from manilla.platform import changes
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -86,7 +87,7 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-    if key in ADDRESSES and text and not text.startswith(("https://", "http://")):
+    if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
     if isinstance(field.default, bool):
         if text not in ("true", "false"):

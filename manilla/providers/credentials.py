@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.http import is_web_address
 from manilla.kit.sealed import SealedColumn
 from manilla.platform import changes
 from manilla.providers import queries
@@ -181,10 +181,8 @@ def _check(provider: Provider, name: str, value: str) -> None:
         raise BadCredentials(f"{name} has up to {VALUE_LENGTH_MAX} printable ASCII characters.")
     if field.is_switch and value not in ("", "true", "false"):
         raise BadCredentials(f"{name} is `true` or `false`.")
-    if name == "base_url" and value:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise BadCredentials("base_url is an address such as https://api.example.com.")
+    if name == "base_url" and value and (not is_web_address(value) or "?" in value):
+        raise BadCredentials("base_url is an address such as https://api.example.com.")
 
 
 def _shown(field: Field, value: str | None) -> str | bool | None:

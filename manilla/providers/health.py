@@ -40,7 +40,8 @@ class Figures(msgspec.Struct):
 class Rail:
     """One provider in one direction, as this process knows it."""
 
-    def __init__(self, provider: Provider, direction: Direction) -> None:
+    def __init__(self, provider: Provider, direction: Direction, tripped: asyncio.Event) -> None:
+        self._tripped = tripped
         self.provider = provider
         self.direction = direction
         self.is_down = False
@@ -68,6 +69,7 @@ class Rail:
             self._failures += 1
             if self._failures >= FAILURES_TO_TRIP and not self.is_down:
                 self.is_down = self.has_tripped = True
+                self._tripped.set()
                 log.warning("rail_down", provider=self.provider, direction=self.direction)
         else:
             self._failures = 0
@@ -88,8 +90,9 @@ class Rail:
 class Health:
     def __init__(self, db: Database, watch: changes.Watch) -> None:
         self._db = db
+        self._tripped = asyncio.Event()
         self._rails = {
-            (provider, direction): Rail(provider, direction)
+            (provider, direction): Rail(provider, direction, self._tripped)
             for provider in Provider
             for direction in Direction
         }
@@ -102,8 +105,11 @@ class Health:
         return [rail for rail in self._rails.values() if rail.is_down]
 
     async def run(self) -> None:
+        """Writes the figures down now and then, and at once that a rail is down."""
         while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._tripped.wait(), FLUSH_SECONDS)
+            self._tripped.clear()
             try:
                 await self.flush()
             except Unavailable:
@@ -143,4 +149,7 @@ class Health:
     async def _refresh(self, _known_version: int) -> None:
         down = await queries.rails_down(self._db)
         for key, rail in self._rails.items():
-            rail.is_down = key in down or rail.has_tripped
+            if key in down:
+                rail.is_down = True
+            elif rail.is_down and not rail.has_tripped:
+                rail.reset()

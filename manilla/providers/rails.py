@@ -61,13 +61,16 @@ class Rails:
 
     async def probe(self) -> None:
         """Asks every rail that is down something harmless; one that answers is up again."""
-        for rail in self.health.rails_down():
-            adapter = self.adapter(rail.provider)
-            if adapter is not None:
-                with rail.probing():
-                    answer = await _ask(adapter, rail)
-                if not (isinstance(answer, Unknown) and answer.is_rail_down):
-                    await self.health.mark_up(rail)
+        await asyncio.gather(*(self._probe(rail) for rail in self.health.rails_down()))
+
+    async def _probe(self, rail: Rail) -> None:
+        adapter = self.adapter(rail.provider)
+        if adapter is None:
+            return
+        with rail.probing():
+            answer = await _ask(adapter, rail)
+        if not (isinstance(answer, Unknown) and answer.is_rail_down):
+            await self.health.mark_up(rail)
 
     async def _refresh(self, _known_version: int) -> None:
         await self.load()

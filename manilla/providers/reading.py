@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
+from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
 
 Status = TypeVar("Status")
@@ -111,6 +111,6 @@ def moment(data: Any, name: str) -> datetime | None:
 def web_address(data: Any, name: str) -> str:
     """Where the customer is sent: nothing but http and https, whatever a provider answers."""
     value = field(data, name)
-    if not isinstance(value, str) or urlsplit(value).scheme not in ("https", "http"):
+    if not isinstance(value, str) or not is_web_address(value):
         raise Malformed(f"{name} is no web address")
     return value

@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+import structlog
 
 from manilla.kit import strict_json
 from manilla.providers import reading
 from manilla.providers.health import Rail
 from manilla.providers.port import Answer, Done, Headers, RefusalCode, Refused, Unknown
+
+log = structlog.get_logger(__name__)
 
 Value = TypeVar("Value")
 
@@ -89,6 +92,10 @@ class Wire:
             return read(reply)
         except reading.Malformed as error:
             return Unknown(f"unexpected answer: {error}")
+        except Exception:
+            # Whatever a provider sends, the worst it can do is to be asked again.
+            log.exception("provider_answer_not_read", path=path)
+            return Unknown("an answer that could not be read")
 
     async def _exchange(
         self,

@@ -176,6 +176,7 @@ def test_a_bad_setting_is_refused(instance: Instance, key: str, value: str) -> N
         ("merchant", "create", "A", "a@example.com", "--currency", "ABC"),
         ("merchant", "set", "1", "--commission-percent", "101"),
         ("merchant", "set", "1", "--bvn", "123"),
+        ("merchant", "set", "1", "--gateways", "providera-ngn,nonsense"),
         ("setting", "get", "nonsense"),
     ],
 )

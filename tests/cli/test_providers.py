@@ -77,6 +77,12 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         (("withdraw-method", "set", "platform", "--active", "maybe"), 2),
         (("deposit-method", "add", "x-usd", "--name", "X", "--currency", "USD"), 1),
         (("withdraw-method", "add", "x", "--name", "X", "--currency", "QQQ"), 1),
+        (
+            ("withdraw-method", "add", "x", "--name", "X", "--currency", "NGN", "--flow", "hosted"),
+            1,
+        ),
+        (("withdraw-method", "set", "platform", "--fee-minimum", ""), 1),
+        (("provider", "set", "providerc", "base_url=http://["), 1),
         (("withdraw-method", "add", "platform", "--name", "X", "--currency", "NGN"), 1),
     ],
 )

@@ -228,6 +228,14 @@ def test_another_major_version_is_refused_and_left_alone(tmp_path: Path) -> None
     assert (cluster / "PG_VERSION").read_text() == "17\n"
 
 
+def test_a_wrong_master_key_is_named_as_the_reason(folder: Path) -> None:
+    wrong = {"MANILLA_MASTER_KEY": crypto.generate_key()}
+    run = manilla("up", "--port", str(free_port()), "--data", str(folder), **wrong)
+    assert run.returncode == 1
+    assert "master key is not the one" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
 def test_production_names_everything_that_is_missing_at_once(tmp_path: Path) -> None:
     for program in (["up", "--data", str(tmp_path / "data")], ["serve"], ["worker"], ["migrate"]):
         run = manilla(*program, MANILLA_MODE="production")
