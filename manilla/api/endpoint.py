@@ -6,6 +6,7 @@ credentials, timestamp, signature, rate limit, availability, fields, use case.
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from manilla.api.refusals import (
     RateLimitExceeded,
     ValidationFailed,
 )
-from manilla.kit import http, ids, metrics, strict_json
+from manilla.kit import http, ids, logs, metrics, strict_json
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
 from manilla.ledger.posting import Environment
@@ -38,7 +39,7 @@ BODY_BYTES_MAX = 64 * 1024
 # The headers that the kernel reads. Of these, one that comes twice is one too many.
 READ_ONCE = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature content-encoding"
-    b" content-length".split()
+    b" content-length transfer-encoding".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
 
@@ -244,6 +245,8 @@ class MerchantApi:
 
 async def _read_body(exchange: _Exchange, receive: Any) -> bytes:
     declared = exchange.headers.get(b"content-length", b"0")
+    if declared == b"0" and b"transfer-encoding" not in exchange.headers:
+        return b""
     try:
         if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
             raise http.BodyTooLarge
@@ -286,11 +289,15 @@ def _limit_headers(exchange: _Exchange, gate: Gate) -> list[tuple[bytes, bytes]]
     return headers
 
 
+# Looking a labelled counter up costs more than counting; endpoints and statuses are few.
+_requests = cache(metrics.requests.labels)
+_request_seconds = cache(metrics.request_seconds.labels)
+
+
 def _record(exchange: _Exchange, scope: Any, status: int, seconds: float) -> None:
-    metrics.requests.labels(exchange.endpoint, status).inc()
-    metrics.request_seconds.labels(exchange.endpoint).observe(seconds)
-    log.info(
-        "request",
+    _requests(exchange.endpoint, status).inc()
+    _request_seconds(exchange.endpoint).observe(seconds)
+    logs.write_request(
         request_id=exchange.id,
         method=scope["method"],
         path=scope["path"],

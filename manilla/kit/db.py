@@ -1,7 +1,8 @@
 """PostgreSQL through asyncpg: plain SQL in, structs out, early refusal instead of long queues."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import asyncpg
@@ -59,11 +60,44 @@ class Connection:
             yield
 
 
+class KeptConnection:
+    """A session of one's own, for a statement that is run all the time and one at a time.
+
+    It spares the pool's bookkeeping, which costs more than a small statement does. A lost session
+    is opened anew by the next statement.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
+        self._connect = connect
+        self._raw: Any = None
+
+    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
+        with unavailable_when_away():
+            if self._raw is None or self._raw.is_closed():
+                self._raw = await self._connect()
+            try:
+                return [kind(**record) for record in await self._raw.fetch(sql, *values)]
+            except AWAY:
+                self._raw.terminate()
+                raise
+
+    async def close(self) -> None:
+        if self._raw is not None:
+            await self._raw.close()
+
+
 class Database:
     """A bounded pool. A caller that cannot have a connection soon is told to come back later."""
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: Any, connect: Callable[[], Awaitable[Any]]) -> None:
         self._pool = pool
+        self._connect = connect
+        self._kept: list[KeptConnection] = []
+
+    def keep_connection(self) -> KeptConnection:
+        kept = KeptConnection(self._connect)
+        self._kept.append(kept)
+        return kept
 
     @classmethod
     async def open(
@@ -74,26 +108,33 @@ class Database:
         name: str,
         statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
     ) -> Self:
+        connect = partial(
+            asyncpg.connect,
+            url,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=statement_seconds + 5,
+            server_settings={
+                "application_name": name,
+                "statement_timeout": f"{statement_seconds}s",
+                "idle_in_transaction_session_timeout": f"{statement_seconds}s",
+                "timezone": "UTC",
+                "jit": "off",
+            },
+        )
         with unavailable_when_away():
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
                 max_size=size,
-                timeout=CONNECT_TIMEOUT_SECONDS,
-                command_timeout=statement_seconds + 5,
                 # Sessions are kept clean by never changing them, so a release needs no round trip.
                 reset=_keep_session,
-                server_settings={
-                    "application_name": name,
-                    "statement_timeout": f"{statement_seconds}s",
-                    "idle_in_transaction_session_timeout": f"{statement_seconds}s",
-                    "timezone": "UTC",
-                    "jit": "off",
-                },
+                **connect.keywords,
             )
-        return cls(pool)
+        return cls(pool, connect)
 
     async def close(self) -> None:
+        for kept in self._kept:
+            await kept.close()
         await self._pool.close()
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.db import Database, KeptConnection
 
 WINDOW_SECONDS = 60
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
@@ -45,7 +45,7 @@ class _Count(msgspec.Struct, frozen=True):
 
 class RateLimiter:
     def __init__(self, db: Database) -> None:
-        self._db = db
+        self._connection = db.keep_connection()
         self._batcher = Batcher(self._count, batch_max=512)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
@@ -57,7 +57,7 @@ class RateLimiter:
         costs: dict[str, int] = {}
         for take in takes:
             costs[take.bucket] = costs.get(take.bucket, 0) + take.cost
-        counts = {count.bucket: count for count in await _add(self._db, costs)}
+        counts = {count.bucket: count for count in await _add(self._connection, costs)}
         return list(_in_order(takes, costs, counts))
 
 
@@ -73,7 +73,7 @@ def _in_order(
     return placed
 
 
-async def _add(db: Database, costs: dict[str, int]) -> list[_Count]:
+async def _add(db: KeptConnection, costs: dict[str, int]) -> list[_Count]:
     """Adds to every bucket's window; begins a new one where the old has ended or has no request.
 
     Buckets are locked in sorted order, so that two batches cannot wait for each other.

@@ -100,8 +100,9 @@ CREATE TABLE posting (
     trx_id      text NOT NULL,
     reason      text,
     posted_at   timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (merchant_id, id),
-    UNIQUE (merchant_id, trx_id, kind)
+    -- The only index, on purpose: whatever its statistics say, the planner has no other way to a
+    -- posting than by its whole key.
+    PRIMARY KEY (merchant_id, trx_id, kind)
 );
 
 CREATE TABLE entry (
