@@ -13,6 +13,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database, KeptConnection
 
 WINDOW_SECONDS = 60
+GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
 
 
@@ -46,7 +47,7 @@ class _Count(msgspec.Struct, frozen=True):
 class RateLimiter:
     def __init__(self, db: Database) -> None:
         self._connection = db.keep_connection()
-        self._batcher = Batcher(self._count, batch_max=512)
+        self._batcher = Batcher(self._count, batch_max=512, gather_seconds=GATHER_SECONDS)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
         """Counts a request of this bucket; a cost of 0 only looks."""

@@ -121,3 +121,17 @@ async def test_a_submitter_that_went_away_takes_nobody_along() -> None:
     gone.cancel()
     assert await stays == 4
     await batcher.close()
+
+
+async def test_busy_callers_gather_and_a_lone_one_does_not_wait() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run, gather_seconds=0.05)
+    alone = asyncio.create_task(batcher.submit(1))
+    await alone
+    crowd = [asyncio.create_task(batcher.submit(number)) for number in (2, 3)]
+    await asyncio.sleep(0.01)  # their statement is done, and the batcher rests
+    late = [asyncio.create_task(batcher.submit(number)) for number in (4, 5)]
+    await asyncio.sleep(0.01)
+    later = asyncio.create_task(batcher.submit(6))
+    await asyncio.gather(*crowd, *late, later)
+    assert recorder.calls == [[1], [2, 3], [4, 5, 6]]
