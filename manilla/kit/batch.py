@@ -110,6 +110,5 @@ class Batcher(Generic[Item, Result]):
             try:
                 return await self._run(items)
             except CONFLICTS:
-                # PostgreSQL chose this statement to give way; nothing of it took effect.
                 continue
         return await self._run(items)

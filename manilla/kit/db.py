@@ -28,7 +28,12 @@ AWAY = (
     # A connection on which the server has already said goodbye, though its end is yet to come.
     asyncpg.InternalClientError,
 )
-CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+# Two statements met, and this one gave way without an effect: the next try sees what the other did.
+CONFLICTS = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.UniqueViolationError,
+)
 
 
 class Connection:

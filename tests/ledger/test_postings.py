@@ -164,6 +164,21 @@ async def test_one_posting_submitted_from_everywhere_is_posted_once(db: Database
     assert await balance(db, merchant) == 3
 
 
+async def test_one_posting_over_two_wallets_at_once_is_posted_once(db: Database) -> None:
+    """Their locks do not meet; the key of the posting does, and the loser is told so."""
+    for _ in range(20):
+        merchant = next(_merchants)
+        await open_wallets(db, merchant)
+        trx_id = ids.new_trx_id(merchant)
+        both = [move(merchant, 3, environment, trx_id) for environment in Environment]
+        batchers = [batched_postings(db) for _ in both]
+        results = await asyncio.gather(
+            *(batcher.submit(item) for batcher, item in zip(batchers, both, strict=True))
+        )
+        outcomes = Counter(result.outcome for result in results)
+        assert outcomes == {Outcome.POSTED: 1, Outcome.DUPLICATE: 1}
+
+
 # An order: which wallet, which way, how much; some share a transaction id.
 Order = tuple[int, str, int, int]
 orders = st.lists(
@@ -205,9 +220,8 @@ async def test_any_interleaving_from_many_connections_keeps_the_books(
 
     async def send(piece: list[Posting]) -> list[Posted]:
         await asyncio.sleep(dice.random() / 500)
-        if dice.random() < 0.5:
-            return await queries.post(db, piece)
-        return list(await asyncio.gather(*(batcher.submit(item) for item in piece)))
+        chosen_batcher = batcher if dice.random() < 0.5 else batched_postings(db)
+        return list(await asyncio.gather(*(chosen_batcher.submit(item) for item in piece)))
 
     results = await asyncio.gather(*map(send, pieces))
     accepted: Counter[tuple[int, str]] = Counter()
