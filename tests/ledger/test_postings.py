@@ -201,7 +201,7 @@ def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posti
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(chosen=orders, seed=st.integers(0, 2**32))
 async def test_any_interleaving_from_many_connections_keeps_the_books(
     db: Database, chosen: list[Order], seed: int
@@ -236,7 +236,7 @@ async def test_any_interleaving_from_many_connections_keeps_the_books(
             assert now >= 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(chosen=orders)
 async def test_the_batcher_gives_the_same_books_as_one_by_one(
     db: Database, chosen: list[Order]

@@ -33,9 +33,7 @@ DECLARE
     balance_max constant bigint := 9000000000000000000;
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_items)]);
     balances bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_items)]);
-    running bigint;
-    at_environment text;
-    at_currency text;
+    running bigint[] := '{}';  -- the balance so far, by the number of the wallet
     i record;
 BEGIN
     IF EXISTS (
@@ -55,7 +53,7 @@ BEGIN
 
     -- A new statement: it sees what the earlier holders of these locks have committed.
     FOR i IN
-        SELECT u.place, u.environment, u.currency, u.minor,
+        SELECT u.place, u.minor, dense_rank() OVER (ORDER BY u.environment, u.currency) AS wallet,
                w.balance_minor AS balance, p.found IS NOT NULL AS in_books,
                lag(u.place) OVER (PARTITION BY u.trx_id, u.kind ORDER BY u.place) AS earlier
           FROM unnest(p_trx_ids, p_kinds, p_environments, p_currencies, p_wallet_minors)
@@ -67,24 +65,20 @@ BEGIN
                 WHERE posting.merchant_id = p_merchant_id
                   AND posting.trx_id = u.trx_id AND posting.kind = u.kind
                 LIMIT 1) AS p ON true
-         ORDER BY u.environment, u.currency, u.place
+         ORDER BY u.place
     LOOP
-        IF (i.environment, i.currency) IS DISTINCT FROM (at_environment, at_currency) THEN
-            at_environment := i.environment;
-            at_currency := i.currency;
-            running := i.balance;
-        END IF;
+        running[i.wallet] := coalesce(running[i.wallet], i.balance);
         outcomes[i.place] := CASE
             WHEN i.in_books OR outcomes[i.earlier] IN ('posted', 'duplicate') THEN 'duplicate'
             WHEN i.minor = 0 THEN 'posted'
-            WHEN running IS NULL THEN 'no_wallet'
-            WHEN i.minor < 0 AND running + i.minor < 0 THEN 'insufficient_balance'
-            WHEN running + i.minor > balance_max THEN 'balance_limit'
+            WHEN running[i.wallet] IS NULL THEN 'no_wallet'
+            WHEN i.minor < 0 AND running[i.wallet] + i.minor < 0 THEN 'insufficient_balance'
+            WHEN running[i.wallet] + i.minor > balance_max THEN 'balance_limit'
             ELSE 'posted'
         END;
         IF outcomes[i.place] = 'posted' AND i.minor <> 0 THEN
-            running := running + i.minor;
-            balances[i.place] := running;
+            running[i.wallet] := running[i.wallet] + i.minor;
+            balances[i.place] := running[i.wallet];
         END IF;
     END LOOP;
 
