@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.errors import Refusal, Unavailable
 from manilla.merchants.directory import Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.platform import master_key
@@ -15,6 +16,11 @@ from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
 from manilla.settings import Settings
+from manilla.sql import migrate
+
+
+class DatabaseAway(Refusal):
+    message = "The database of MANILLA_DATABASE_URL does not answer."
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -30,7 +36,11 @@ class Services(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIterator[Services]:
-    db = await Database.open(settings.database_url, size=connections, name=name)
+    try:
+        await migrate.check_ready(settings.database_url)
+        db = await Database.open(settings.database_url, size=connections, name=name)
+    except Unavailable as unavailable:
+        raise DatabaseAway from unavailable
     keyring = Keyring(settings.master_keys)
     watch = Watch(db)
     session = open_session()

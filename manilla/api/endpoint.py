@@ -36,10 +36,10 @@ log = structlog.get_logger(__name__)
 
 BODY_BYTES_MAX = 64 * 1024
 
-# The headers that the kernel reads. Of these, one that comes twice is one too many.
-READ_ONCE = frozenset(
+# The headers that the kernel reads.
+READ = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature content-encoding"
-    b" content-length transfer-encoding".split()
+    b" content-length transfer-encoding x-forwarded-for".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
 
@@ -139,10 +139,8 @@ class MerchantApi:
     def _begin(self, scope: Any) -> _Exchange:
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
-            if name in READ_ONCE:
+            if name in READ:
                 # Joined, a repeated header matches nothing: neither a key nor a signature.
-                headers[name] = headers[name] + b"," + value if name in headers else value
-            elif name == FORWARDED_FOR:
                 headers[name] = headers[name] + b"," + value if name in headers else value
         peer = scope["client"][0] if scope.get("client") else ""
         address = http.client_address(peer, headers.get(FORWARDED_FOR), self._gate.trusted_proxies)
@@ -219,7 +217,8 @@ class MerchantApi:
             try:
                 refusal = await self._count_stranger(exchange, refusal)
             except Unavailable as unavailable:
-                refusal = unavailable
+                # Where guessing cannot be counted, it is not answered either.
+                refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         exchange.refusal = refusal
         headers = []
         if refusal.retry_after_seconds is not None:

@@ -88,7 +88,9 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
             if adapter is None:
                 missing = ", ".join(rails.credentials(provider).missing)
                 raise InstanceRefusal(f"{provider} is not configured: {missing} not set.")
-            return await asyncio.gather(adapter.balance("NGN"), adapter.banks())
+            answers = await asyncio.gather(adapter.balance("NGN"), adapter.banks())
+            await rails.health.flush()
+            return answers
 
     balance, banks = run(data, command)
     is_ok = isinstance(balance, Done) and isinstance(banks, Done)

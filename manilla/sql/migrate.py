@@ -12,6 +12,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from manilla.kit.db import unavailable_when_away
+from manilla.kit.errors import Refusal
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
@@ -19,6 +20,10 @@ MIGRATIONS = FOLDER / "migrations"
 # What the application may add to and read, but never rewrite.
 APPEND_ONLY = ("posting", "entry")
 OWNERS_ALONE = ("alembic_version", "function_set")
+
+
+class NotMigrated(Refusal):
+    message = "The database is not at this version: run `manilla migrate` first."
 
 
 def newest_revision() -> str:
@@ -39,6 +44,24 @@ async def upgrade(owner_url: str, application_url: str) -> None:
                 await _replace_functions(connection, role)
         finally:
             await connection.close()
+
+
+async def check_ready(url: str) -> None:
+    """Refuses a database that this version cannot run on; a newer one is no obstacle.
+
+    Versions next to each other run together, so that an upgrade needs no pause.
+    """
+    with unavailable_when_away():
+        connection = await asyncpg.connect(url, timeout=10)
+        try:
+            revision = None
+            if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
+                revision = await connection.fetchval("SELECT version_num FROM alembic_version")
+        finally:
+            await connection.close()
+    older = {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
+    if revision is None or revision in older - {newest_revision()}:
+        raise NotMigrated
 
 
 async def is_current(url: str) -> bool:

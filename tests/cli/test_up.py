@@ -228,6 +228,33 @@ def test_another_major_version_is_refused_and_left_alone(tmp_path: Path) -> None
     assert (cluster / "PG_VERSION").read_text() == "17\n"
 
 
+def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
+    environment = {
+        "MANILLA_MODE": "production",
+        "MANILLA_DATABASE_URL": f"postgresql://nobody@127.0.0.1:{free_port()}/none",
+        "MANILLA_MASTER_KEY": crypto.generate_key(),
+        "MANILLA_BASE_URL": "https://pay.example.com",
+    }
+    for program in ("serve", "worker"):
+        run = manilla(program, **environment)
+        assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
+        assert "does not answer" in run.stderr
+    host = Instance(folder, "--no-demo").wait()
+    try:
+        running = json.loads((folder / "instance.json").read_text())
+        environment["MANILLA_DATABASE_URL"] = running["database_url"].replace(
+            "/manilla?", "/postgres?"
+        )
+        for program in ("serve", "worker"):
+            run = manilla(program, **environment)
+            assert run.returncode == 1
+            assert run.stderr == (
+                "manilla: The database is not at this version: run `manilla migrate` first.\n"
+            )
+    finally:
+        assert host.stop() == 0
+
+
 def test_a_wrong_master_key_is_named_as_the_reason(folder: Path) -> None:
     wrong = {"MANILLA_MASTER_KEY": crypto.generate_key()}
     run = manilla("up", "--port", str(free_port()), "--data", str(folder), **wrong)
