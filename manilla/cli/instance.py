@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import asyncpg
 import msgspec
 import typer
 
@@ -70,10 +71,19 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
         raise InstanceRefusal(missing) from unavailable
     keyring = Keyring(keys)
     try:
-        await master_key.prove(db, keyring)
+        await _prove(db, keyring)
         yield Tools(db, keyring)
     finally:
         await db.close()
+
+
+async def _prove(db: Database, keyring: Keyring) -> None:
+    try:
+        await master_key.prove(db, keyring)
+    except asyncpg.UndefinedTableError as error:
+        from manilla.sql.migrate import NotMigrated
+
+        raise NotMigrated from error
 
 
 def _locate(data: Path | None) -> tuple[str, tuple[bytes, ...], str]:
@@ -82,9 +92,14 @@ def _locate(data: Path | None) -> tuple[str, tuple[bytes, ...], str]:
     environment = dict(os.environ)
     silent = "The database of MANILLA_DATABASE_URL does not answer."
     if data is not None or "MANILLA_DATABASE_URL" not in environment:
-        if read_running(folder) is not None:
+        running = read_running(folder)
+        if running is not None:
             environment.update(environment_of(folder))
-            silent = f"No instance is running in {folder}."
+            silent = (
+                f"The database of the instance in {folder} does not answer; it may be restarting."
+                if Path(f"/proc/{running.pid}").exists()
+                else f"No instance is running in {folder}."
+            )
         elif "MANILLA_DATABASE_URL" not in environment:
             raise InstanceRefusal(
                 f"No instance is running in {folder}: start it with `manilla up --data {folder}`, "
@@ -129,6 +144,11 @@ def write_running(folder: Path, running: Running) -> None:
 def ensure_master_key(folder: Path) -> None:
     file = folder / "master.key"
     if not os.environ.get("MANILLA_MASTER_KEY") and not file.exists():
+        if (folder / "postgres" / "PG_VERSION").exists():
+            raise InstanceRefusal(
+                f"{file} is missing: the secrets of the database beside it are sealed with it. "
+                "Restore the file, or set MANILLA_MASTER_KEY."
+            )
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(crypto.generate_key())
 
@@ -136,8 +156,12 @@ def ensure_master_key(folder: Path) -> None:
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Holds the data folder for this process. The kernel lets go of it however we end."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock_file = (folder / "lock").open("w")
+    except OSError as error:
+        raise InstanceRefusal(f"{folder} cannot be a data folder: {error.strerror}.") from error
+    with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

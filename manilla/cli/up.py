@@ -95,6 +95,7 @@ async def _start(plan: _Plan) -> Supervisor:
 
 async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     began = time.monotonic()
+    postgres.check_version(plan.folder)
     log_folder = _fresh_folders(plan.folder)
     listener = listen(plan.host, plan.port)
     environment = {
@@ -103,8 +104,8 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         "MANILLA_BASE_URL": os.environ.get("MANILLA_BASE_URL")
         or local_address(plan.host, listener.getsockname()[1]),
         "PROMETHEUS_MULTIPROC_DIR": str(plan.folder / "metrics"),
-        **await _database(plan, supervisor, log_folder),
         **_master_key(plan),
+        **await _database(plan, supervisor, log_folder),
     }
     settings = Settings.read(environment, assumed_mode=plan.mode)
     await _migrate(settings)

@@ -8,13 +8,13 @@ from typing import Any, Self, TypeVar
 import asyncpg
 import msgspec
 
-from manilla.kit.errors import Unavailable
+from manilla.kit.errors import Refusal, Unavailable
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 CONNECT_TIMEOUT_SECONDS = 5
 ACQUIRE_TIMEOUT_SECONDS = 2
-STATEMENT_TIMEOUT_SECONDS = 10
+STATEMENT_TIMEOUT_SECONDS = 5
 
 # What a lost server, a failover, a full disk or a full server looks like. None of these says
 # whether a commit that was under way took effect.
@@ -117,7 +117,7 @@ class Database:
             asyncpg.connect,
             url,
             timeout=CONNECT_TIMEOUT_SECONDS,
-            command_timeout=statement_seconds + 5,
+            command_timeout=statement_seconds + 1,
             server_settings={
                 "application_name": name,
                 "statement_timeout": f"{statement_seconds}s",
@@ -126,7 +126,7 @@ class Database:
                 "jit": "off",
             },
         )
-        with unavailable_when_away():
+        with unavailable_when_away(), refused_when_unusable():
             pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
@@ -183,6 +183,31 @@ def unavailable_when_away() -> Iterator[None]:
             # asyncpg's word for a value that it cannot encode: the caller's bug, not the server's.
             raise
         raise Unavailable from error
+
+
+class UnusableDatabase(Refusal):
+    message = "The database cannot be used."
+
+
+@contextmanager
+def refused_when_unusable() -> Iterator[None]:
+    """An address that leads nowhere, or to a database that does not let us in, will not mend."""
+    try:
+        yield
+    except (
+        asyncpg.InvalidCatalogNameError,
+        asyncpg.InvalidAuthorizationSpecificationError,
+        asyncpg.InsufficientPrivilegeError,
+        asyncpg.exceptions.ClientConfigurationError,
+        OverflowError,
+    ) as error:
+        raise UnusableDatabase(f"The database cannot be used: {error}") from error
+
+
+async def connect(url: str) -> Any:
+    """A single session, for work at start."""
+    with unavailable_when_away(), refused_when_unusable():
+        return await asyncpg.connect(url, timeout=10)
 
 
 async def _keep_session(_connection: Any) -> None:

@@ -20,7 +20,7 @@ _BY_DECIMALS = {
 }
 DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
 
-_AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?")
+_AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
 # Leaves room in a 64-bit integer for a sum of ninety of the largest amounts.
 MINOR_MAX = 10**17 - 1

@@ -84,7 +84,7 @@ class Cluster(msgspec.Struct, frozen=True):
 def prepare(data: Path, binaries_folder: Path | None = None) -> Cluster:
     """Makes the cluster startable: initialised, of the right version, with no server left on it."""
     folder = data / "postgres"
-    _check_version(folder)
+    check_version(data)
     account = _account(folder)
     binaries = _readable_binaries(find_binaries(binaries_folder), account)
     if not (folder / "PG_VERSION").exists():
@@ -172,7 +172,8 @@ def _server_pid(folder: Path) -> int | None:
     return None
 
 
-def _check_version(folder: Path) -> None:
+def check_version(data: Path) -> None:
+    folder = data / "postgres"
     try:
         version = (folder / "PG_VERSION").read_text().strip()
     except FileNotFoundError:

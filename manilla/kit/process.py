@@ -16,7 +16,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-REVIVE_AFTER_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+REVIVE_AFTER_SECONDS = (0.1, 0.2, 0.5, 1.0)
 STEADY_AFTER_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -63,8 +63,8 @@ async def fund(
 ) -> Funded:
     if amount.minor <= 0:
         raise FundingRefused("The amount must be above zero.")
-    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX:
-        raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} characters.")
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+        raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
     order = _funding(merchant_id, environment, amount, reason)
     [result] = await ledger.post(db, [order])
     if result.outcome is Outcome.NO_WALLET:

@@ -89,6 +89,8 @@ def parse(key: str, text: str) -> Any:
         return _parse_days(text)
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
+    if not text.isprintable():
+        raise BadSetting(f"{key} has a character that cannot be shown.")
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
             raise BadSetting(f"{key} is `true` or `false`.")

@@ -109,6 +109,11 @@ class Credentials(msgspec.Struct, frozen=True):
         own = self.value("webhook_secret")
         return own or (self.value("secret_key") if self.provider is Provider.B else "")
 
+    @property
+    def secrets(self) -> list[str]:
+        secret = {field.name for field in FIELDS[self.provider] if field.is_secret}
+        return [text for name, text in self.given.items() if name in secret]
+
     def shown(self) -> dict[str, Any]:
         """For people: secrets as `set` or not at all."""
         return {
@@ -181,7 +186,7 @@ def _check(provider: Provider, name: str, value: str) -> None:
         raise BadCredentials(f"{name} has up to {VALUE_LENGTH_MAX} printable ASCII characters.")
     if field.is_switch and value not in ("", "true", "false"):
         raise BadCredentials(f"{name} is `true` or `false`.")
-    if name == "base_url" and value and (not is_web_address(value) or "?" in value):
+    if name == "base_url" and value and (not is_web_address(value) or "?" in value or "@" in value):
         raise BadCredentials("base_url is an address such as https://api.example.com.")
 
 

@@ -95,6 +95,7 @@ class Rails:
             if provider is Provider.C
             else (lambda status: status is True),
             self._places[provider],
+            current.secrets,
         )
         match provider:
             case Provider.A:

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from manilla.kit import strict_json
+from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
 from manilla.providers.port import Answer, Done, Headers, RefusalCode, Refused, Unknown
@@ -46,7 +47,9 @@ class Wire:
         headers: Mapping[str, str],
         is_success: Callable[[Any], bool],
         places: asyncio.Semaphore,
+        secrets: Sequence[str] = (),
     ) -> None:
+        self._secrets = secrets
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._headers = headers
@@ -130,9 +133,15 @@ class Wire:
         return Reply(
             status,
             self._is_success(document["status"]),
-            reading.plain(message) if isinstance(message, str) else "",
+            self._without_secrets(message) if isinstance(message, str) else "",
             document.get("data"),
         )
+
+    def _without_secrets(self, message: str) -> str:
+        """A provider that echoes a key back to us must not make us show it."""
+        for secret in self._secrets:
+            message = message.replace(secret, HIDDEN)
+        return reading.plain(message)
 
 
 async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:

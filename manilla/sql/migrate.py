@@ -6,12 +6,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
 
-from manilla.kit.db import unavailable_when_away
+from manilla.kit.db import connect, unavailable_when_away
 from manilla.kit.errors import Refusal
 
 FOLDER = Path(str(resources.files("manilla.sql")))
@@ -20,6 +20,10 @@ MIGRATIONS = FOLDER / "migrations"
 # What the application may add to and read, but never rewrite.
 APPEND_ONLY = ("posting", "entry")
 OWNERS_ALONE = ("alembic_version", "function_set")
+
+
+class MigrationFailed(Refusal):
+    message = "The database could not be migrated."
 
 
 class NotMigrated(Refusal):
@@ -38,7 +42,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
         role = await _role_of(application_url)
         # Alembic brings its own event loop along, so it gets a thread of its own.
         await asyncio.to_thread(_upgrade_tables, owner_url)
-        connection = await asyncpg.connect(owner_url, timeout=10)
+        connection = await connect(owner_url)
         try:
             async with connection.transaction():
                 await _replace_functions(connection, role)
@@ -52,7 +56,7 @@ async def check_ready(url: str) -> None:
     Versions next to each other run together, so that an upgrade needs no pause.
     """
     with unavailable_when_away():
-        connection = await asyncpg.connect(url, timeout=10)
+        connection = await connect(url)
         try:
             revision = None
             if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
@@ -67,7 +71,7 @@ async def check_ready(url: str) -> None:
 async def is_current(url: str) -> bool:
     """Whether this version of the code may run on the database as it is."""
     with unavailable_when_away():
-        connection = await asyncpg.connect(url, timeout=10)
+        connection = await connect(url)
         try:
             if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
                 return False
@@ -83,7 +87,10 @@ def _upgrade_tables(url: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["database_url"] = url
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except DBAPIError as error:
+        raise MigrationFailed(f"The database could not be migrated: {error.orig}") from error
 
 
 async def _replace_functions(connection: Any, role: str) -> None:
@@ -108,7 +115,7 @@ def _digest(role: str) -> str:
 
 
 async def _role_of(url: str) -> str:
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await connect(url)
     try:
         role: str = await connection.fetchval("SELECT quote_ident(current_user)")
         return role

@@ -255,6 +255,33 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
         assert host.stop() == 0
 
 
+@pytest.mark.parametrize("url", ["mysql://x", "notaurl", "postgresql://x@127.0.0.1:99999/y"])
+def test_a_malformed_database_address_is_one_line(tmp_path: Path, url: str) -> None:
+    environment = {
+        "MANILLA_DATABASE_URL": url,
+        "MANILLA_MASTER_KEY": crypto.generate_key(),
+        "MANILLA_BASE_URL": "https://pay.example.com",
+    }
+    for words in (["merchant", "list"], ["serve"], ["migrate"], ["up", "--data", str(tmp_path)]):
+        run = manilla(*words, **environment)
+        assert (run.returncode, len(run.stderr.splitlines())) == (1, 1), (words, run.stderr)
+
+
+def test_a_folder_that_cannot_be_used_is_one_line() -> None:
+    run = manilla("up", "--port", str(free_port()), "--data", "/proc/nothing")
+    assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
+
+
+def test_a_lost_master_key_is_not_replaced(tmp_path: Path) -> None:
+    cluster = tmp_path / "data" / "postgres"
+    cluster.mkdir(parents=True)
+    (cluster / "PG_VERSION").write_text("18\n")
+    run = manilla("up", "--port", str(free_port()), "--data", str(tmp_path / "data"))
+    assert run.returncode == 1
+    assert "master.key is missing" in run.stderr
+    assert not (tmp_path / "data" / "master.key").exists()
+
+
 def test_a_wrong_master_key_is_named_as_the_reason(folder: Path) -> None:
     wrong = {"MANILLA_MASTER_KEY": crypto.generate_key()}
     run = manilla("up", "--port", str(free_port()), "--data", str(folder), **wrong)

@@ -218,7 +218,7 @@ async def test_secrets_reach_neither_logs_nor_errors_nor_metrics(
     await credentials.change(db, keyring, Provider.A, secrets)
     await rails.load()
     each = adapter(rails, Provider.A)
-    server.answers(401, {"status": False, "message": "bad key", "data": None})
+    server.answers(401, {"status": False, "message": f"bad key {planted}", "data": None})
     shown = [str(await each.banks()), str(each.read_webhook({}, b"{}"))]
     await credentials.change(db, keyring, Provider.A, {"base_url": "http://127.0.0.1:1"})
     await rails.load()
