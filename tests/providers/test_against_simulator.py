@@ -41,7 +41,7 @@ from manilla.simulator.settings import (
     SimulatorSettings,
 )
 from tests.providers.conftest import adapter
-from tests.providers.test_contracts import CHARGE, REFUND, TRANSFER
+from tests.providers.samples import CHARGE, REFUND, TRANSFER
 
 
 class World:

@@ -22,8 +22,8 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from tests.providers.conftest import adapter, envelope
+from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
-from tests.providers.test_contracts import CHARGE, REFUND, TRANSFER
 
 Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
 

@@ -1,0 +1,40 @@
+"""What the providers are asked for in these tests, and their envelopes."""
+
+from typing import Any
+
+from manilla.kit.money import Money
+from manilla.providers.port import (
+    ChargeOrder,
+    RefundOrder,
+    TransferOrder,
+)
+
+CHARGE = ChargeOrder(
+    reference="TXN0-1",
+    amount=Money("NGN", 101550),
+    description="Shoes",
+    customer_name="Ada Obi",
+    customer_email="ada@example.com",
+    redirect_url="https://pay.example.com/return",
+    notification_url="https://pay.example.com/webhooks/providera",
+)
+TRANSFER = TransferOrder(
+    reference="TXN1",
+    amount=Money("NGN", 500050),
+    bank_code="044",
+    account_number="0690000031",
+    account_name="ADA OBI",
+    narration="Salary",
+    customer_email="ada@example.com",
+    notification_url="https://pay.example.com/webhooks/providerc",
+    name_enquiry_reference="NE-1",
+)
+REFUND = RefundOrder("TXN9", "TXN0-1", Money("NGN", 101550), "Returned")
+
+
+def ok(data: Any) -> dict[str, Any]:
+    return {"status": True, "message": "ok", "data": data}
+
+
+def success(data: Any) -> dict[str, Any]:
+    return {"status": "success", "message": "ok", "data": data}
