@@ -77,9 +77,7 @@ class ProviderA:
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
-            if wire.is_refusal(reply):
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: _checkout(data, order.reference))
+            return wire.charge_answer(reply, lambda data: _checkout(data, order.reference))
 
         body = {
             **_charge(order),
@@ -97,9 +95,7 @@ class ProviderA:
             return Refused(RefusalCode.PAYMENT_DECLINED, "The merchant's profile has no BVN.")
 
         def read(reply: Reply) -> Answer[VirtualAccount]:
-            if wire.is_refusal(reply):
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: _virtual_account(data, order))
+            return wire.charge_answer(reply, lambda data: _virtual_account(data, order))
 
         return await self._wire.call(
             self._pay_in,
@@ -142,24 +138,17 @@ class ProviderA:
         return await self._wire.call(self._pay_in, "GET", f"{API}/refunds/{reference}", read)
 
     async def banks(self) -> Answer[list[Bank]]:
-        def read(data: Any) -> list[Bank]:
-            return [
-                Bank(reading.text(b, "code"), reading.text(b, "name")) for b in reading.items(data)
-            ]
-
         return await self._wire.call(
             self._pay_out,
             "GET",
             f"{API}/misc/banks",
-            lambda reply: wire.done(reply, read),
+            lambda reply: wire.done(reply, reading.banks),
             query={"countryCode": "NG"},
         )
 
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(
+            return wire.transfer_answer(
                 reply, lambda data: ResolvedAccount(reading.text(data, "account_name"))
             )
 
@@ -181,9 +170,7 @@ class ProviderA:
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(reply, lambda data: _sent(data, order))
+            return wire.transfer_answer(reply, lambda data: _sent(data, order))
 
         body = {
             "reference": order.reference,

@@ -78,9 +78,7 @@ class ProviderB:
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
-            if wire.is_refusal(reply):
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(
+            return wire.charge_answer(
                 reply, lambda data: HostedCheckout(reading.web_address(data, "checkout_url"))
             )
 
@@ -100,9 +98,7 @@ class ProviderB:
         del bvn
 
         def read(reply: Reply) -> Answer[VirtualAccount]:
-            if wire.is_refusal(reply):
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: _virtual_account(data, order))
+            return wire.charge_answer(reply, lambda data: _virtual_account(data, order))
 
         banks = [self._virtual_account_bank] if self._virtual_account_bank else []
         return await self._wire.call(
@@ -143,9 +139,7 @@ class ProviderB:
 
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(
+            return wire.transfer_answer(
                 reply,
                 lambda data: ResolvedAccount(
                     reading.text(data, "account_name"),
@@ -173,9 +167,7 @@ class ProviderB:
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(reply, lambda data: _sent(data, order.reference))
+            return wire.transfer_answer(reply, lambda data: _sent(data, order.reference))
 
         body = {
             "reference": order.reference,

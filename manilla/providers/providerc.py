@@ -63,9 +63,9 @@ class ProviderC:
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
-            if wire.is_refusal(reply):
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: HostedCheckout(reading.web_address(data, "link")))
+            return wire.charge_answer(
+                reply, lambda data: HostedCheckout(reading.web_address(data, "link"))
+            )
 
         body = {
             "tx_ref": order.reference,
@@ -124,20 +124,13 @@ class ProviderC:
         return Unknown("provider C cannot be asked about a refund")
 
     async def banks(self) -> Answer[list[Bank]]:
-        def read(data: Any) -> list[Bank]:
-            return [
-                Bank(reading.text(b, "code"), reading.text(b, "name")) for b in reading.items(data)
-            ]
-
         return await self._wire.call(
-            self._pay_out, "GET", "/v3/banks/NG", lambda reply: wire.done(reply, read)
+            self._pay_out, "GET", "/v3/banks/NG", lambda reply: wire.done(reply, reading.banks)
         )
 
     async def resolve(self, bank_code: str, account_number: str) -> Answer[ResolvedAccount]:
         def read(reply: Reply) -> Answer[ResolvedAccount]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(
+            return wire.transfer_answer(
                 reply, lambda data: ResolvedAccount(reading.text(data, "account_name"))
             )
 
@@ -160,9 +153,7 @@ class ProviderC:
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         def read(reply: Reply) -> Answer[Sent]:
-            if wire.is_refusal(reply):
-                return wire.refused_transfer(reply)
-            return wire.done(reply, lambda data: _sent(data, order))
+            return wire.transfer_answer(reply, lambda data: _sent(data, order))
 
         body = {
             "reference": order.reference,

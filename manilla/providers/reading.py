@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
+from manilla.providers.port import Bank
 
 Status = TypeVar("Status")
 
@@ -114,3 +115,7 @@ def web_address(data: Any, name: str) -> str:
     if not isinstance(value, str) or not is_web_address(value):
         raise Malformed(f"{name} is no web address")
     return value
+
+
+def banks(data: Any) -> list[Bank]:
+    return [Bank(text(bank, "code"), text(bank, "name")) for bank in items(data)]

@@ -161,6 +161,18 @@ def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
     return Unknown(f"HTTP {reply.status}: {reply.message}")
 
 
+def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    """What became of asking for a charge: the provider's own refusal declines the payment."""
+    if is_refusal(reply):
+        return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+    return done(reply, read)
+
+
+def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    """What became of asking for a transfer, or for the account that it would go to."""
+    return refused_transfer(reply) if is_refusal(reply) else done(reply, read)
+
+
 def is_refusal(reply: Reply) -> bool:
     return reply.status in REFUSING and not reply.is_success
 
