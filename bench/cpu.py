@@ -87,7 +87,11 @@ def proportional_bytes(pid: int) -> int:
 
 
 def _memory(pid: int, name: str) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it has ended since it was listed, as the server's own workers do
+    for line in lines:
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0

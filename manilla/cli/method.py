@@ -24,7 +24,13 @@ Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
 
 def commands(kind: Kind) -> typer.Typer:
     app = typer.Typer(help=f"Methods to {kind} by.", no_args_is_help=True)
+    _add_list(app, kind)
+    _add_set(app, kind)
+    _add_add(app, kind)
+    return app
 
+
+def _add_list(app: typer.Typer, kind: Kind) -> None:
     @app.command("list")
     def list_(as_json: Json = False, data: Data = None) -> None:
         """List the methods in their order."""
@@ -34,6 +40,8 @@ def commands(kind: Kind) -> typer.Typer:
 
         print_rows([shown(method) for method in run(data, command)], as_json=as_json, empty="")
 
+
+def _add_set(app: typer.Typer, kind: Kind) -> None:
     @app.command("set")
     def set_(
         code: Code,
@@ -67,6 +75,8 @@ def commands(kind: Kind) -> typer.Typer:
 
         print_fields(shown(run(data, command)), as_json=as_json)
 
+
+def _add_add(app: typer.Typer, kind: Kind) -> None:
     @app.command()
     def add(
         code: Code,
@@ -92,8 +102,6 @@ def commands(kind: Kind) -> typer.Typer:
             )
 
         print_fields(shown(run(data, command)), as_json=as_json)
-
-    return app
 
 
 def shown(method: Method) -> dict[str, Any]:
