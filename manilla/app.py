@@ -9,9 +9,12 @@ from manilla import __version__
 from manilla.api import openapi, v1
 from manilla.api.endpoint import Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
+from manilla.api.webhooks import PREFIX, Webhooks
+from manilla.checkout import routes as checkout
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.pages import app as pages
+from manilla.payments.initiate import Initiation
 from manilla.services import Services, opened
 from manilla.settings import Settings
 
@@ -22,7 +25,10 @@ GRACE_SECONDS = 10
 def build(services: Services) -> Any:
     """The API does not pass through the framework of the pages: see decision record 2."""
     base_url = services.settings.base_url
-    endpoints = v1.endpoints(services.platform, base_url)
+    initiation = Initiation(
+        services.db, services.platform, services.methods, services.rails, services.links
+    )
+    endpoints = v1.endpoints(services.db, services.platform, initiation, base_url)
     gate = Gate(
         watch=services.watch,
         directory=services.directory,
@@ -34,12 +40,24 @@ def build(services: Services) -> Any:
     description = pages.hardened(
         _document(strict_json.encode(openapi.document(endpoints, base_url, __version__)))
     )
-    site = pages.build(services.db, is_development=services.settings.is_development)
+    webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
+    is_development = services.settings.is_development
+    site = pages.build(
+        services.db,
+        checkout.build(
+            services.checkout, services.links, services.platform, is_development=is_development
+        ),
+        is_development=is_development,
+    )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"].startswith("/api/"):
-            is_description = scope["path"] == "/api/openapi.json"
-            await (description if is_description else api)(scope, receive, send)
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path == "/api/openapi.json":
+            await description(scope, receive, send)
+        elif path.startswith("/api/"):
+            await api(scope, receive, send)
+        elif path.startswith(PREFIX):
+            await webhooks(scope, receive, send)
         else:
             await site(scope, receive, send)
 

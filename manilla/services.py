@@ -4,13 +4,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import aiohttp
 import msgspec
 
+from manilla.kit import crash
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.merchants.directory import Directory
 from manilla.methods.catalogue import Catalogue
+from manilla.payments.charges import Till
+from manilla.payments.checkout import Checkout
+from manilla.payments.link import Links
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -32,6 +37,9 @@ class Services(msgspec.Struct, frozen=True):
     directory: Directory
     rails: Rails
     methods: Catalogue
+    links: Links
+    till: Till
+    checkout: Checkout
 
 
 @contextlib.asynccontextmanager
@@ -41,24 +49,15 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
         db = await Database.open(settings.database_url, size=connections, name=name)
     except Unavailable as unavailable:
         raise DatabaseAway from unavailable
-    keyring = Keyring(settings.master_keys)
-    watch = Watch(db)
     session = open_session()
-    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
-    services = Services(
-        settings=settings,
-        db=db,
-        keyring=keyring,
-        watch=watch,
-        platform=CurrentSettings(db, watch),
-        directory=Directory(db, keyring, watch),
-        rails=rails,
-        methods=Catalogue(db, watch, rails),
-    )
+    services = _build(settings, db, session)
     try:
-        await master_key.prove(db, keyring)
-        await watch.ensure_fresh()
-        background = [asyncio.create_task(watch.run()), asyncio.create_task(rails.health.run())]
+        await master_key.prove(db, services.keyring)
+        await services.watch.ensure_fresh()
+        background = [
+            asyncio.create_task(services.watch.run()),
+            asyncio.create_task(services.rails.health.run()),
+        ]
         try:
             yield services
         finally:
@@ -68,3 +67,27 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
     finally:
         await session.close()
         await db.close()
+
+
+def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
+    if settings.crash_folder is not None:
+        crash.arm(settings.crash_folder)
+    keyring, watch = Keyring(settings.master_keys), Watch(db)
+    platform, directory = CurrentSettings(db, watch), Directory(db, keyring, watch)
+    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
+    methods = Catalogue(db, watch, rails)
+    links = Links(keyring, settings.base_url)
+    till = Till(db, keyring, rails, links, settings.base_url)
+    return Services(
+        settings=settings,
+        db=db,
+        keyring=keyring,
+        watch=watch,
+        platform=platform,
+        directory=directory,
+        rails=rails,
+        methods=methods,
+        links=links,
+        till=till,
+        checkout=Checkout(db, platform, directory, methods, rails, till),
+    )

@@ -34,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True):
     master_keys: tuple[bytes, ...]
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
+    crash_folder: Path | None = None  # where tests arm crash points; in development mode alone
 
     @property
     def is_development(self) -> bool:
@@ -52,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
             master_keys=_master_keys(environment, problems),
             base_url=_base_url(environment, problems),
             trusted_proxies=_proxies(environment, problems),
+            crash_folder=_crash_folder(environment, mode),
         )
         if problems:
             raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
@@ -97,6 +99,11 @@ def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
     if url and (not is_web_address(url) or "?" in url):
         problems.append("MANILLA_BASE_URL is not an address such as https://pay.example.com")
     return url
+
+
+def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:
+    folder = environment.get("MANILLA_CRASH_FOLDER", "")
+    return Path(folder) if folder and mode is Mode.DEVELOPMENT else None
 
 
 def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
-from manilla.kit import ratelimit
+from manilla.kit import idempotency, ratelimit
 from manilla.kit.errors import Unavailable
+from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
+from manilla.payments.tasks import PaymentTasks
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
@@ -29,10 +31,16 @@ def chores(services: Services) -> list[Chore]:
     db = services.db
     return [
         Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
+        Chore("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
         Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("probe_rails", 2, services.rails.probe),
     ]
+
+
+def works(services: Services) -> dict[str, Work]:
+    """The jobs that this program does."""
+    return {**PaymentTasks(services.db, services.till).works()}
 
 
 async def work(settings: Settings) -> None:
@@ -42,7 +50,7 @@ async def work(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
         tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
-        await stop.wait()
+        await Runner(services.db, works(services)).run(stop)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

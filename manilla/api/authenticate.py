@@ -41,6 +41,17 @@ async def authenticate(
     return caller
 
 
+async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> Caller:
+    """The older API's way: the API key alone, as a bearer token."""
+    scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+    caller = None
+    if scheme.lower() == b"bearer" and key.strip():
+        caller = await directory.find_by_api_key(environment, hash_api_key(key.strip()))
+    if caller is None:
+        raise InvalidCredentials
+    return caller
+
+
 class SignedRequest:
     """The parts of a request that its signature covers, byte for byte."""
 

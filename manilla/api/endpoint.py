@@ -20,12 +20,18 @@ from manilla.api.refusals import (
     MerchantSuspended,
     MethodNotAllowed,
     NotFound,
-    RateLimitExceeded,
     ValidationFailed,
 )
 from manilla.kit import http, ids, logs, metrics, strict_json
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
+from manilla.kit.idempotency import Replayed
+from manilla.kit.ratelimit import (
+    WINDOW_SECONDS,
+    Allowance,
+    RateLimiter,
+    RateLimitExceeded,
+    Ticket,
+)
 from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import Status
@@ -38,8 +44,9 @@ BODY_BYTES_MAX = 64 * 1024
 
 # The headers that the kernel reads.
 READ = frozenset(
-    b"x-environment x-merchant-key x-api-key x-timestamp x-signature content-encoding"
-    b" content-length transfer-encoding x-forwarded-for".split()
+    b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
+    b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
+    b" x-forwarded-for".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
 
@@ -51,6 +58,9 @@ class Call(msgspec.Struct, frozen=True):
     parameter: str  # the last part of the path, where the endpoint has one
     query: Any
     body: Any
+    raw_body: bytes
+    headers: Mapping[bytes, bytes]  # of those that the kernel reads
+    ticket: Ticket
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +70,13 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # may end in {name}
     summary: str
     description: str
-    answer: type[msgspec.Struct]
+    answers: tuple[type[msgspec.Struct], ...]  # what success can look like
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
+    # Whether the use case counts the request for the rate limit, in a statement that it needs
+    # anyway. What it refuses before that statement, the kernel counts.
+    counts: bool = False
+    is_repeatable: bool = False  # takes Idempotency-Key, and X-Sandbox-Scenario
+    is_signed: bool = True  # False: of the older API, which knows a bearer token and no signature
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     refusals: tuple[type[Refusal], ...] = ()
@@ -86,7 +101,16 @@ class Answer(msgspec.Struct, frozen=True):
 class _Exchange:
     """One request on its way through the kernel, and what is known of it so far."""
 
-    __slots__ = ("address", "allowance", "caller", "endpoint", "headers", "id", "policy", "refusal")
+    __slots__ = (
+        "address",
+        "caller",
+        "endpoint",
+        "headers",
+        "id",
+        "refusal",
+        "stranger",
+        "ticket",
+    )
 
     def __init__(self, headers: Mapping[bytes, bytes], address: str) -> None:
         self.id = ids.new_request_id()
@@ -94,9 +118,17 @@ class _Exchange:
         self.address = address
         self.endpoint = "none"
         self.caller: Caller | None = None
-        self.policy = "address"
-        self.allowance: Allowance | None = None
+        self.ticket: Ticket | None = None
+        self.stranger: Allowance | None = None
         self.refusal: Refusal | None = None
+
+    @property
+    def policy(self) -> str:
+        return "address" if self.ticket is None else "merchant"
+
+    @property
+    def allowance(self) -> Allowance | None:
+        return self.stranger if self.ticket is None else self.ticket.allowance
 
 
 class MerchantApi:
@@ -168,27 +200,47 @@ class MerchantApi:
         body = await _read_body(exchange, receive)
         # Before anything held in memory is looked at: after a pause it may be long out of date.
         await gate.watch.ensure_fresh()
+        caller = exchange.caller = await self._identify(exchange, scope, endpoint, body)
+        ticket = exchange.ticket = self._ticket(exchange, caller)
+        try:
+            if not endpoint.counts:
+                await gate.limiter.spend(ticket)
+            _check_available(caller)
+            call = Call(
+                caller=caller,
+                parameter=parameter,
+                query=_read_query(endpoint, scope),
+                body=_read_fields(endpoint, exchange, body),
+                raw_body=body,
+                headers=exchange.headers,
+                ticket=ticket,
+            )
+            return _success(await endpoint.use_case(call))
+        except Refusal as refusal:
+            if ticket.allowance is None and not isinstance(refusal, Unavailable):
+                # Refused before the statement that would have counted it.
+                await gate.limiter.spend(ticket)
+            raise
+
+    async def _identify(
+        self, exchange: _Exchange, scope: Any, endpoint: Endpoint, body: bytes
+    ) -> Caller:
+        gate = self._gate
         environment = authenticate.read_environment(exchange.headers)
-        caller = exchange.caller = await authenticate.authenticate(
+        if not endpoint.is_signed:
+            return await authenticate.by_bearer(gate.directory, environment, exchange.headers)
+        return await authenticate.authenticate(
             gate.directory,
             gate.platform.now,
             environment,
             exchange.headers,
             SignedRequest(scope["method"], http.target(scope), body),
         )
-        await self._count(exchange, caller)
-        _check_available(caller)
-        call = Call(
-            caller,
-            parameter,
-            fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None,
-            fields.read_body(
-                endpoint.body, body, compressed=b"content-encoding" in exchange.headers
-            )
-            if endpoint.body
-            else None,
-        )
-        return Answer(200, strict_json.encode(await endpoint.use_case(call)))
+
+    def _ticket(self, exchange: _Exchange, caller: Caller) -> Ticket:
+        # Padded, so that buckets sort as merchants do: all statements lock in the same order.
+        bucket = f"{caller.merchant_id:011d}:{caller.environment}:{exchange.address}"
+        return Ticket(bucket, self._gate.platform.now.rate_limit_per_minute)
 
     def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
         parameter = ""
@@ -203,17 +255,8 @@ class MerchantApi:
             raise MethodNotAllowed(", ".join(sorted(methods)))
         return endpoint, parameter
 
-    async def _count(self, exchange: _Exchange, caller: Caller) -> None:
-        exchange.policy = "merchant"
-        exchange.allowance = await self._gate.limiter.take(
-            f"{caller.merchant_id}:{caller.environment}:{exchange.address}",
-            self._gate.platform.now.rate_limit_per_minute,
-        )
-        if exchange.allowance.exceeded:
-            raise RateLimitExceeded(retry_after_seconds=exchange.allowance.resets_in_seconds)
-
     async def _refuse(self, exchange: _Exchange, refusal: Refusal) -> Answer:
-        if exchange.allowance is None and not isinstance(refusal, Unavailable):
+        if exchange.ticket is None and not isinstance(refusal, Unavailable):
             try:
                 refusal = await self._count_stranger(exchange, refusal)
             except Unavailable as unavailable:
@@ -232,13 +275,13 @@ class MerchantApi:
     async def _count_stranger(self, exchange: _Exchange, refusal: Refusal) -> Refusal:
         """Failed authentication counts per address; other refusals only look at that count."""
         is_guess = isinstance(refusal, InvalidCredentials)
-        exchange.allowance = await self._gate.limiter.take(
+        exchange.stranger = await self._gate.limiter.take(
             f"address:{exchange.address}",
             self._gate.platform.now.rate_limit_per_minute,
             cost=1 if is_guess else 0,
         )
-        if is_guess and exchange.allowance.exceeded:
-            return RateLimitExceeded(retry_after_seconds=exchange.allowance.resets_in_seconds)
+        if is_guess and exchange.stranger.exceeded:
+            return RateLimitExceeded(retry_after_seconds=exchange.stranger.resets_in_seconds)
         return refusal
 
 
@@ -254,6 +297,23 @@ async def _read_body(exchange: _Exchange, receive: Any) -> bytes:
         raise ValidationFailed("The body is larger than 64 KiB.") from None
     except TimeoutError:
         raise ValidationFailed("The body did not arrive in time.") from None
+
+
+def _read_query(endpoint: Endpoint, scope: Any) -> Any:
+    return fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None
+
+
+def _read_fields(endpoint: Endpoint, exchange: _Exchange, body: bytes) -> Any:
+    if endpoint.body is None:
+        return None
+    compressed = b"content-encoding" in exchange.headers
+    return fields.read_body(endpoint.body, body, compressed=compressed)
+
+
+def _success(answer: msgspec.Struct) -> Answer:
+    if isinstance(answer, Replayed):
+        return Answer(200, answer.body.encode(), ((b"idempotent-replayed", b"true"),))
+    return Answer(200, strict_json.encode(answer))
 
 
 def _check_available(caller: Caller) -> None:

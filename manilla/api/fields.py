@@ -1,5 +1,10 @@
-"""Turns a JSON object or a query string into a struct, and reports every bad field at once."""
+"""Turns a JSON object or a query string into a struct, and reports every bad field at once.
 
+A struct may have a method `faults` that looks at its fields together: see `read_fields`.
+"""
+
+import re
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -8,7 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from manilla.api.refusals import InvalidAmount, ValidationFailed
-from manilla.kit import strict_json
+from manilla.kit import http, strict_json
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
@@ -16,6 +21,29 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 # that knows the currency checks it.
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
+
+# What a string must be beside a string: its text says what is wrong with one that is not.
+CHECK_TAG = "check"
+
+
+def _check_address(text: str) -> str | None:
+    return None if http.is_web_address(text) else "Expected an address: https://… or http://…"
+
+
+def _check_email(text: str) -> str | None:
+    return None if _EMAIL.fullmatch(text) else "Expected an email address."
+
+
+def _check_text(text: str) -> str | None:
+    return None if text.strip() else "This field is required."
+
+
+_EMAIL = re.compile(r"[^\s@<>()\[\]\\,;:\"]+@[^\s@<>()\[\]\\,;:\"_.]+(\.[^\s@<>()\[\]\\,;:\"_.]+)+")
+
+WebAddress = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_address})]
+Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
+Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_text})]
+CurrencyCode = Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{3}$")]
 
 
 def read_body(kind: type[Given], raw: bytes, *, compressed: bool) -> Given:
@@ -47,10 +75,13 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
 
 
 def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
-    """What is null counts as not given; what the struct does not know is passed over."""
+    """What is null counts as not given; what the struct does not know is passed over.
+
+    `faults`, where the struct has it, is given the fields that are well by themselves, and says of
+    each that does not fit the others what is wrong with it.
+    """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
-    only_amounts = True
     for field in _fields(kind):
         value = given.get(field.sent_as)
         try:
@@ -60,9 +91,16 @@ def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
                 raise _FieldError("This field is required.")
         except _FieldError as error:
             errors[field.sent_as] = str(error)
-            only_amounts = only_amounts and field.is_amount
+    look_at_all = getattr(kind, "faults", None)
+    if look_at_all is not None:
+        errors = {**look_at_all(values), **errors}
     if errors:
-        raise InvalidAmount(errors=errors) if only_amounts else ValidationFailed(errors=errors)
+        amounts = {field.sent_as for field in _fields(kind) if field.is_amount}
+        raise (
+            InvalidAmount(errors=errors)
+            if amounts >= set(errors)
+            else ValidationFailed(errors=errors)
+        )
     return kind(**values)
 
 
@@ -72,12 +110,20 @@ class _Field(msgspec.Struct, frozen=True):
     kind: Any
     is_required: bool
     is_amount: bool
+    check: Callable[[str], str | None] | None
 
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[_Field, ...]:
     return tuple(
-        _Field(info.name, info.encode_name, info.type, info.required, _is_amount(info.type))
+        _Field(
+            info.name,
+            info.encode_name,
+            info.type,
+            info.required,
+            bool(_tag(info.type, AMOUNT_TAG)),
+            _tag(info.type, CHECK_TAG),
+        )
         for info in msgspec.structs.fields(kind)
     )
 
@@ -92,9 +138,13 @@ def _convert(value: Any, field: _Field) -> Any:
     if field.is_amount:
         return _amount(value)
     try:
-        return msgspec.convert(value, field.kind)
+        converted = msgspec.convert(value, field.kind)
     except msgspec.ValidationError as error:
         raise _FieldError(f"{error}.") from None
+    problem = field.check(converted) if field.check else None
+    if problem:
+        raise _FieldError(problem)
+    return converted
 
 
 def _amount(value: Any) -> Decimal:
@@ -104,10 +154,11 @@ def _amount(value: Any) -> Decimal:
     return Decimal(value)
 
 
-def _is_amount(kind: Any) -> bool:
-    if get_origin(kind) is not Annotated:
-        return False
-    return any(
-        isinstance(meta, msgspec.Meta) and (meta.extra or {}).get(AMOUNT_TAG)
-        for meta in get_args(kind)[1:]
-    )
+def _tag(kind: Any, name: str) -> Any:
+    """What a type's annotations say under this name; optional types carry their own's."""
+    for part in (kind, *get_args(kind)):
+        if get_origin(part) is Annotated:
+            for meta in get_args(part)[1:]:
+                if isinstance(meta, msgspec.Meta) and meta.extra and name in meta.extra:
+                    return meta.extra[name]
+    return None

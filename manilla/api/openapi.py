@@ -8,6 +8,7 @@ import msgspec
 from manilla.api import refusals
 from manilla.api.endpoint import Endpoint
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.ratelimit import RateLimitExceeded
 
 ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     refusals.ValidationFailed,
@@ -15,7 +16,7 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     refusals.InvalidCredentials,
     refusals.MerchantPendingApproval,
     refusals.MerchantSuspended,
-    refusals.RateLimitExceeded,
+    RateLimitExceeded,
     Unavailable,
 )
 
@@ -40,7 +41,7 @@ class Error(msgspec.Struct, omit_defaults=True):
 def document(endpoints: Sequence[Endpoint], base_url: str, version: str) -> dict[str, Any]:
     kinds: list[type[msgspec.Struct]] = [Error]
     for endpoint in endpoints:
-        kinds += [kind for kind in (endpoint.answer, endpoint.query, endpoint.body) if kind]
+        kinds += [kind for kind in (*endpoint.answers, endpoint.query, endpoint.body) if kind]
     refs, components = msgspec.json.schema_components(
         list(dict.fromkeys(kinds)), ref_template="#/components/schemas/{name}"
     )
@@ -63,7 +64,11 @@ def document(endpoints: Sequence[Endpoint], base_url: str, version: str) -> dict
         "components": {
             "schemas": _numbers_for_money(components),
             "securitySchemes": SECURITY,
-            "parameters": {"Environment": ENVIRONMENT},
+            "parameters": {
+                "Environment": ENVIRONMENT,
+                "IdempotencyKey": IDEMPOTENCY_KEY,
+                "SandboxScenario": SANDBOX_SCENARIO,
+            },
         },
     }
 
@@ -77,14 +82,20 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "Success",
-                "content": _json(schemas[endpoint.answer]),
+                "content": _json(_one_of([schemas[answer] for answer in endpoint.answers])),
             },
             **_refusals(endpoint, schemas[Error]),
         },
     }
+    if not endpoint.is_signed:
+        operation["security"] = [{"Bearer": []}]
     if endpoint.body is not None:
         operation["requestBody"] = {"required": True, "content": _json(schemas[endpoint.body])}
     return operation
+
+
+def _one_of(schemas: Sequence[Any]) -> Any:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
 
 
 def _words(path: str) -> str:
@@ -94,6 +105,11 @@ def _words(path: str) -> str:
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
+    if endpoint.is_repeatable:
+        parameters += [
+            {"$ref": "#/components/parameters/IdempotencyKey"},
+            {"$ref": "#/components/parameters/SandboxScenario"},
+        ]
     _, brace, rest = endpoint.path.partition("{")
     if brace:
         parameters.append(
@@ -151,6 +167,22 @@ ENVIRONMENT = {
 }
 
 
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body within 24 hours replays the first answer.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
+SANDBOX_SCENARIO = {
+    "name": "X-Sandbox-Scenario",
+    "in": "header",
+    "required": False,
+    "description": "How the transaction ends; in the sandbox only.",
+    "schema": {"type": "string", "enum": ["success", "failed", "pending"]},
+}
+
+
 def _header(name: str, description: str) -> dict[str, str]:
     return {"type": "apiKey", "in": "header", "name": name, "description": description}
 
@@ -159,5 +191,6 @@ SECURITY = {
     "MerchantKey": _header("X-Merchant-Key", "Identifies the merchant in its environment."),
     "ApiKey": _header("X-API-Key", "The API key of the same environment."),
     "Timestamp": _header("X-Timestamp", "Unix time in seconds, within the tolerance."),
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key; older API only."},
     "Signature": _header("X-Signature", "Hex HMAC-SHA256, bare or prefixed with `sha256=`."),
 }

@@ -47,8 +47,3 @@ class MethodNotAllowed(Refusal):
     def __init__(self, allowed: str) -> None:
         super().__init__()
         self.allowed = allowed
-
-
-class RateLimitExceeded(Refusal):
-    status, code = 429, "RATE_LIMIT_EXCEEDED"
-    message = "Too many requests. Please slow down."

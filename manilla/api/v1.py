@@ -1,11 +1,16 @@
-"""The table of version 1's endpoints."""
+"""The table of the endpoints: version 1, and what is left of the API before it."""
 
+from manilla.api import payments
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
+from manilla.kit.db import Database
+from manilla.payments.initiate import Initiation
 from manilla.platform.settings import CurrentSettings
 
 
-def endpoints(platform: CurrentSettings, base_url: str) -> list[Endpoint]:
+def endpoints(
+    db: Database, platform: CurrentSettings, initiation: Initiation, base_url: str
+) -> list[Endpoint]:
     async def site_info(_call: Call) -> SiteInfo:
         return describe(platform.now, base_url)
 
@@ -15,7 +20,8 @@ def endpoints(platform: CurrentSettings, base_url: str) -> list[Endpoint]:
             path="/api/v1/site-info",
             summary="Site info",
             description="Names, addresses and texts of this site, for the merchant's own pages.",
-            answer=SiteInfo,
+            answers=(SiteInfo,),
             use_case=site_info,
         ),
+        *payments.endpoints(db, initiation),
     ]

@@ -61,6 +61,10 @@ class Keyring:
         """A key for one purpose, as stable as the master key itself."""
         return hmac.digest(self._keys[self._current], purpose.encode(), "sha256")
 
+    def derive_all(self, purpose: str) -> list[bytes]:
+        """The same of every key at hand, the one in use first."""
+        return [hmac.digest(key, purpose.encode(), "sha256") for key in self._keys.values()]
+
     def _join(self, wrapped: bytes, content: bytes) -> bytes:
         return _VERSION + self._current + wrapped + content
 

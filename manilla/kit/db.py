@@ -49,6 +49,9 @@ class Connection:
         record = await self._raw.fetchrow(sql, *values)
         return None if record is None else kind(**record)
 
+    async def record(self, sql: str, *values: Any) -> Any:
+        return await self._raw.fetchrow(sql, *values)
+
     async def records(self, sql: str, *values: Any) -> list[Any]:
         records: list[Any] = await self._raw.fetch(sql, *values)
         return records
@@ -160,6 +163,10 @@ class Database:
     async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
         async with self.connection() as connection:
             return await connection.row(kind, sql, *values)
+
+    async def record(self, sql: str, *values: Any) -> Any:
+        async with self.connection() as connection:
+            return await connection.record(sql, *values)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         async with self.connection() as connection:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -132,11 +133,19 @@ def client_address(
 
 def is_web_address(text: str) -> bool:
     """http or https, with a host: nothing that a browser would run or read from elsewhere."""
+    if _NOT_IN_ADDRESSES.search(text):
+        return False
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
+        # A port that is none raises; so do brackets that do not hold an address.
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+# Spaces and controls, which Python drops and browsers read their own way; and the backslash, which
+# browsers take for a slash.
+_NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:

@@ -39,6 +39,12 @@ def merchant_of(trx_id: str) -> int | None:
     return merchant_id
 
 
+def new_notification_id() -> str:
+    """Ordered by time: what happened first sorts first."""
+    random = base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
+    return "msg_" + base32(time.time_ns() // 1_000, TIME_CHARACTERS + 2) + random
+
+
 def new_request_id() -> str:
     return secrets.token_hex(12)
 

@@ -11,10 +11,16 @@ import msgspec
 
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database, KeptConnection
+from manilla.kit.errors import Refusal
 
 WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
+
+
+class RateLimitExceeded(Refusal):
+    status, code = 429, "RATE_LIMIT_EXCEEDED"
+    message = "Too many requests. Please slow down."
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -31,6 +37,26 @@ class Allowance(msgspec.Struct, frozen=True):
     @property
     def remaining(self) -> int:
         return max(0, self.limit - self.used)
+
+
+class Ticket:
+    """A request that is to be counted once: by the limiter, or by a statement that it needs anyway.
+
+    A statement that writes passes the ticket's bucket to `rate_take`, so that counting costs no
+    round trip of its own, and writes only where the count allows it.
+    """
+
+    __slots__ = ("allowance", "bucket", "limit")
+
+    def __init__(self, bucket: str, limit: int) -> None:
+        self.bucket = bucket
+        self.limit = limit
+        self.allowance: Allowance | None = None
+
+    def spend(self, used: int, resets_in_seconds: int) -> None:
+        self.allowance = Allowance(self.limit, used, resets_in_seconds)
+        if self.allowance.exceeded:
+            raise RateLimitExceeded(retry_after_seconds=resets_in_seconds)
 
 
 class _Take(msgspec.Struct, frozen=True):
@@ -54,6 +80,11 @@ class RateLimiter:
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 
+    async def spend(self, ticket: Ticket) -> None:
+        """Counts what no statement has counted; raises where the limit is exceeded."""
+        count = await self._batcher.submit(_Take(ticket.bucket, 1))
+        ticket.spend(count.used, count.resets_in_seconds)
+
     async def _count(self, takes: Sequence[_Take]) -> Sequence[_Count]:
         costs: dict[str, int] = {}
         for take in takes:
@@ -75,25 +106,9 @@ def _in_order(
 
 
 async def _add(db: KeptConnection, costs: dict[str, int]) -> list[_Count]:
-    """Adds to every bucket's window; begins a new one where the old has ended or has no request.
-
-    Buckets are locked in sorted order, so that two batches cannot wait for each other.
-    """
     return await db.rows(
         _Count,
-        """
-        INSERT INTO rate_window AS w (bucket, started_at, used)
-        SELECT bucket, clock_timestamp(), cost
-          FROM unnest($1::text[], $2::bigint[]) AS new (bucket, cost)
-         ORDER BY bucket
-            ON CONFLICT (bucket) DO UPDATE
-           SET started_at = CASE WHEN w.used = 0 OR w.started_at + $3 <= clock_timestamp()
-                                 THEN clock_timestamp() ELSE w.started_at END,
-               used = CASE WHEN w.started_at + $3 <= clock_timestamp()
-                           THEN 0 ELSE w.used END + excluded.used
-        RETURNING bucket, used,
-                  greatest(1, ceil(extract(epoch FROM started_at + $3 - clock_timestamp())))::int
-                  AS resets_in_seconds""",
+        "SELECT bucket, used, resets_in_seconds FROM rate_take($1, $2, $3)",
         list(costs),
         list(costs.values()),
         WINDOW,

@@ -22,7 +22,7 @@ async def rewrap(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     """Returns how many values were wrapped anew; what is already so stays as it is."""
     names = ", ".join(place.key)
     rows = await db.records(
-        f"SELECT {names}, {place.column} AS sealed FROM {place.table}"  # noqa: S608
+        f"SELECT {names}, {place.column} AS sealed FROM {place.table}"
         f" WHERE {place.column} IS NOT NULL"
     )
     stale = [row for row in rows if not keyring.is_current(row["sealed"])]
@@ -30,8 +30,7 @@ async def rewrap(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     for row in stale:
         # The old value is named: one that was sealed anew in the meantime is left alone.
         await db.execute(
-            f"UPDATE {place.table} SET {place.column} = $1"  # noqa: S608
-            f" WHERE {place.column} = $2 AND {match}",
+            f"UPDATE {place.table} SET {place.column} = $1 WHERE {place.column} = $2 AND {match}",
             keyring.rewrap(row["sealed"], place.context(row)),
             row["sealed"],
             *(row[name] for name in place.key),

@@ -97,7 +97,7 @@ async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
 
 async def _find(connection: Connection, invariant: Invariant) -> Finding:
     rows = await connection.records(
-        f"SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"  # noqa: S608
+        f"SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"
         f" FROM ({invariant.violations}) AS broken LIMIT 5"
     )
     count = rows[0]["count"] if rows else 0

@@ -1,5 +1,7 @@
 """Who is calling: merchants and their live credentials, in memory and never a second stale."""
 
+import hmac
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
 import msgspec
@@ -14,6 +16,9 @@ from manilla.platform import changes
 
 CALLERS_MAX = 50_000
 
+# An environment, and a merchant key, the hash of an API key, or a merchant's number.
+Key = tuple[Environment, str | bytes | int]
+
 
 class Caller(msgspec.Struct, frozen=True):
     """A merchant in one environment: what a request may be refused by without asking the database.
@@ -24,7 +29,7 @@ class Caller(msgspec.Struct, frozen=True):
     merchant_id: int
     name: str
     environment: Environment
-    merchant_key: str
+    email: str
     status: Status
     commission_percent: Decimal
     commission_bearer: Bearer
@@ -50,27 +55,61 @@ class Directory:
         self._db = db
         self._keyring = keyring
         self._watch = watch
-        self._callers: dict[tuple[Environment, str], Caller] = {}
+        self._callers: dict[Key, Caller] = {}
         self._round = 0
         watch.follow(changes.MERCHANTS, self._refresh)
 
     async def find(self, environment: Environment, merchant_key: str) -> Caller | None:
         """The merchant who has this key in this environment."""
+
+        async def look_up() -> int | None:
+            return await queries.merchant_id_by_key(self._db, environment, merchant_key)
+
+        return await self._get((environment, merchant_key), look_up)
+
+    async def find_by_api_key(self, environment: Environment, api_key_hash: bytes) -> Caller | None:
+        """The merchant whose live credentials have this API key in this environment."""
+
+        async def look_up() -> int | None:
+            return await queries.merchant_id_by_api_key(self._db, environment, api_key_hash)
+
+        caller = await self._get((environment, api_key_hash), look_up)
+        if caller is None or not any(
+            hmac.compare_digest(credential.api_key_hash, api_key_hash)
+            for credential in caller.live_credentials()
+        ):
+            return None
+        return caller
+
+    async def of(self, environment: Environment, merchant_id: int) -> Caller:
+        """A merchant whom one of its own transactions names."""
+
+        async def look_up() -> int | None:
+            return merchant_id
+
+        caller = await self._get((environment, merchant_id), look_up)
+        assert caller is not None
+        return caller
+
+    async def _get(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
         await self._watch.ensure_fresh()
-        known = self._callers.get((environment, merchant_key))
+        known = self._callers.get(key)
         if known is not None:
             return known
         read_in_round = self._round
-        caller = await self._load(environment, merchant_key)
+        merchant_id = await look_up()
+        if merchant_id is None:
+            return None
+        caller = await self._load(key[0], merchant_id)
         # What was read before a change was announced must not be kept after it.
-        if caller is not None and read_in_round == self._round:
-            self._remember(caller)
+        if read_in_round == self._round:
+            self._remember(key, caller)
         return caller
 
-    def _remember(self, caller: Caller) -> None:
+    def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:
             del self._callers[next(iter(self._callers))]
-        self._callers[caller.environment, caller.merchant_key] = caller
+        self._callers[key] = caller
 
     async def _refresh(self, known_version: int) -> None:
         changed = set(await queries.changed_since(self._db, known_version))
@@ -81,10 +120,7 @@ class Directory:
             if caller.merchant_id not in changed
         }
 
-    async def _load(self, environment: Environment, merchant_key: str) -> Caller | None:
-        merchant_id = await queries.merchant_id_by_key(self._db, environment, merchant_key)
-        if merchant_id is None:
-            return None
+    async def _load(self, environment: Environment, merchant_id: int) -> Caller:
         merchant = await queries.merchant(self._db, merchant_id)
         assert merchant is not None
         rows = await queries.credentials(self._db, merchant_id, environment)
@@ -93,9 +129,9 @@ class Directory:
             merchant_id=merchant_id,
             name=merchant.name,
             environment=environment,
-            merchant_key=merchant_key,
+            email=merchant.email,
             status=Status(merchant.status),
-            commission_percent=merchant.commission_percent,
+            commission_percent=_plain(merchant.commission_percent),
             commission_bearer=Bearer(merchant.commission_bearer),
             gateways=None if merchant.gateways is None else frozenset(merchant.gateways),
             payouts_enabled=merchant.payouts_enabled,
@@ -120,3 +156,9 @@ class Directory:
                 for row in rows
             ),
         )
+
+
+def _plain(number: Decimal) -> Decimal:
+    """Without the zeros that the column's scale adds: 1.5, not 1.5000."""
+    text = f"{number:f}"
+    return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)

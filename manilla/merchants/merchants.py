@@ -174,6 +174,14 @@ async def _touch(connection: Connection, merchant_id: int) -> None:
         raise MerchantNotFound(f"There is no merchant {merchant_id}.")
 
 
+async def read_bvn(db: Database, keyring: Keyring, merchant_id: int) -> str | None:
+    """The BVN of the owner's profile, for the one provider call that needs it."""
+    sealed: bytes | None = await db.value(
+        "SELECT bvn_sealed FROM merchant WHERE id = $1", merchant_id
+    )
+    return None if sealed is None else keyring.open(sealed, bvn_context(merchant_id)).decode()
+
+
 def bvn_context(merchant_id: int) -> str:
     return f"merchant:{merchant_id}:bvn"
 

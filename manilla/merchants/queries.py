@@ -72,6 +72,17 @@ async def merchant_id_by_key(
     return found
 
 
+async def merchant_id_by_api_key(
+    db: Database, environment: Environment, api_key_hash: bytes
+) -> int | None:
+    found: int | None = await db.value(
+        "SELECT merchant_id FROM credential WHERE api_key_hash = $1 AND environment = $2",
+        api_key_hash,
+        environment,
+    )
+    return found
+
+
 async def merchant_key(connection: Connection, merchant_id: int, environment: Environment) -> str:
     key: str = await connection.value(
         "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",

@@ -9,6 +9,7 @@ from manilla.kit import money
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
 from manilla.methods import queries
 from manilla.methods.fees import Fee
 from manilla.methods.method import Flow, Kind, Method
@@ -56,7 +57,7 @@ class Catalogue:
     def by_id(self, kind: Kind, method_id: int) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
 
-    def offered(self, kind: Kind, currency: str) -> list[Method]:
+    def offered(self, kind: Kind, currency: str, environment: Environment) -> list[Method]:
         """Active methods of exactly this currency whose provider can be used, in their order."""
         return [
             method
@@ -64,12 +65,14 @@ class Catalogue:
             if method.kind is kind
             and method.active
             and method.currency == currency
-            and self.is_usable(method)
+            and self.is_usable(method, environment)
         ]
 
-    def is_usable(self, method: Method) -> bool:
+    def is_usable(self, method: Method, environment: Environment) -> bool:
         """Not so where the provider's credentials are missing or it is switched off."""
-        return method.provider is None or self._rails.is_offered(method.provider, method.direction)
+        return method.provider is None or self._rails.is_offered(
+            method.provider, method.direction, environment
+        )
 
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)

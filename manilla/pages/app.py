@@ -1,6 +1,6 @@
 """The pages as one Litestar application, under a strict content security policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 
 
-def build(db: Database, *, is_development: bool) -> Any:
+def build(db: Database, rooms: Sequence[Any], *, is_development: bool) -> Any:
+    """`rooms`: the routes of the rooms that have pages."""
     front = (FOLDER / "templates" / "front.html").read_text()
     front = front.replace("{banner}", DEVELOPMENT_BANNER if is_development else "")
 
@@ -47,6 +48,7 @@ def build(db: Database, *, is_development: bool) -> Any:
             health.readyz(db),
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
+            *rooms,
         ],
         exception_handlers={HTTPException: _http_error, Exception: _server_error},
         logging_config=None,

@@ -165,6 +165,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
 
     kind: EventKind
     reference: str
+    claims_paid: Money | None = None  # of a charge; must not contradict the provider's answer
 
 
 class Forged(msgspec.Struct, frozen=True):

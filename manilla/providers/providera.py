@@ -200,10 +200,12 @@ class ProviderA:
             return Forged()
         try:
             document = strict_json.decode(raw)
-            kind = EVENTS.get(reading.text(document, "event"))
+            event, data = reading.text(document, "event"), reading.field(document, "data")
+            kind = EVENTS.get(event)
             if kind is None:
                 return Unreadable("an event that the contract does not have")
-            return WebhookEvent(kind, reading.text(reading.field(document, "data"), "reference"))
+            claims = reading.claimed(data) if event == "charge.success" else None
+            return WebhookEvent(kind, reading.text(data, "reference"), claims)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 

@@ -203,7 +203,8 @@ class ProviderB:
         try:
             document = strict_json.decode(raw)
             reference = reading.text(reading.field(document, "transaction"), "reference")
-            return WebhookEvent(EventKind.CHARGE, reference)
+            claims = reading.claimed(document.get("order")) if _says_paid(document) else None
+            return WebhookEvent(EventKind.CHARGE, reference, claims)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 
@@ -215,6 +216,10 @@ class ProviderB:
             "email": order.customer_email,
             "name": order.customer_name,
         }
+
+
+def _says_paid(document: Any) -> bool:
+    return bool(document.get("code") == "00")
 
 
 def _virtual_account(data: Any, order: ChargeOrder) -> VirtualAccount:

@@ -191,7 +191,8 @@ class ProviderC:
             document = strict_json.decode(raw)
             event, data = reading.text(document, "event"), reading.field(document, "data")
             if event == "charge.completed":
-                return WebhookEvent(EventKind.CHARGE, reading.text(data, "tx_ref"))
+                claims = reading.claimed(data) if data.get("status") == "successful" else None
+                return WebhookEvent(EventKind.CHARGE, reading.text(data, "tx_ref"), claims)
             if event == "transfer.completed":
                 return WebhookEvent(EventKind.TRANSFER, reading.text(data, "reference"))
             return Unreadable("an event that the contract does not have")

@@ -7,6 +7,7 @@ import aiohttp
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
 from manilla.platform import changes
 from manilla.providers import credentials
 from manilla.providers.credentials import Credentials
@@ -50,11 +51,13 @@ class Rails:
         """None where the credentials are not valid."""
         return self._adapters.get(provider)
 
-    def is_offered(self, provider: Provider, direction: Direction) -> bool:
+    def is_offered(
+        self, provider: Provider, direction: Direction, environment: Environment
+    ) -> bool:
         """Configured, switched on, and no test account while real money is moved."""
         current = self._credentials[provider]
-        is_test_money = self._is_production_mode and current.is_sandbox
-        return current.is_open(direction) and not is_test_money
+        is_real_money = self._is_production_mode and environment is Environment.PRODUCTION
+        return current.is_open(direction) and not (is_real_money and current.is_sandbox)
 
     def is_down(self, provider: Provider, direction: Direction) -> bool:
         return self.health.rail(provider, direction).is_down

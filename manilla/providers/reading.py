@@ -69,6 +69,14 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
     return None if data.get(name) is None else money(data, name, currency)
 
 
+def claimed(data: Any) -> Money | None:
+    """The amount and currency that a webhook names, where it names both readably."""
+    try:
+        return money(data, "amount", currency(data, "currency"))
+    except Malformed:
+        return None
+
+
 def same_reference(data: Any, name: str, expected: str) -> None:
     """An answer about another reference answers nothing."""
     if field(data, name) != expected:

@@ -73,7 +73,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
             path=path,
             summary="",
             description="",
-            answer=Echo,
+            answers=(Echo,),
             use_case=use_case,
             **more,
         )

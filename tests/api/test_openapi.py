@@ -58,7 +58,7 @@ def test_money_is_described_as_a_number() -> None:
         path="/api/v1/pay/{trxId}",
         summary="",
         description="",
-        answer=_Receipt,
+        answers=(_Receipt,),
         body=_Order,
         query=_Order,
         use_case=_use_case,

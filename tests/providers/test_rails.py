@@ -6,6 +6,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind
 from manilla.platform.changes import Watch
@@ -70,7 +71,7 @@ async def test_only_what_is_configured_and_switched_on_is_offered(
     await methods._refresh(0)
 
     def codes(kind: Kind) -> list[str]:
-        return [method.code for method in methods.offered(kind, "NGN")]
+        return [method.code for method in methods.offered(kind, "NGN", Environment.PRODUCTION)]
 
     assert codes(Kind.DEPOSIT) == [
         *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),
@@ -81,7 +82,7 @@ async def test_only_what_is_configured_and_switched_on_is_offered(
         "platform",
     ]
     assert codes(Kind.WITHDRAW) == rails_and_manual
-    assert methods.offered(Kind.DEPOSIT, "USD") == []
+    assert methods.offered(Kind.DEPOSIT, "USD", Environment.PRODUCTION) == []
 
     await credentials.change(db, keyring, Provider.B, {"pay_in_enabled": "false"})
     await credentials.change(db, keyring, Provider.C, {"pay_out_enabled": "false"})
@@ -100,7 +101,10 @@ async def test_a_test_account_is_not_offered_where_real_money_moves(
         for is_production_mode in (True, False):
             those = Rails(db, keyring, Watch(db), session, is_production_mode=is_production_mode)
             await those.load()
-            assert those.is_offered(Provider.A, Direction.PAY_OUT) is not is_production_mode
+            real, test = Environment.PRODUCTION, Environment.SANDBOX
+            offered = those.is_offered(Provider.A, Direction.PAY_OUT, real)
+            assert offered is not is_production_mode
+            assert those.is_offered(Provider.A, Direction.PAY_OUT, test)
 
 
 async def test_a_change_is_in_effect_within_a_second(
@@ -112,10 +116,10 @@ async def test_a_change_is_in_effect_within_a_second(
         watching = asyncio.create_task(watch.run())
         await credentials.change(db, keyring, Provider.C, {**CREDENTIALS[Provider.C]})
         await asyncio.sleep(1)
-        assert rails.is_offered(Provider.C, Direction.PAY_IN)
+        assert rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
         await credentials.clear(db, Provider.C)
         await asyncio.sleep(1)
-        assert not rails.is_offered(Provider.C, Direction.PAY_IN)
+        assert not rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
         watching.cancel()
 
 

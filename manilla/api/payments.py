@@ -1,0 +1,142 @@
+"""Payments as merchants call for them: version 1, and the older endpoint."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from manilla.api.endpoint import Call, Endpoint
+from manilla.api.fields import Amount, CurrencyCode, Email, Reference, WebAddress
+from manilla.api.refusals import InvalidAmount
+from manilla.api.repeats import read_repeat_key
+from manilla.api.scenario import read_scenario
+from manilla.kit import money
+from manilla.kit.db import Database
+from manilla.kit.money import Money, MoneyError
+from manilla.payments import initiate, verify
+from manilla.payments.eligibility import read_keywords
+from manilla.payments.initiate import Initiation, PaymentOrder, Session
+
+MINIMUM = 1
+TOO_SMALL = "The minimum is 1.00."
+
+CustomerName = Annotated[str, Meta(max_length=100)]
+Keywords = Annotated[
+    str | list[str] | None,
+    Meta(description="Parts of methods' names or codes; a list, or text with commas."),
+]
+
+
+class _Checked(Struct, frozen=True, kw_only=True):
+    """What both endpoints' bodies have, and what must hold of it together."""
+
+    payment_amount: Amount
+    currency_code: CurrencyCode
+    ref_trx: Reference
+    ipn_url: WebAddress
+    description: str | None = None
+    customer_name: CustomerName | None = None
+    customer_email: Email | None = None
+    allow_payment_methods: Keywords = None
+
+    @classmethod
+    def faults(cls, values: dict[str, Any]) -> dict[str, str]:
+        amount, currency = values.get("payment_amount"), values.get("currency_code")
+        if amount is None:
+            return {}
+        if amount < MINIMUM:
+            return {"payment_amount": TOO_SMALL}
+        try:
+            # Of a currency that there is not, it is said later that it is not enabled.
+            Money.of(amount, currency if currency in money.DECIMALS else "NGN")
+        except MoneyError as error:
+            return {"payment_amount": str(error)}
+        return {}
+
+
+class PaymentRequest(_Checked, frozen=True, kw_only=True):
+    success_redirect: WebAddress
+    cancel_redirect: WebAddress
+
+
+class LegacyPaymentRequest(_Checked, frozen=True, kw_only=True):
+    success_redirect: WebAddress | None = None
+    cancel_redirect: WebAddress | None = None
+
+
+def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
+    async def initiate_payment(call: Call) -> Any:
+        return await initiation.initiate(call.caller, _order(call, INITIATE), call.ticket)
+
+    async def initiate_legacy(call: Call) -> Any:
+        order = _order(call, INITIATE_LEGACY)
+        return await initiation.initiate(call.caller, order, call.ticket)
+
+    async def verify_payment(call: Call) -> Any:
+        return await verify.verify(db, call.caller, call.parameter, call.ticket)
+
+    return [
+        Endpoint(
+            method="POST",
+            path=INITIATE,
+            summary="Initiate a payment",
+            description="Creates a hosted checkout session; send the customer to `payment_url`.",
+            answers=(Session,),
+            use_case=initiate_payment,
+            body=PaymentRequest,
+            refusals=REFUSALS,
+            counts=True,
+            is_repeatable=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/api/v1/verify-payment/{trxId}",
+            summary="Verify a payment",
+            description="What became of a payment of yours, in the environment it was made in.",
+            answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
+            use_case=verify_payment,
+            refusals=(verify.TransactionNotFound,),
+            counts=True,
+        ),
+        Endpoint(
+            method="POST",
+            path=INITIATE_LEGACY,
+            summary="Initiate a payment (older API)",
+            description="As version 1, with the API key as a bearer token and no signature.",
+            answers=(Session,),
+            use_case=initiate_legacy,
+            body=LegacyPaymentRequest,
+            refusals=REFUSALS,
+            counts=True,
+            is_repeatable=True,
+            is_signed=False,
+        ),
+    ]
+
+
+INITIATE, INITIATE_LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
+REFUSALS = (
+    InvalidAmount,
+    initiate.CurrencyNotEnabled,
+    initiate.WalletNotAvailable,
+    initiate.CommissionNotCovered,
+    initiate.DuplicateReference,
+)
+
+
+def _order(call: Call, endpoint: str) -> PaymentOrder:
+    body: PaymentRequest | LegacyPaymentRequest = call.body
+    return PaymentOrder(
+        amount=body.payment_amount,
+        currency_code=body.currency_code,
+        ref_trx=body.ref_trx,
+        ipn_url=body.ipn_url,
+        success_redirect=body.success_redirect,
+        cancel_redirect=body.cancel_redirect,
+        description=body.description,
+        customer_name=body.customer_name,
+        customer_email=body.customer_email,
+        allow_payment_methods=read_keywords(body.allow_payment_methods),
+        is_legacy=endpoint == INITIATE_LEGACY,
+        scenario=read_scenario(call),
+        repeat_key=read_repeat_key(call, endpoint),
+    )

@@ -1,0 +1,21 @@
+"""The optional header by which a caller of the sandbox chooses how its transaction ends."""
+
+from manilla.api.endpoint import Call
+from manilla.api.refusals import ValidationFailed
+from manilla.payments.payment import Scenario
+
+NAME = "X-Sandbox-Scenario"
+EXPECTED = "Expected `success`, `failed` or `pending`."
+
+
+def read_scenario(call: Call) -> Scenario | None:
+    raw = call.headers.get(NAME.lower().encode())
+    if raw is None:
+        return None
+    if not call.caller.is_sandbox:
+        # Whoever sends it thinks that no real money moves.
+        raise ValidationFailed(errors={NAME: "This header works in the sandbox only."})
+    try:
+        return Scenario(raw.decode("latin-1"))
+    except ValueError:
+        raise ValidationFailed(errors={NAME: EXPECTED}) from None

@@ -1,0 +1,109 @@
+"""Webhooks of providers: verified on the raw bytes, stored, answered. Nothing is decided here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from manilla.api.refusals import MethodNotAllowed, NotFound, ValidationFailed
+from manilla.kit import crash, http, strict_json
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.platform.changes import Watch
+from manilla.providers import inbox
+from manilla.providers.port import Forged, Provider, Unreadable
+from manilla.providers.rails import Rails
+
+log = structlog.get_logger(__name__)
+
+PREFIX = "/webhooks/"
+BODY_BYTES_MAX = 256 * 1024
+
+
+class NotSigned(Refusal):
+    status, code = 401, "INVALID_SIGNATURE"
+    message = "The signature is missing or does not match."
+
+
+class Webhooks:
+    """An ASGI application for everything under /webhooks/."""
+
+    def __init__(self, db: Database, watch: Watch, rails: Rails) -> None:
+        self._db = db
+        self._watch = watch
+        self._rails = rails
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        extra: list[tuple[bytes, bytes]] = []
+        try:
+            await self._take(scope, receive)
+            status, body = 200, {"status": "received"}
+        except http.ClientGone:
+            return
+        except Refusal as refusal:
+            status, body, extra = _refused(refusal)
+        except Exception:
+            log.exception("webhook_failed", path=scope["path"])
+            text = "Something went wrong on our side."
+            status, body = 500, {"error": text, "error_code": "SERVER_ERROR"}
+        content = strict_json.encode(body)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            *extra,
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    async def _take(self, scope: Any, receive: Any) -> None:
+        provider = _provider(scope["path"])
+        if scope["method"] != "POST":
+            raise MethodNotAllowed("POST")
+        raw = await _read(receive)
+        await self._watch.ensure_fresh()
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            raise NotSigned  # without credentials there is nothing to check it by
+        match adapter.read_webhook(_headers(scope), raw):
+            case Forged():
+                log.warning("webhook_forged", provider=provider)
+                raise NotSigned
+            case Unreadable(reason):
+                # Signed, so it is theirs; not in their contract, so there is nothing to do.
+                # Refused, it would only come again.
+                log.warning("webhook_unreadable", provider=provider, reason=reason)
+            case event:
+                await inbox.store(self._db, provider, event, raw)
+                crash.point("after_webhook_stored")
+
+
+def _provider(path: str) -> Provider:
+    try:
+        return Provider(path.removeprefix(PREFIX))
+    except ValueError:
+        raise NotFound from None
+
+
+async def _read(receive: Any) -> bytes:
+    try:
+        return await http.read_body(receive, BODY_BYTES_MAX)
+    except http.BodyTooLarge:
+        raise ValidationFailed("The body is too large.") from None
+    except TimeoutError:
+        raise ValidationFailed("The body did not arrive in time.") from None
+
+
+def _headers(scope: Any) -> Mapping[bytes, list[bytes]]:
+    headers: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name, []).append(value)
+    return headers
+
+
+def _refused(refusal: Refusal) -> tuple[int, dict[str, str], list[tuple[bytes, bytes]]]:
+    headers = []
+    if isinstance(refusal, MethodNotAllowed):
+        headers.append((b"allow", refusal.allowed.encode()))
+    if isinstance(refusal, Unavailable):
+        headers.append((b"retry-after", b"1"))
+    return refusal.status, {"error": refusal.text, "error_code": refusal.code}, headers

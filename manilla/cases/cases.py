@@ -1,0 +1,82 @@
+"""Cases: opened by the program when it must not decide, resolved by a person."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+import structlog
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+
+log = structlog.get_logger(__name__)
+
+
+class Kind(StrEnum):
+    PAID_AFTER_DECLINE = "paid_after_decline"
+    SECOND_CHARGE_PAID = "second_charge_paid"
+    WRONG_AMOUNT = "wrong_amount"  # less, more, or another currency than was agreed
+    WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed message and the provider's API differ
+    UNKNOWN_REFERENCE = "unknown_reference"
+    CONTRADICTION = "contradiction"  # of a final state; nothing was moved
+    NO_ANSWER = "no_answer"  # the provider could not be asked for too long
+
+
+class Case(msgspec.Struct, frozen=True):
+    id: int
+    merchant_id: int
+    environment: str | None
+    kind: str
+    reference: str
+    trx_id: str | None
+    currency: str | None
+    amount_minor: int | None
+    detail: str
+    status: str
+    resolution: str | None
+    opened_at: datetime
+    resolved_at: datetime | None
+
+    @property
+    def amount(self) -> Money | None:
+        if self.currency is None or self.amount_minor is None:
+            return None
+        return Money(self.currency, self.amount_minor)
+
+
+async def open_case(
+    connection: Connection | Database,
+    kind: Kind,
+    reference: str,
+    detail: str,
+    *,
+    merchant_id: int,
+    environment: Environment | None = None,
+    trx_id: str | None = None,
+    amount: Money | None = None,
+) -> None:
+    """Opened once for each kind of trouble with a reference, however often it is found."""
+    await connection.execute(
+        """
+        INSERT INTO operator_case
+               (merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (merchant_id, kind, reference) DO NOTHING""",
+        *(merchant_id, environment, kind, reference, trx_id),
+        *(amount.currency if amount else None, amount.minor if amount else None, detail),
+    )
+    log.warning("case_opened", kind=kind, reference=reference)
+
+
+async def cases(db: Database, *, include_resolved: bool = False) -> list[Case]:
+    return await db.rows(
+        Case,
+        """
+        SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor,
+               detail, status, resolution, opened_at, resolved_at
+          FROM operator_case
+         WHERE $1 OR status = 'open'
+         ORDER BY opened_at LIMIT 1000""",
+        include_resolved,
+    )

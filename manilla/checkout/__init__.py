@@ -1,0 +1,1 @@
+"""Checkout: the pages on which a customer pays."""

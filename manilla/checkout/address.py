@@ -1,0 +1,36 @@
+"""The signed address of a payment's pages. Whoever holds it may pay; it is all the session we need.
+
+There are no cookies here, so a form carries no token: a stranger's page that sends a customer's
+browser to us would have to know the signature.
+"""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Request
+from litestar.response import Redirect
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class Address(msgspec.Struct, frozen=True):
+    trx_id: str
+    expires: str
+    signature: str
+
+    def to(self, page: str = "", **more: str) -> str:
+        """Another page of the same payment. What a provider added to the query is left behind."""
+        query = urlencode({"expires": self.expires, "signature": self.signature, **more})
+        return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
+
+    def redirect(self, page: str = "", **more: str) -> Redirect:
+        return Redirect(self.to(page, **more), status_code=303, headers=NO_STORE)
+
+
+def read(request: Request[Any, Any, Any]) -> Address:
+    return Address(
+        request.path_params["trx_id"],
+        request.query_params.get("expires", ""),
+        request.query_params.get("signature", ""),
+    )

@@ -1,0 +1,97 @@
+"""Who is let in to a payment's pages, and what those who are not are told."""
+
+import contextlib
+from typing import Any, Self
+
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from manilla.checkout import address
+from manilla.checkout.address import NO_STORE, Address
+from manilla.checkout.rendering import Pages
+from manilla.checkout.scenes import Scene, outcome_of
+from manilla.kit.errors import Refusal
+from manilla.payments.checkout import Checkout
+from manilla.payments.link import Links, LinkState
+from manilla.payments.payment import Status
+
+log = structlog.get_logger(__name__)
+
+ALTERED = "This link is not valid."
+EXPIRED = "This link has expired."
+
+
+class Gate:
+    def __init__(self, checkout: Checkout, links: Links, pages: Pages) -> None:
+        self._checkout = checkout
+        self._links = links
+        self._pages = pages
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Litestar copies what its routes hold; of us there is one."""
+        return self
+
+    async def check(self, request: Request[Any, Any, Any]) -> Response[Any] | None:
+        """An answer stops the request here; with none it goes on."""
+        here = address.read(request)
+        match self._links.check(here.trx_id, here.expires, here.signature):
+            case LinkState.GOOD:
+                return None
+            case LinkState.EXPIRED:
+                return await self._expired(request, here)
+            case LinkState.ALTERED:
+                return self._altered(request)
+
+    @property
+    def exception_handlers(self) -> dict[int | type[Exception], Any]:
+        return {Refusal: self._refused, HTTPException: self._misused, Exception: self._failed}
+
+    def _altered(self, request: Request[Any, Any, Any]) -> Response[Any]:
+        return _json(403, ALTERED) if _wants_json(request) else self._pages.link_altered()
+
+    async def _expired(self, request: Request[Any, Any, Any], here: Address) -> Response[Any]:
+        """The link was good once: its holder may know what became of the payment."""
+        if _wants_json(request):
+            return _json(410, EXPIRED)
+        if request.url.path.endswith("/return"):
+            # They may have paid in the last minute of the link.
+            await look_again(self._checkout, here)
+        view = await self._checkout.view(here.trx_id)
+        is_decided = view.payment.status is not Status.PENDING
+        scene = outcome_of(view.payment) if is_decided else Scene.LINK_EXPIRED
+        return self._pages.show(scene, view, here, 410)
+
+    def _refused(self, request: Request[Any, Any, Any], refusal: Refusal) -> Response[Any]:
+        if refusal.status == 404:
+            return self._altered(request)
+        if _wants_json(request):
+            return _json(refusal.status, refusal.text, refusal.code)
+        return self._pages.trouble(refusal.status, refusal.text, address.read(request))
+
+    def _misused(self, request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+        text = "Your browser sent something that we did not understand."
+        return self._pages.trouble(error.status_code, text, address.read(request))
+
+    def _failed(self, request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        log.error("checkout_failed", path=request.url.path, exc_info=error)
+        text = "Something went wrong on our side."
+        if _wants_json(request):
+            return _json(500, text, "SERVER_ERROR")
+        return self._pages.trouble(500, text, address.read(request))
+
+
+async def look_again(checkout: Checkout, here: Address) -> None:
+    """Asks the provider now. Where that cannot be, the page shows what we know, and waits."""
+    with contextlib.suppress(Refusal):
+        await checkout.look_again(here.trx_id)
+
+
+def _wants_json(request: Request[Any, Any, Any]) -> bool:
+    if request.url.path.endswith("/status"):
+        return True
+    return request.accept.best_match(["text/html", "application/json"]) == "application/json"
+
+
+def _json(status: int, text: str, code: str = "EXPIRED_SESSION") -> Response[Any]:
+    return Response({"error": text, "error_code": code}, status_code=status, headers=NO_STORE)

@@ -1,0 +1,109 @@
+"""Pages: templates that escape by default, and that no cache keeps."""
+
+import hashlib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from litestar import MediaType, Response
+
+from manilla.checkout import display, scenes
+from manilla.checkout.address import NO_STORE, Address
+from manilla.checkout.scenes import Scene
+from manilla.methods.method import Flow
+from manilla.payments.checkout import Outcome, View
+from manilla.payments.link import way_back
+from manilla.platform.settings import CurrentSettings
+
+FOLDER = Path(str(resources.files("manilla.checkout")))
+STATIC = FOLDER / "static"
+STATIC_PATH = "/static/checkout"
+
+# Longer ones are folded up: what is to be paid, and to whom, stays in sight.
+DESCRIPTION_SHOWN = 160
+
+
+def _version() -> str:
+    """Of the static files: they may be cached for ever, under an address that changes with them."""
+    content = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        money=display.money,
+        duration=display.duration,
+        clean=display.clean,
+        name=display.name,
+        gateway=display.gateway,
+    )
+    environment.globals.update(
+        static=STATIC_PATH, version=_version(), Flow=Flow, Outcome=Outcome, shown=DESCRIPTION_SHOWN
+    )
+    return environment
+
+
+class Pages:
+    def __init__(self, platform: CurrentSettings, *, is_development: bool) -> None:
+        self._platform = platform
+        self._is_development = is_development
+        self._templates = _environment()
+
+    def show(
+        self,
+        scene: Scene,
+        view: View,
+        address: Address,
+        status: int = 200,
+        *,
+        alert: str | None = None,
+        is_sent: bool = False,
+    ) -> Response[str]:
+        """A payment as it is now. `alert` is why the last click did not do what it should."""
+        to_pay = view.charge if scene is Scene.TRANSFER else None
+        return self._respond(
+            f"{scene}.html",
+            status,
+            view=view,
+            payment=view.payment,
+            merchant=display.name(view.merchant_name),
+            charge=view.charge,
+            method=scenes.method_of(view),
+            seconds=scenes.seconds_to_pay(view.payment, to_pay),
+            completes_in=scenes.seconds_until(view.completes_at) if view.completes_at else None,
+            address=address,
+            back=way_back(view.payment),
+            alert=alert,
+            is_sent=is_sent,
+        )
+
+    def hand_over(self, view: View) -> Response[str]:
+        """By a refresh and a link: a browser would not follow a form's redirect to a stranger."""
+        method = scenes.method_of(view)
+        return self._respond(
+            "hand_over.html", payment=view.payment, charge=view.charge, method=method
+        )
+
+    def link_altered(self) -> Response[str]:
+        """Says nothing of any payment: whoever sees it has not shown that they may know."""
+        return self._respond("link_altered.html", 403)
+
+    def trouble(self, status: int, text: str, address: Address) -> Response[str]:
+        """Something on our side: the same address may well work in a moment."""
+        return self._respond("trouble.html", status, text=text, again=address.to())
+
+    def _respond(self, template: str, status: int = 200, **values: Any) -> Response[str]:
+        text = self._templates.get_template(template).render(
+            gateway_name=display.name(self._platform.now.gateway_name),
+            is_development=self._is_development,
+            **values,
+        )
+        return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)

@@ -1,0 +1,148 @@
+"""The addresses of checkout: what a customer may ask and do, behind a signed link."""
+
+from typing import Any, Self
+
+from litestar import Request, Response, Router, get, post
+from litestar.datastructures import CacheControlHeader
+from litestar.static_files import create_static_files_router
+
+from manilla.checkout import address
+from manilla.checkout.address import NO_STORE, Address
+from manilla.checkout.gate import Gate, look_again
+from manilla.checkout.rendering import STATIC, STATIC_PATH, Pages
+from manilla.checkout.scenes import Scene, can_choose, is_hosted, scene_of
+from manilla.kit.errors import Refusal
+from manilla.payments.checkout import Checkout, Outcome
+from manilla.payments.link import Links
+from manilla.payments.payment import Status
+from manilla.platform.settings import CurrentSettings
+
+Asked = Request[Any, Any, Any]
+Answer = Response[Any]
+
+FOR_EVER = CacheControlHeader(public=True, max_age=365 * 86_400, immutable=True)
+
+
+def build(
+    checkout: Checkout, links: Links, platform: CurrentSettings, *, is_development: bool
+) -> list[Router]:
+    pages = Pages(platform, is_development=is_development)
+    gate = Gate(checkout, links, pages)
+    counter = Counter(checkout, pages)
+    payment = Router(
+        path="/checkout/{trx_id:str}",
+        before_request=gate.check,
+        exception_handlers=gate.exception_handlers,
+        route_handlers=[
+            get("/")(counter.show),
+            get("/methods")(counter.methods),
+            get("/pay")(counter.pay),
+            get("/return")(counter.come_back),
+            get("/status")(counter.status),
+            post("/choose")(counter.choose),
+            post("/sent")(counter.sent),
+            post("/cancel")(counter.cancel),
+            post("/outcome")(counter.outcome),
+            get(["/choose", "/sent", "/cancel", "/outcome"])(counter.go_home),
+        ],
+    )
+    static = create_static_files_router(
+        STATIC_PATH, [STATIC], name="checkout static", cache_control=FOR_EVER
+    )
+    return [payment, static]
+
+
+class Counter:
+    """Asks the business what may be done, and shows what came of it."""
+
+    def __init__(self, checkout: Checkout, pages: Pages) -> None:
+        self._checkout = checkout
+        self._pages = pages
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Litestar copies what its routes hold; of us there is one."""
+        return self
+
+    async def show(self, request: Asked) -> Answer:
+        here = address.read(request)
+        view = await self._checkout.view(here.trx_id)
+        return self._pages.show(scene_of(view), view, here)
+
+    async def methods(self, request: Asked) -> Answer:
+        """All ways to pay, also for a customer who has begun to pay in one of them."""
+        here = address.read(request)
+        view = await self._checkout.view(here.trx_id)
+        if not can_choose(view):
+            return here.redirect()
+        return self._pages.show(Scene.METHODS, view, here)
+
+    async def choose(self, request: Asked) -> Answer:
+        here = address.read(request)
+        code = await _field(request, "method")
+        try:
+            await self._checkout.choose(here.trx_id, code)
+        except Refusal as refusal:
+            return await self._refuse(here, refusal)
+        return here.redirect("pay")
+
+    async def pay(self, request: Asked) -> Answer:
+        """Where the money is sent: the provider's own page, or the account to transfer to."""
+        here = address.read(request)
+        view = await self._checkout.view(here.trx_id)
+        scene = scene_of(view)
+        if scene in (Scene.PREPARING, Scene.TRANSFER):
+            return self._pages.show(scene, view, here, is_sent="sent" in request.query_params)
+        if scene is Scene.WAITING and is_hosted(view):
+            return self._pages.hand_over(view)
+        return here.redirect()
+
+    async def come_back(self, request: Asked) -> Answer:
+        """From the provider's page, perhaps having paid."""
+        here = address.read(request)
+        await look_again(self._checkout, here)
+        return here.redirect()
+
+    async def sent(self, request: Asked) -> Answer:
+        here = address.read(request)
+        await look_again(self._checkout, here)
+        return here.redirect("pay", sent="1")
+
+    async def cancel(self, request: Asked) -> Answer:
+        here = address.read(request)
+        try:
+            await self._checkout.cancel(here.trx_id)
+        except Refusal as refusal:
+            return await self._refuse(here, refusal)
+        return here.redirect()
+
+    async def outcome(self, request: Asked) -> Answer:
+        """What a customer of the sandbox makes happen."""
+        here = address.read(request)
+        wanted = await _field(request, "outcome")
+        if wanted not in set(Outcome):
+            return here.redirect()
+        try:
+            await self._checkout.pretend(here.trx_id, Outcome(wanted))
+        except Refusal as refusal:
+            return await self._refuse(here, refusal)
+        return here.redirect()
+
+    async def status(self, request: Asked) -> Answer:
+        status = await self._checkout.status(address.read(request).trx_id)
+        return Response({"status": status.value}, headers=NO_STORE)
+
+    async def go_home(self, request: Asked) -> Answer:
+        """Whoever reloads the page that a form led to."""
+        return address.read(request).redirect()
+
+    async def _refuse(self, here: Address, refusal: Refusal) -> Answer:
+        """The page as it was, with the reason; or what became of the payment meanwhile."""
+        view = await self._checkout.view(here.trx_id)
+        if view.payment.status is not Status.PENDING:
+            return here.redirect()
+        scene = Scene.METHODS if can_choose(view) else scene_of(view)
+        return self._pages.show(scene, view, here, refusal.status, alert=refusal.text)
+
+
+async def _field(request: Asked, name: str) -> str:
+    return str((await request.form()).get(name, ""))

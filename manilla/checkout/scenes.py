@@ -1,0 +1,94 @@
+"""Which page shows a payment as it is now."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from manilla.methods.method import Flow, Method
+from manilla.payments.checkout import View
+from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
+
+
+class Scene(StrEnum):
+    """A page, by the name of its template."""
+
+    METHODS = "methods"
+    PREPARING = "preparing"  # another request is opening the charge at this moment
+    TRANSFER = "transfer"
+    WAITING = "waiting"
+    SANDBOX = "sandbox"
+    LINK_EXPIRED = "link_expired"  # the link is over, the payment not decided yet
+    CLOSED = "closed"  # nothing but the way back
+    SUCCESS = "success"
+    DECLINED = "declined"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    EXPIRED = "expired"
+    CANCELED = "canceled"
+
+
+_FAILED = {
+    ErrorCode.PAYMENT_DECLINED: Scene.DECLINED,
+    ErrorCode.INSUFFICIENT_FUNDS: Scene.INSUFFICIENT_FUNDS,
+    ErrorCode.EXPIRED_SESSION: Scene.EXPIRED,
+    ErrorCode.PAYMENT_CANCELED: Scene.CANCELED,
+}
+
+
+def scene_of(view: View) -> Scene:
+    if view.payment.status is not Status.PENDING:
+        return outcome_of(view.payment)
+    if view.is_blocked:
+        return Scene.CLOSED
+    if view.payment.is_sandbox:
+        return Scene.SANDBOX
+    if view.charge is not None:
+        return _scene_of_charge(view, view.charge)
+    return Scene.METHODS if view.offers else Scene.CLOSED
+
+
+def outcome_of(payment: Payment) -> Scene:
+    assert payment.status is not Status.PENDING
+    if payment.status is Status.SUCCESS:
+        return Scene.SUCCESS
+    return _FAILED[payment.error_code or ErrorCode.PAYMENT_DECLINED]
+
+
+def _scene_of_charge(view: View, charge: Charge) -> Scene:
+    method = method_of(view)
+    if method is None:
+        return Scene.WAITING
+    if charge.status is ChargeStatus.OPENING:
+        return Scene.PREPARING
+    is_payable = method.flow is Flow.VIRTUAL_ACCOUNT and seconds_to_pay(view.payment, charge) > 0
+    return Scene.TRANSFER if is_payable else Scene.WAITING
+
+
+def can_choose(view: View) -> bool:
+    is_open = view.payment.status is Status.PENDING and not view.is_blocked
+    return is_open and not view.payment.is_sandbox and bool(view.offers)
+
+
+def is_hosted(view: View) -> bool:
+    """Whether there is a provider's page to go to, and its method is still offered."""
+    charge = view.charge
+    return charge is not None and bool(charge.checkout_url) and method_of(view) is not None
+
+
+def method_of(view: View) -> Method | None:
+    """The charge's. None where it is not offered any more: who has paid waits, nobody begins."""
+    charge = view.charge
+    if charge is None:
+        return None
+    found = (offer.method for offer in view.offers if offer.method.code == charge.method_code)
+    return next(found, None)
+
+
+def seconds_to_pay(payment: Payment, charge: Charge | None = None) -> int:
+    """Until the link ends, or the account that the money should go to."""
+    ends = payment.expires_at
+    if charge is not None and charge.account_expires_at is not None:
+        ends = min(ends, charge.account_expires_at)
+    return seconds_until(ends)
+
+
+def seconds_until(moment: datetime) -> int:
+    return max(0, int((moment - datetime.now(UTC)).total_seconds()))

@@ -1,0 +1,47 @@
+"""What happened to a transaction after it was made, in order and for good."""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+
+
+class Step(msgspec.Struct, frozen=True):
+    number: int
+    at: datetime
+    event: str
+    from_status: str
+    to_status: str
+    detail: str | None
+
+
+async def add(
+    connection: Connection,
+    merchant_id: int,
+    trx_id: str,
+    event: str,
+    *,
+    before: str,
+    after: str,
+    detail: str | None = None,
+) -> None:
+    """The transaction's row is locked by whoever calls, so the numbers have no gap."""
+    await connection.execute(
+        """
+        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
+        SELECT $1, $2, coalesce(max(number), 0) + 1, $3, $4, $5, $6
+          FROM timeline WHERE merchant_id = $1 AND trx_id = $2""",
+        *(merchant_id, trx_id, event, before, after, detail),
+    )
+
+
+async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Step]:
+    return await db.rows(
+        Step,
+        """
+        SELECT number, at, event, from_status, to_status, detail FROM timeline
+         WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number""",
+        merchant_id,
+        trx_id,
+    )

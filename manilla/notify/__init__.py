@@ -1,0 +1,1 @@
+"""What merchants are told of their transactions."""

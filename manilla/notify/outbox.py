@@ -1,0 +1,32 @@
+"""Notifications are written down with the change that they tell of, and sent from there."""
+
+from typing import Any
+
+from manilla.kit import ids, jobs, strict_json
+from manilla.kit.db import Connection
+from manilla.ledger.posting import Environment
+
+DELIVER = "notify"
+
+
+async def tell(
+    connection: Connection,
+    *,
+    merchant_id: int,
+    environment: Environment,
+    trx_id: str,
+    url: str,
+    payload: Any,
+    event: str,
+    status: str,
+) -> None:
+    """Must be called within the transaction that makes the change."""
+    notification_id = ids.new_notification_id()
+    await connection.execute(
+        """
+        INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        *(merchant_id, notification_id, environment, trx_id, event, status, url),
+        strict_json.encode(payload),
+    )
+    await jobs.put(connection, merchant_id, DELIVER, notification_id)

@@ -1,0 +1,107 @@
+"""The statements about charges."""
+
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.payments.payment import Charge, ChargeStatus
+from manilla.providers.port import VirtualAccount
+
+
+class Claim(msgspec.Struct, frozen=True):
+    amount: Decimal
+    currency: str
+
+
+_CHARGE = """
+    SELECT merchant_id, reference, trx_id, number, method_code, provider, currency, amount_minor,
+           status, checkout_url, bank_name, account_number, account_name, account_expires_at,
+           reason, created_at
+      FROM charge"""
+
+
+async def charge(db: Database | Connection, merchant_id: int, reference: str) -> Charge | None:
+    record = await db.record(
+        _CHARGE + " WHERE merchant_id = $1 AND reference = $2", merchant_id, reference
+    )
+    return None if record is None else msgspec.convert(dict(record), Charge)
+
+
+async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Charge]:
+    """All tries of a payment, in their order."""
+    records = await db.records(
+        _CHARGE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number", merchant_id, trx_id
+    )
+    return [msgspec.convert(dict(record), Charge) for record in records]
+
+
+async def insert_charge(connection: Connection, new: Charge) -> None:
+    await connection.execute(
+        """
+        INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
+                            amount_minor, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+        *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
+        *(new.currency, new.amount_minor, new.status),
+    )
+
+
+async def set_checkout_url(db: Database, opened: Charge, url: str) -> None:
+    await db.execute(
+        """
+        UPDATE charge SET status = 'open', checkout_url = $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, url),
+    )
+
+
+async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> None:
+    await db.execute(
+        """
+        UPDATE charge
+           SET status = 'open', bank_name = $3, account_number = $4, account_name = $5,
+               account_expires_at = $6, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, account.bank_name, account.account_number),
+        *(account.account_name, account.expires_at),
+    )
+
+
+async def abandon_charge(db: Database, opened: Charge, reason: str) -> None:
+    """Nobody was shown a way to pay it; unless word of it has come in the meantime."""
+    await db.execute(
+        """
+        UPDATE charge SET status = 'failed', reason = $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, reason),
+    )
+
+
+async def conclude_charge(
+    connection: Connection,
+    concluded: Charge,
+    status: ChargeStatus,
+    *,
+    paid_minor: int | None = None,
+    reason: str | None = None,
+) -> None:
+    """The payment's row is locked by whoever calls."""
+    await connection.execute(
+        """
+        UPDATE charge SET status = $3, paid_minor = $4, reason = $5, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2""",
+        *(concluded.merchant_id, concluded.reference, status, paid_minor, reason),
+    )
+
+
+async def claims(connection: Connection, merchant_id: int, reference: str) -> list[Claim]:
+    """What signed messages said was paid."""
+    return await connection.rows(
+        Claim,
+        """
+        SELECT claimed_amount AS amount, claimed_currency AS currency FROM webhook
+         WHERE merchant_id = $1 AND reference = $2 AND claimed_amount IS NOT NULL""",
+        merchant_id,
+        reference,
+    )

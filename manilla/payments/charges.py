@@ -1,0 +1,202 @@
+"""Charges: a customer's tries at a provider. Saved first, then sent; asked about until decided."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.kit import jobs
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.merchants import merchants
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Flow, Method
+from manilla.payments import charge_queries, queries, states
+from manilla.payments.link import Links
+from manilla.payments.payment import Charge, ChargeStatus, Payment, Status
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    ChargeOrder,
+    ChargeState,
+    Done,
+    HostedCheckout,
+    Provider,
+    Refused,
+    Unknown,
+    VirtualAccount,
+)
+from manilla.providers.rails import Rails
+
+CHECK = "charge"
+FIRST_CHECK_SECONDS = 10
+TRIES_MAX = 20
+OPENING_SECONDS_MAX = 30  # longer than a call to a provider takes
+DESCRIPTION_LENGTH_MAX = 200
+SANDBOX_BVN = "22222222222"
+NO_NAME = "Customer"
+
+
+class AlreadyDecided(Refusal):
+    status, code = 409, "ALREADY_DECIDED"
+    message = "This payment is finished. Please start again at the shop."
+
+
+class TooManyTries(Refusal):
+    status, code = 429, "TOO_MANY_TRIES"
+    message = "This payment was tried too often. Please start again at the shop."
+
+
+class GatewayRefused(Refusal):
+    status, code = 422, "PAYMENT_DECLINED"
+    message = "This way to pay did not work. Please choose another one."
+
+
+class GatewayAway(Refusal):
+    status, code = 503, "SERVICE_UNAVAILABLE"
+    message = "This way to pay does not answer at the moment. Please try again or choose another."
+
+
+class Till:
+    """Opens charges at providers, and asks what became of them."""
+
+    def __init__(
+        self, db: Database, keyring: Keyring, rails: Rails, links: Links, base_url: str
+    ) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._rails = rails
+        self._links = links
+        self._base_url = base_url
+
+    async def open(self, payment: Payment, method: Method, caller: Caller) -> Charge:
+        """The charge for this method: a new one, or the one that is open already."""
+        assert method.provider is not None
+        assert not payment.is_sandbox, "no provider is called for the sandbox"
+        adapter = self._rails.adapter(method.provider)
+        if adapter is None:
+            raise GatewayAway
+        charge, is_new = await self._reserve(payment, method)
+        if not is_new:
+            return charge
+        answer = await self._send(adapter, payment, method, caller, charge)
+        await self._save(charge, answer)
+        saved = await charge_queries.charge(self._db, charge.merchant_id, charge.reference)
+        assert saved is not None
+        return saved
+
+    async def _reserve(self, payment: Payment, method: Method) -> tuple[Charge, bool]:
+        """Holds the payment's row: a double click, a second tab or customer get the same one."""
+        async with self._db.transaction() as connection:
+            current = await queries.payment(
+                connection, payment.merchant_id, payment.trx_id, lock=True
+            )
+            assert current is not None
+            if current.status is not Status.PENDING:
+                raise AlreadyDecided
+            earlier = await charge_queries.charges(connection, payment.merchant_id, payment.trx_id)
+            usable = [c for c in earlier if c.method_code == method.code and _is_usable(c)]
+            if usable:
+                return usable[-1], False
+            if len(earlier) >= TRIES_MAX:
+                raise TooManyTries
+            return await _insert(connection, payment, method, len(earlier) + 1), True
+
+    async def _send(
+        self,
+        adapter: Adapter,
+        payment: Payment,
+        method: Method,
+        caller: Caller,
+        charge: Charge,
+    ) -> Answer[HostedCheckout] | Answer[VirtualAccount]:
+        order = ChargeOrder(
+            reference=charge.reference,
+            amount=charge.amount,
+            description=_short(payment.description) or f"Payment to {caller.name}",
+            customer_name=_short(payment.customer_name) or NO_NAME,
+            customer_email=payment.customer_email or caller.email,
+            redirect_url=self._links.url(payment.trx_id, payment.expires_at, "/return"),
+            notification_url=f"{self._base_url}/webhooks/{charge.provider}",
+        )
+        if method.flow is Flow.HOSTED:
+            return await adapter.create_checkout(order)
+        return await adapter.create_virtual_account(order, await self._bvn(adapter, payment))
+
+    async def _bvn(self, adapter: Adapter, payment: Payment) -> str | None:
+        if adapter.provider is not Provider.A:
+            return None
+        if self._rails.credentials(Provider.A).is_sandbox:
+            return SANDBOX_BVN
+        return await merchants.read_bvn(self._db, self._keyring, payment.merchant_id)
+
+    async def _save(
+        self, charge: Charge, answer: Answer[HostedCheckout] | Answer[VirtualAccount]
+    ) -> None:
+        match answer:
+            case Done(HostedCheckout(checkout_url)):
+                await charge_queries.set_checkout_url(self._db, charge, checkout_url)
+            case Done(VirtualAccount() as account) if account.amount == charge.amount:
+                await charge_queries.set_account(self._db, charge, account)
+            case Done(VirtualAccount() as account):
+                await charge_queries.abandon_charge(
+                    self._db, charge, f"the account asks for {account.amount}"
+                )
+                raise GatewayRefused
+            case Refused(_, guidance):
+                await charge_queries.abandon_charge(self._db, charge, guidance)
+                raise GatewayRefused
+            case Unknown(reason):
+                # Nobody was shown a way to pay it. Should it be paid all the same, the provider's
+                # word still counts, as for any charge.
+                await charge_queries.abandon_charge(self._db, charge, reason)
+                raise GatewayAway
+
+    async def ask(self, charge: Charge) -> Answer[ChargeState]:
+        """Asks the provider, and acts on what it says."""
+        adapter = self._rails.adapter(Provider(charge.provider))
+        if adapter is None:
+            return Unknown("the provider is not configured")
+        answer = await adapter.charge_state(charge.reference)
+        if isinstance(answer, Done):
+            await states.conclude(self._db, charge, answer.value)
+        return answer
+
+    async def ask_about_all(self, payment: Payment) -> None:
+        for charge in await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id):
+            if charge.is_undecided:
+                await self.ask(charge)
+
+
+def _is_usable(charge: Charge) -> bool:
+    """Whether a customer who chooses the method again can go on with this charge."""
+    now = datetime.now(UTC)
+    if charge.status is ChargeStatus.OPENING:
+        return now - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
+    ends = charge.account_expires_at
+    return charge.status is ChargeStatus.OPEN and (ends is None or ends > now)
+
+
+async def _insert(connection: Connection, payment: Payment, method: Method, number: int) -> Charge:
+    assert method.provider is not None
+    new = Charge(
+        merchant_id=payment.merchant_id,
+        reference=f"{payment.trx_id}-{number}",
+        trx_id=payment.trx_id,
+        number=number,
+        method_code=method.code,
+        provider=method.provider,
+        currency=payment.currency,
+        amount_minor=payment.quote.customer_pays.minor,
+        status=ChargeStatus.OPENING,
+        created_at=datetime.now(UTC),
+    )
+    await charge_queries.insert_charge(connection, new)
+    await jobs.put(
+        connection, new.merchant_id, CHECK, new.reference, in_seconds=FIRST_CHECK_SECONDS
+    )
+    return new
+
+
+def _short(text: str | None) -> str:
+    """A provider is not the place for a merchant's ten thousand characters."""
+    shown = "".join(character if character.isprintable() else " " for character in text or "")
+    return " ".join(shown.split())[:DESCRIPTION_LENGTH_MAX]

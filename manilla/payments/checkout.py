@@ -1,0 +1,174 @@
+"""What a customer can do with a payment. The pages show it; the decisions are made here."""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.merchants.directory import Caller, Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method
+from manilla.payments import charge_queries, eligibility, queries, states
+from manilla.payments.charges import AlreadyDecided, GatewayAway, Till
+from manilla.payments.initiate import COMPLETE_IN_SANDBOX
+from manilla.payments.payment import Charge, ErrorCode, Payment, Status
+from manilla.payments.states import Event
+from manilla.payments.verify import TransactionNotFound
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.port import Direction
+from manilla.providers.rails import Rails
+
+# An opened checkout of the sandbox waits so many times as long as an unopened one: a person needs
+# longer to choose an outcome than a program does to go on without one.
+SANDBOX_PATIENCE = 3
+
+
+class NotOffered(Refusal):
+    code = "METHOD_NOT_OFFERED"
+    message = "This way to pay is not open any more. Please choose another one."
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A method as checkout shows it."""
+
+    method: Method
+    is_down: bool  # the provider does not answer at the moment
+
+
+class View(msgspec.Struct, frozen=True):
+    """Everything that a page of checkout needs to know."""
+
+    payment: Payment
+    merchant_name: str
+    offers: list[Offer]  # empty: nothing but the way back
+    charge: Charge | None  # the latest that is undecided, where there is one
+    completes_at: datetime | None  # when a sandbox payment completes by itself
+    is_blocked: bool  # the merchant can take no payment now
+
+
+class Outcome(StrEnum):
+    """What a customer of the sandbox can make happen."""
+
+    PAY = "pay"
+    DECLINE = "decline"
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    CANCEL = "cancel"
+
+
+OUTCOMES: dict[Outcome, tuple[Event, ErrorCode | None]] = {
+    Outcome.PAY: (Event.PAID, None),
+    Outcome.DECLINE: (Event.DECLINED, ErrorCode.PAYMENT_DECLINED),
+    Outcome.INSUFFICIENT_FUNDS: (Event.DECLINED, ErrorCode.INSUFFICIENT_FUNDS),
+    Outcome.CANCEL: (Event.CANCELED, ErrorCode.PAYMENT_CANCELED),
+}
+
+
+class Checkout:
+    def __init__(
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        directory: Directory,
+        catalogue: Catalogue,
+        rails: Rails,
+        till: Till,
+    ) -> None:
+        self._db = db
+        self._platform = platform
+        self._directory = directory
+        self._catalogue = catalogue
+        self._rails = rails
+        self._till = till
+
+    async def view(self, trx_id: str) -> View:
+        payment = await self._find(trx_id)
+        caller = await self._directory.of(payment.environment, payment.merchant_id)
+        if payment.opened_at is None and payment.status is Status.PENDING:
+            await self._mark_opened(payment)
+        tries = await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id)
+        undecided = [charge for charge in tries if charge.is_undecided]
+        return View(
+            payment=payment,
+            merchant_name=caller.name,
+            offers=[Offer(method, self._is_down(method)) for method in self._open(caller, payment)],
+            charge=undecided[-1] if undecided else None,
+            completes_at=await self._completes_at(payment),
+            is_blocked=not eligibility.can_take_payments(caller, payment.currency),
+        )
+
+    async def choose(self, trx_id: str, method_code: str) -> Charge:
+        """Safe to repeat: a double click, the back button and a second tab get the same charge."""
+        payment = await self._find(trx_id)
+        _check_open(payment)
+        caller = await self._directory.of(payment.environment, payment.merchant_id)
+        offered = self._open(caller, payment)
+        method = next((method for method in offered if method.code == method_code), None)
+        if method is None or payment.is_sandbox:
+            raise NotOffered
+        if self._is_down(method):
+            raise GatewayAway
+        return await self._till.open(payment, method, caller)
+
+    async def look_again(self, trx_id: str) -> None:
+        """The customer says that something has happened: the provider is asked at once."""
+        payment = await self._find(trx_id)
+        await self._till.ask_about_all(payment)
+
+    async def cancel(self, trx_id: str) -> None:
+        payment = await self._find(trx_id)
+        # What was paid a moment ago must not be told to the merchant as canceled first.
+        await self._till.ask_about_all(payment)
+        await states.give_up(
+            self._db,
+            payment.merchant_id,
+            trx_id,
+            Event.CANCELED,
+            ErrorCode.PAYMENT_CANCELED,
+        )
+
+    async def pretend(self, trx_id: str, outcome: Outcome) -> None:
+        payment = await self._find(trx_id)
+        if not payment.is_sandbox:
+            raise NotOffered
+        event, error_code = OUTCOMES[outcome]
+        await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
+
+    async def status(self, trx_id: str) -> Status:
+        return (await self._find(trx_id)).status
+
+    async def _find(self, trx_id: str) -> Payment:
+        merchant_id = ids.merchant_of(trx_id)
+        payment = (
+            None if merchant_id is None else await queries.payment(self._db, merchant_id, trx_id)
+        )
+        if payment is None:
+            raise TransactionNotFound
+        return payment
+
+    def _open(self, caller: Caller, payment: Payment) -> list[Method]:
+        if not eligibility.can_take_payments(caller, payment.currency):
+            return []
+        customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
+        return eligibility.eligible(self._catalogue, self._rails, caller, customer_pays, keywords)
+
+    def _is_down(self, method: Method) -> bool:
+        return method.provider is not None and self._rails.is_down(
+            method.provider, Direction.PAY_IN
+        )
+
+    async def _mark_opened(self, payment: Payment) -> None:
+        seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE
+        await queries.set_opened(self._db, payment, COMPLETE_IN_SANDBOX, timedelta(seconds=seconds))
+
+    async def _completes_at(self, payment: Payment) -> datetime | None:
+        if not payment.is_sandbox or payment.status is not Status.PENDING:
+            return None
+        return await queries.job_due_at(self._db, payment, COMPLETE_IN_SANDBOX)
+
+
+def _check_open(payment: Payment) -> None:
+    if payment.status is not Status.PENDING or payment.expires_at <= datetime.now(UTC):
+        raise AlreadyDecided

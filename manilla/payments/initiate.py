@@ -1,0 +1,255 @@
+"""Takes a new payment: checks it in the specification's order, and writes it in one statement."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit import ids, strict_json
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.idempotency import RepeatKey, Replayed
+from manilla.kit.money import Money
+from manilla.kit.ratelimit import Ticket
+from manilla.ledger.posting import Environment
+from manilla.merchants.directory import Caller
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method
+from manilla.payments import commission, eligibility, queries
+from manilla.payments.commission import Quote
+from manilla.payments.link import Links
+from manilla.payments.payment import SANDBOX_REMARK, Scenario
+from manilla.payments.queries import NewPayment, Taken
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails
+
+TRIES = 5
+
+EXPIRE, COMPLETE_IN_SANDBOX = "payment.expire", "payment.sandbox"
+
+
+class CurrencyNotEnabled(Refusal):
+    code = "INVALID_CURRENCY"
+    message = "Currency is not enabled for this merchant."
+
+
+class WalletNotAvailable(Refusal):
+    code = "WALLET_NOT_AVAILABLE"
+    message = "Receiver wallet for this currency is not available."
+
+
+class CommissionNotCovered(Refusal):
+    code = "insufficient_balance"
+    message = "Insufficient merchant balance to cover the API commission fee."
+
+
+class DuplicateReference(Refusal):
+    code = "DUPLICATE_REFERENCE"
+    message = "This ref_trx was used before."
+
+
+class KeyUsedBefore(Refusal):
+    code = "DUPLICATE_REFERENCE"
+    message = "This Idempotency-Key was used before, with another body."
+
+
+class PaymentOrder(msgspec.Struct, frozen=True):
+    """What a merchant asks for, checked for its form."""
+
+    amount: Decimal
+    currency_code: str
+    ref_trx: str
+    ipn_url: str
+    success_redirect: str | None
+    cancel_redirect: str | None
+    description: str | None
+    customer_name: str | None
+    customer_email: str | None
+    allow_payment_methods: list[str]
+    is_legacy: bool
+    scenario: Scenario | None
+    repeat_key: RepeatKey | None
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    ref_trx: str
+    description: str | None
+    ipn_url: str
+    cancel_redirect: str | None
+    success_redirect: str | None
+    customer_name: str | None
+    customer_email: str | None
+    merchant_id: int
+    merchant_name: str
+    amount: Decimal
+    currency_code: str
+    environment: str
+    is_sandbox: bool
+    allow_payment_methods: list[str]
+    merchant_payment_methods_restricted: bool
+    merchant_payment_method_ids: list[int]
+    merchant_payment_method_codes: list[str]
+    base_amount: Decimal
+    api_fee_bearer: str
+    commission_bearer: str
+    api_fee_percent: Decimal
+    api_commission_fee: Decimal
+    commission_fee: Decimal
+    customer_pays: Decimal
+    merchant_receives: Decimal
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A hosted checkout session, as the merchant is told of it."""
+
+    payment_url: str
+    info: SessionInfo
+
+
+class Initiation:
+    def __init__(
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        catalogue: Catalogue,
+        rails: Rails,
+        links: Links,
+    ) -> None:
+        self._platform = platform
+        self._catalogue = catalogue
+        self._rails = rails
+        self._links = links
+        connection = db.keep_connection()
+
+        async def take(new: Sequence[NewPayment]) -> Sequence[Taken]:
+            return await queries.take(connection, new)
+
+        self._batcher = Batcher(take)
+
+    async def initiate(
+        self, caller: Caller, order: PaymentOrder, ticket: Ticket
+    ) -> Session | Replayed:
+        currency = order.currency_code
+        if currency not in caller.currencies:
+            raise CurrencyNotEnabled
+        if currency not in caller.active_wallets:
+            raise WalletNotAvailable
+        amount = Money.of(order.amount, currency)
+        quote = commission.quote(amount, caller.commission_percent, caller.commission_bearer)
+        methods = eligibility.eligible(
+            self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
+        )
+        trx_id = ids.new_trx_id(caller.merchant_id)
+        now = datetime.now(UTC)
+        expires_at = now + timedelta(minutes=self._platform.now.checkout_minutes)
+        session = Session(
+            payment_url=self._links.url(trx_id, expires_at),
+            info=_info(caller, order, quote, methods),
+        )
+        new = self._row(caller, order, quote, trx_id, session, now, expires_at, ticket)
+        taken = await self._take(new, ticket)
+        return Replayed(taken.answer) if taken.answer is not None else session
+
+    def _row(
+        self,
+        caller: Caller,
+        order: PaymentOrder,
+        quote: Quote,
+        trx_id: str,
+        session: Session,
+        now: datetime,
+        expires_at: datetime,
+        ticket: Ticket,
+    ) -> NewPayment:
+        completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
+        wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds)
+        repeat = order.repeat_key
+        return NewPayment(
+            bucket=ticket.bucket,
+            rate_limit=ticket.limit,
+            merchant_id=caller.merchant_id,
+            trx_id=trx_id,
+            environment=caller.environment,
+            ref_trx=order.ref_trx,
+            currency=order.currency_code,
+            amount_minor=quote.amount.minor,
+            commission_minor=quote.commission.minor,
+            commission_bearer=quote.bearer,
+            covers_minor=quote.deducted_later(caller.environment).minor,
+            description=order.description,
+            customer_name=order.customer_name,
+            customer_email=order.customer_email,
+            ipn_url=order.ipn_url,
+            success_redirect=order.success_redirect,
+            cancel_redirect=order.cancel_redirect,
+            allow_payment_methods=order.allow_payment_methods,
+            is_legacy=order.is_legacy,
+            scenario=order.scenario,
+            remarks=SANDBOX_REMARK if caller.environment is Environment.SANDBOX else None,
+            expires_at=expires_at,
+            job_kind=COMPLETE_IN_SANDBOX if completes_by_itself else EXPIRE,
+            due_at=now + wait if completes_by_itself else expires_at,
+            endpoint=repeat.endpoint if repeat else None,
+            key=repeat.key if repeat else None,
+            body_hash=repeat.body_hash if repeat else None,
+            answer=strict_json.encode(session).decode() if repeat else None,
+        )
+
+    async def _take(self, new: NewPayment, ticket: Ticket) -> Taken:
+        for _ in range(TRIES):
+            taken = await self._batcher.submit(new)
+            if ticket.allowance is None:
+                ticket.spend(taken.used, taken.resets_in_seconds)
+            if taken.outcome != "again":
+                return _accepted(taken)
+            # Its like was in the same batch; what became of that one is known now.
+            new = msgspec.structs.replace(new, cost=0)
+        raise Unavailable
+
+
+def _accepted(taken: Taken) -> Taken:
+    match taken.outcome:
+        case "created" | "replayed":
+            return taken
+        case "duplicate":
+            raise DuplicateReference(details={"trx_id": taken.trx_id, "status": taken.status})
+        case "key_conflict":
+            raise KeyUsedBefore
+        case "insufficient_balance":
+            raise CommissionNotCovered
+    raise AssertionError(taken.outcome)
+
+
+def _info(
+    caller: Caller, order: PaymentOrder, quote: Quote, methods: Sequence[Method]
+) -> SessionInfo:
+    fee = quote.commission.amount
+    return SessionInfo(
+        ref_trx=order.ref_trx,
+        description=order.description,
+        ipn_url=order.ipn_url,
+        cancel_redirect=order.cancel_redirect,
+        success_redirect=order.success_redirect,
+        customer_name=order.customer_name,
+        customer_email=order.customer_email,
+        merchant_id=caller.merchant_id,
+        merchant_name=caller.name,
+        amount=quote.amount.amount,
+        currency_code=order.currency_code,
+        environment=caller.environment,
+        is_sandbox=caller.is_sandbox,
+        allow_payment_methods=order.allow_payment_methods,
+        merchant_payment_methods_restricted=caller.gateways is not None,
+        merchant_payment_method_ids=[method.id for method in methods],
+        merchant_payment_method_codes=[method.code for method in methods],
+        base_amount=quote.amount.amount,
+        api_fee_bearer=quote.bearer,
+        commission_bearer=quote.bearer,
+        api_fee_percent=caller.commission_percent,
+        api_commission_fee=fee,
+        commission_fee=fee,
+        customer_pays=quote.customer_pays.amount,
+        merchant_receives=quote.merchant_receives.amount,
+    )

@@ -1,0 +1,116 @@
+"""A payment, its states, and the charges through which it is paid."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants.merchants import Bearer
+from manilla.payments.commission import Quote
+
+SANDBOX_REMARK = "SANDBOX_TRANSACTION"
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILED = "failed"  # declined, canceled or expired: see the error code
+
+
+class ErrorCode(StrEnum):
+    """Why a payment failed."""
+
+    INSUFFICIENT_FUNDS = "INSUFFICIENT_FUNDS"
+    PAYMENT_DECLINED = "PAYMENT_DECLINED"
+    EXPIRED_SESSION = "EXPIRED_SESSION"
+    PAYMENT_CANCELED = "PAYMENT_CANCELED"
+
+
+class Scenario(StrEnum):
+    """What a sandbox payment was told to become."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+class Payment(msgspec.Struct, frozen=True):
+    merchant_id: int
+    trx_id: str
+    environment: Environment
+    ref_trx: str
+    status: Status
+    error_code: ErrorCode | None
+    currency: str
+    amount_minor: int
+    commission_minor: int
+    commission_bearer: Bearer
+    commission_trx_id: str | None
+    description: str | None
+    customer_name: str | None
+    customer_email: str | None
+    ipn_url: str
+    success_redirect: str | None
+    cancel_redirect: str | None
+    allow_payment_methods: list[str]
+    is_legacy: bool
+    scenario: Scenario | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime
+    opened_at: datetime | None
+    credited_charge: str | None
+    refunded_minor: int
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.environment is Environment.SANDBOX
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def quote(self) -> Quote:
+        commission = Money(self.currency, self.commission_minor)
+        return Quote(self.amount, commission, self.commission_bearer)
+
+
+class ChargeStatus(StrEnum):
+    OPENING = "opening"  # saved, and on its way to the provider
+    OPEN = "open"  # the customer can pay it
+    PAID = "paid"  # credited to the merchant
+    SUSPENSE = "suspense"  # paid, but not as agreed: a person decides
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """One try at a provider, under a reference of its own."""
+
+    merchant_id: int
+    reference: str
+    trx_id: str
+    number: int
+    method_code: str
+    provider: str
+    currency: str
+    amount_minor: int
+    status: ChargeStatus
+    created_at: datetime
+    checkout_url: str | None = None
+    bank_name: str | None = None
+    account_number: str | None = None
+    account_name: str | None = None
+    account_expires_at: datetime | None = None
+    reason: str | None = None
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.status in (ChargeStatus.OPENING, ChargeStatus.OPEN)

@@ -1,0 +1,342 @@
+"""The states of a payment, and the only functions that change them.
+
+Each runs in one transaction that holds the payment's row: status, money, timeline and notification
+are written together or not at all, and whoever comes second finds what the first has done.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit import crash, ids, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money, MoneyError
+from manilla.ledger import posting, timeline
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Line, Posting
+from manilla.merchants.merchants import Bearer
+from manilla.payments import charge_queries, notices, queries
+from manilla.payments.charge_queries import Claim
+from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
+from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
+from manilla.providers import port
+from manilla.providers.port import ChargeState
+
+SANDBOX = "sandbox"  # who pays where there is no provider
+
+
+class Standing(StrEnum):
+    """A status, and for a failure its cause: money may still come after some of them."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    DECLINED = "declined"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+
+class Event(StrEnum):
+    PAID = "paid"
+    DECLINED = "declined"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+
+# What is not listed changes nothing; money that comes unlisted goes to suspense.
+NEXT: dict[tuple[Standing, Event], Status] = {
+    (Standing.PENDING, Event.PAID): Status.SUCCESS,
+    (Standing.PENDING, Event.DECLINED): Status.FAILED,
+    (Standing.PENDING, Event.CANCELED): Status.FAILED,
+    (Standing.PENDING, Event.EXPIRED): Status.FAILED,
+    # The customer gave up or came late, and paid all the same: the money is there.
+    (Standing.CANCELED, Event.PAID): Status.SUCCESS,
+    (Standing.EXPIRED, Event.PAID): Status.SUCCESS,
+}
+
+
+def standing(payment: Payment) -> Standing:
+    match payment.error_code:
+        case ErrorCode.EXPIRED_SESSION:
+            return Standing.EXPIRED
+        case ErrorCode.PAYMENT_CANCELED:
+            return Standing.CANCELED
+        case ErrorCode.PAYMENT_DECLINED | ErrorCode.INSUFFICIENT_FUNDS:
+            return Standing.DECLINED
+    return Standing.SUCCESS if payment.status is Status.SUCCESS else Standing.PENDING
+
+
+class UnknownPayment(Exception):
+    """Not a payment of ours: a bug where it was asked for by its id."""
+
+
+async def settle_in_sandbox(
+    db: Database, merchant_id: int, trx_id: str, event: Event, error_code: ErrorCode | None = None
+) -> None:
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        assert payment.is_sandbox
+        if event is not Event.PAID:
+            await _fail(connection, payment, event, error_code)
+        elif (standing(payment), event) in NEXT:
+            await _credit(connection, payment, SANDBOX, None)
+
+
+async def give_up(
+    db: Database, merchant_id: int, trx_id: str, event: Event, error_code: ErrorCode
+) -> bool:
+    """Ends a payment that nothing was paid for: canceled by the customer, or out of time."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        return await _fail(connection, payment, event, error_code)
+
+
+async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
+    """Acts on what the provider itself says of a charge, whoever made us ask."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, charge.merchant_id, charge.trx_id)
+        current = await charge_queries.charge(connection, charge.merchant_id, charge.reference)
+        assert current is not None
+        match state.status:
+            case port.ChargeStatus.PAID:
+                await _paid(connection, payment, current, state)
+            case port.ChargeStatus.FAILED:
+                await _charge_failed(connection, payment, current, state)
+            case port.ChargeStatus.EXPIRED if current.is_undecided:
+                await charge_queries.conclude_charge(connection, current, ChargeStatus.EXPIRED)
+        crash.point("before_payment_commit")
+    crash.point("after_payment_commit")
+
+
+async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Payment:
+    payment = await queries.payment(connection, merchant_id, trx_id, lock=True)
+    if payment is None:
+        raise UnknownPayment(trx_id)
+    return payment
+
+
+async def _paid(
+    connection: Connection, payment: Payment, charge: Charge, state: ChargeState
+) -> None:
+    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
+        return  # its money is in the books
+    assert state.paid is not None
+    claims = await charge_queries.claims(connection, charge.merchant_id, charge.reference)
+    trouble = _trouble(payment, charge, state.paid, claims)
+    if trouble is None:
+        await charge_queries.conclude_charge(
+            connection, charge, ChargeStatus.PAID, paid_minor=state.paid.minor
+        )
+        await _credit(connection, payment, charge.provider, charge)
+    else:
+        await _suspend(connection, payment, charge, state.paid, *trouble)
+    await _book_provider_fee(connection, payment, charge, state.fee)
+
+
+def _trouble(
+    payment: Payment, charge: Charge, paid: Money, claims: Sequence[Claim]
+) -> tuple[Kind, str] | None:
+    """Why the money must not be credited, where it must not."""
+    if paid != charge.amount:
+        return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was asked for."
+    for claim in claims:
+        if not _agrees(claim, charge.amount):
+            said = f"{claim.amount:f} {claim.currency}"
+            return (
+                Kind.WEBHOOK_DISAGREES,
+                f"A signed webhook says {said}, the provider {paid} when asked.",
+            )
+    if (standing(payment), Event.PAID) in NEXT:
+        return None
+    if payment.status is Status.SUCCESS:
+        return Kind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
+    return Kind.PAID_AFTER_DECLINE, "The payment had failed: it was declined."
+
+
+def _agrees(claim: Claim, amount: Money) -> bool:
+    try:
+        return Money.of(claim.amount.normalize(), claim.currency) == amount
+    except MoneyError:
+        return False
+
+
+async def _credit(
+    connection: Connection, payment: Payment, payer: str, charge: Charge | None
+) -> None:
+    quote = payment.quote
+    deducted = quote.deducted_later(payment.environment)
+    is_charged = not payment.is_sandbox and quote.commission.minor > 0
+    after = msgspec.structs.replace(
+        payment,
+        status=NEXT[standing(payment), Event.PAID],
+        error_code=None,
+        credited_charge=charge.reference if charge else None,
+        commission_trx_id=ids.new_trx_id(payment.merchant_id) if is_charged else None,
+    )
+    added = quote.commission.minor if quote.bearer is Bearer.CUSTOMER else 0
+    postings = [
+        Posting(
+            merchant_id=payment.merchant_id,
+            trx_id=payment.trx_id,
+            kind="payment",
+            environment=payment.environment,
+            wallet=quote.merchant_receives,
+            first=Line(posting.clearing(payer), -quote.customer_pays.minor),
+            second=Line(posting.COMMISSION, added) if added else None,
+        )
+    ]
+    if deducted.minor:
+        assert after.commission_trx_id is not None
+        postings.append(
+            Posting(
+                merchant_id=payment.merchant_id,
+                trx_id=after.commission_trx_id,
+                kind="commission",
+                environment=payment.environment,
+                wallet=Money(deducted.currency, -deducted.minor),
+                first=Line(posting.COMMISSION, deducted.minor),
+            )
+        )
+    await _post(connection, postings)
+    crash.point("amid_payment_credit")
+    detail = f"charge {charge.reference}" if charge else "sandbox"
+    await _change(connection, payment, after, Event.PAID, detail)
+
+
+async def _fail(
+    connection: Connection, payment: Payment, event: Event, error_code: ErrorCode | None
+) -> bool:
+    status = NEXT.get((standing(payment), event))
+    if status is None:
+        return False
+    after = msgspec.structs.replace(payment, status=status, error_code=error_code)
+    await _change(connection, payment, after, event, error_code)
+    return True
+
+
+async def _change(
+    connection: Connection, before: Payment, after: Payment, event: Event, detail: str | None
+) -> None:
+    await queries.change_payment(connection, after)
+    await timeline.add(
+        connection,
+        after.merchant_id,
+        after.trx_id,
+        event,
+        before=before.status,
+        after=after.status,
+        detail=detail,
+    )
+    for kind in (EXPIRE, COMPLETE_IN_SANDBOX):
+        await jobs.forget(connection, after.merchant_id, kind, after.trx_id)
+    await notices.tell_of_payment(connection, after)
+
+
+async def _charge_failed(
+    connection: Connection, payment: Payment, charge: Charge, state: ChargeState
+) -> None:
+    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
+        await cases.open_case(
+            connection,
+            Kind.CONTRADICTION,
+            charge.reference,
+            "The provider said that the charge was paid, now that it failed. Nothing was moved.",
+            merchant_id=payment.merchant_id,
+            environment=payment.environment,
+            trx_id=payment.trx_id,
+            amount=charge.amount,
+        )
+        return
+    if not charge.is_undecided:
+        return
+    await charge_queries.conclude_charge(
+        connection, charge, ChargeStatus.FAILED, reason=state.reason
+    )
+    others = await charge_queries.charges(connection, charge.merchant_id, charge.trx_id)
+    # While another try is open, the customer has moved on to it: the payment waits for that one.
+    if not any(other.is_undecided for other in others if other.reference != charge.reference):
+        await _fail(connection, payment, Event.DECLINED, _declined(state.reason))
+
+
+def _declined(reason: str) -> ErrorCode:
+    words = reason.lower().replace("_", " ")
+    is_short = "insufficient" in words or "not sufficient" in words
+    return ErrorCode.INSUFFICIENT_FUNDS if is_short else ErrorCode.PAYMENT_DECLINED
+
+
+async def _suspend(
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    paid: Money,
+    kind: Kind,
+    detail: str,
+) -> None:
+    """The money came, but not as agreed. It is kept apart until a person has decided."""
+    await charge_queries.conclude_charge(
+        connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
+    )
+    if paid.minor:
+        await _post(
+            connection,
+            [
+                Posting(
+                    merchant_id=payment.merchant_id,
+                    trx_id=charge.reference,
+                    kind="suspense",
+                    environment=payment.environment,
+                    wallet=Money(paid.currency, 0),
+                    first=Line(posting.clearing(charge.provider), -paid.minor),
+                    second=Line(posting.SUSPENSE, paid.minor),
+                )
+            ],
+        )
+    await cases.open_case(
+        connection,
+        kind,
+        charge.reference,
+        detail,
+        merchant_id=payment.merchant_id,
+        environment=payment.environment,
+        trx_id=payment.trx_id,
+        amount=paid,
+    )
+    await timeline.add(
+        connection,
+        payment.merchant_id,
+        payment.trx_id,
+        "suspense",
+        before=payment.status,
+        after=payment.status,
+        detail=f"charge {charge.reference}: {detail}",
+    )
+
+
+async def _book_provider_fee(
+    connection: Connection, payment: Payment, charge: Charge, fee: Money | None
+) -> None:
+    """What the provider keeps of a charge, so that clearing can equal what it holds for us."""
+    if fee is None or fee.minor <= 0:
+        return
+    await _post(
+        connection,
+        [
+            Posting(
+                merchant_id=payment.merchant_id,
+                trx_id=charge.reference,
+                kind="provider_fee",
+                environment=payment.environment,
+                wallet=Money(fee.currency, 0),
+                first=Line(posting.clearing(charge.provider), fee.minor),
+                second=Line(posting.provider_fee(charge.provider), -fee.minor),
+            )
+        ],
+    )
+
+
+async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
+    for posted in await ledger.post(connection, postings):
+        # The rows that would make it a duplicate are written under the lock that we hold.
+        assert posted.outcome is posting.Outcome.POSTED, posted.outcome

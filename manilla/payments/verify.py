@@ -1,0 +1,111 @@
+"""What a merchant is told of a payment that it asks about."""
+
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit import clock, ids
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.ratelimit import Ticket
+from manilla.merchants.directory import Caller
+from manilla.payments import queries
+from manilla.payments.payment import Payment, Status
+
+PENDING = "Payment is still pending."
+FAILED = "Payment failed or was canceled."
+
+
+class TransactionNotFound(Refusal):
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such transaction."
+
+
+class Commission(msgspec.Struct, frozen=True):
+    base_amount: Decimal
+    commission_fee: Decimal
+    commission_bearer: str
+    customer_paid: Decimal
+    merchant_received: Decimal
+    commission_trx_id: str | None
+
+
+class Customer(msgspec.Struct, frozen=True):
+    name: str | None
+    email: str | None
+
+
+class VerifiedPayment(msgspec.Struct, frozen=True):
+    status: str
+    trx_id: str
+    amount: Decimal
+    fee: Decimal
+    currency: str
+    net_amount: Decimal
+    commission: Commission
+    customer: Customer
+    description: str | None
+    created_at: str
+    updated_at: str
+
+
+class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Pending, or failed for good; then with the reason's code."""
+
+    status: str
+    event: str
+    trx_id: str
+    ref_trx: str
+    message: str
+    error_code: str | None = None
+
+
+async def verify(
+    db: Database, caller: Caller, trx_id: str, ticket: Ticket
+) -> VerifiedPayment | UnfinishedPayment:
+    found = None
+    if ids.merchant_of(trx_id) == caller.merchant_id:
+        found = await queries.counted_payment(
+            db, caller.merchant_id, caller.environment, trx_id, ticket
+        )
+    if found is None:
+        raise TransactionNotFound
+    return describe(found)
+
+
+def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
+    if payment.status is not Status.SUCCESS:
+        return UnfinishedPayment(
+            status=payment.status,
+            event="payment",
+            trx_id=payment.trx_id,
+            ref_trx=payment.ref_trx,
+            message=PENDING if payment.status is Status.PENDING else FAILED,
+            error_code=payment.error_code,
+        )
+    return VerifiedPayment(
+        status=payment.status,
+        trx_id=payment.trx_id,
+        amount=payment.amount.amount,
+        fee=payment.quote.commission.amount,
+        currency=payment.currency,
+        net_amount=payment.quote.merchant_receives.amount,
+        commission=describe_commission(payment),
+        customer=Customer(payment.customer_name, payment.customer_email),
+        description=payment.description,
+        created_at=clock.iso(payment.created_at),
+        updated_at=clock.iso(payment.updated_at),
+    )
+
+
+def describe_commission(payment: Payment) -> Commission:
+    quote, is_paid = payment.quote, payment.status is Status.SUCCESS
+    nothing = Decimal(0)
+    return Commission(
+        base_amount=quote.amount.amount,
+        commission_fee=quote.commission.amount,
+        commission_bearer=quote.bearer,
+        customer_paid=quote.customer_pays.amount if is_paid else nothing,
+        merchant_received=quote.merchant_receives.amount if is_paid else nothing,
+        commission_trx_id=payment.commission_trx_id,
+    )

@@ -1,0 +1,85 @@
+-- Takes one merchant's new payments and says of each what became of it:
+--   created               it is there, with its job, and its answer under its Idempotency-Key
+--   rate_limited          the caller has used up its window; nothing was written
+--   replayed              the key was used before, for the same body: here is what was answered
+--   key_conflict          the key was used before, for another body
+--   duplicate             the reference was used before: here is the first payment of it
+--   again                 another item of this batch has the same reference or key: ask once more
+--   insufficient_balance  the wallet cannot cover the commission
+--
+-- Two statements that write the same reference or key at once do not agree on who was first: one of
+-- them fails on the unique index, without an effect, and its next try finds what the other wrote.
+CREATE OR REPLACE FUNCTION payment_initiate(p_merchant_id bigint, p_items jsonb, p_window interval)
+RETURNS TABLE (
+    item integer, outcome text, trx_id text, status text, answer text,
+    used bigint, resets_in_seconds integer)
+LANGUAGE plpgsql
+-- One plan, made once, that goes by the keys from the first row to the billionth.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(p_items) AS g (
+               item integer, bucket text, cost bigint, behind bigint, rate_limit bigint,
+               trx_id text, environment text, ref_trx text, currency text, amount_minor bigint,
+               commission_minor bigint, commission_bearer text, covers_minor bigint,
+               description text, customer_name text, customer_email text, ipn_url text,
+               success_redirect text, cancel_redirect text, allow_payment_methods text[],
+               is_legacy boolean, scenario text, remarks text, expires_at timestamptz,
+               job_kind text, due_at timestamptz,
+               endpoint text, key text, body_hash text, answer text)
+    ), taken AS MATERIALIZED (
+        SELECT t.* FROM (
+               SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
+                 FROM (SELECT bucket, sum(cost)::bigint AS cost FROM given GROUP BY bucket) AS b)
+               AS b, rate_take(b.buckets, b.costs, p_window) AS t
+    ), judged AS MATERIALIZED (
+        SELECT g.*, t.used - g.behind AS used, t.resets_in_seconds,
+               k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
+               CASE
+               WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
+               WHEN k.body_hash = g.body_hash THEN 'replayed'
+               WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
+               WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN row_number() OVER same_reference > 1 THEN 'again'
+               WHEN g.key IS NOT NULL AND row_number() OVER same_key > 1 THEN 'again'
+               WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
+               ELSE 'created'
+               END AS outcome
+          FROM given g
+          JOIN taken t ON t.bucket = g.bucket
+          LEFT JOIN idempotency k ON k.merchant_id = p_merchant_id
+               AND k.environment = g.environment::environment AND k.endpoint = g.endpoint
+               AND k.key = g.key
+          LEFT JOIN payment p ON p.merchant_id = p_merchant_id
+               AND p.environment = g.environment::environment AND p.ref_trx = g.ref_trx
+          LEFT JOIN wallet w ON g.covers_minor > 0 AND w.merchant_id = p_merchant_id
+               AND w.environment = g.environment::environment AND w.currency = g.currency
+        WINDOW same_reference AS (PARTITION BY g.environment, g.ref_trx ORDER BY g.item),
+               same_key AS (PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.item)
+    ), created AS (
+        INSERT INTO payment (
+               merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
+               commission_minor, commission_bearer, description, customer_name, customer_email,
+               ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
+               scenario, remarks, expires_at)
+        SELECT p_merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
+               commission_minor, commission_bearer, description, customer_name, customer_email,
+               ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
+               scenario, remarks, expires_at
+          FROM judged WHERE outcome = 'created' ORDER BY environment, ref_trx
+    ), jobs AS (
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        SELECT p_merchant_id, job_kind, trx_id, due_at
+          FROM judged WHERE outcome = 'created'
+    ), answers AS (
+        INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
+        SELECT p_merchant_id, environment::environment, endpoint, key, body_hash, answer
+          FROM judged WHERE outcome = 'created' AND key IS NOT NULL
+    )
+    SELECT item, outcome, first_trx_id, first_status, first_answer, used, resets_in_seconds
+      FROM judged;
+END $$;

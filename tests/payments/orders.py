@@ -1,0 +1,28 @@
+"""What a merchant asks for, in the simplest case."""
+
+import itertools
+import time
+from typing import Any
+
+INITIATE, LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
+VERIFY = "/api/v1/verify-payment/"
+
+_numbers = itertools.count(time.time_ns())
+
+
+def new_reference() -> str:
+    return f"ORDER-{next(_numbers)}"
+
+
+def order(**changed: Any) -> dict[str, Any]:
+    """A good order under a new reference; a field that is changed to None is left out."""
+    fields = {
+        "payment_amount": 1000,
+        "currency_code": "NGN",
+        "ref_trx": new_reference(),
+        "success_redirect": "https://shop.example/thanks?order=7",
+        "cancel_redirect": "https://shop.example/cart",
+        "ipn_url": "https://shop.example/ipn",
+        **changed,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
