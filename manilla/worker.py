@@ -11,6 +11,7 @@ from manilla.kit import idempotency, ratelimit
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
+from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
@@ -40,7 +41,10 @@ def chores(services: Services) -> list[Chore]:
 
 def works(services: Services) -> dict[str, Work]:
     """The jobs that this program does."""
-    return {**PaymentTasks(services.db, services.till).works()}
+    return {
+        **PaymentTasks(services.db, services.till).works(),
+        **RefundTasks(services.db, services.rails).works(),
+    }
 
 
 async def work(settings: Settings) -> None:

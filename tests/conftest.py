@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -17,10 +18,13 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.kit.process import Supervisor
 from manilla.ledger import invariants
+from manilla.ledger.invariants import LEDGER
+from manilla.payments.invariants import PAYMENTS
 from manilla.services import Services, opened
 from manilla.settings import Mode, Settings
 from manilla.sql import migrate
 from tests.client import Site
+from tests.instance import free_port
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +48,7 @@ async def settings(cluster: Cluster) -> Settings:
         database_url=cluster.url(postgres.APPLICATION),
         migration_url=cluster.url(postgres.OWNER),
         master_keys=(crypto.decode_key(crypto.generate_key()),),
-        base_url="http://127.0.0.1:8000",
+        base_url=f"http://127.0.0.1:{free_port()}",
         trusted_proxies=(ip_network("127.0.0.0/8"),),
     )
     await migrate.upgrade(settings.migration_url, settings.database_url)
@@ -78,13 +82,15 @@ async def owner(settings: Settings) -> AsyncIterator[Database]:
 @pytest.fixture(scope="session")
 async def site(services: Services) -> AsyncIterator[Site]:
     """The whole web program over real HTTP."""
-    async with serving(app.build(services)) as port:
+    port = urlsplit(services.settings.base_url).port
+    assert port is not None
+    async with serving(app.build(services), port):
         yield Site(port)
 
 
 @contextlib.asynccontextmanager
-async def serving(asgi: object) -> AsyncIterator[int]:
-    listener = socket.create_server(("127.0.0.1", 0))
+async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
+    listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(
             asgi,  # type: ignore[arg-type]
@@ -111,7 +117,7 @@ async def _books_are_in_order(request: pytest.FixtureRequest) -> AsyncIterator[N
     yield
     if "db" in request.fixturenames or "site" in request.fixturenames:
         db: Database = request.getfixturevalue("services").db
-        broken = [f for f in await invariants.check(db, invariants.LEDGER) if f.count]
+        broken = [f for f in await invariants.check(db, (*LEDGER, *PAYMENTS)) if f.count]
         assert not broken
 
 

@@ -8,7 +8,7 @@ from manilla.kit.money import DECIMALS, Money
 from manilla.methods.method import Method
 
 LOCALE = "en_NG"
-NAME_MAX = 80
+NAME_MAX = 100
 TEXT_MAX = 4_000  # of a description; more would make the page heavy, and nobody reads it
 
 # What is not seen but changes what is: controls, marks that turn the direction of text, characters

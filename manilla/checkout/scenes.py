@@ -1,9 +1,10 @@
 """Which page shows a payment as it is now."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from manilla.methods.method import Flow, Method
+from manilla.payments.charges import OPENING_SECONDS_MAX
 from manilla.payments.checkout import View
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
 
@@ -57,9 +58,14 @@ def _scene_of_charge(view: View, charge: Charge) -> Scene:
     if method is None:
         return Scene.WAITING
     if charge.status is ChargeStatus.OPENING:
-        return Scene.PREPARING
+        return Scene.PREPARING if _is_under_way(charge) else Scene.METHODS
     is_payable = method.flow is Flow.VIRTUAL_ACCOUNT and seconds_to_pay(view.payment, charge) > 0
     return Scene.TRANSFER if is_payable else Scene.WAITING
+
+
+def _is_under_way(charge: Charge) -> bool:
+    """Whether another request may still be opening it. If not, that request never came back."""
+    return datetime.now(UTC) - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
 
 
 def can_choose(view: View) -> bool:

@@ -7,10 +7,12 @@ import typer
 
 from manilla import __version__
 from manilla.cli import (
+    case,
     ledger,
     master_key,
     merchant,
     method,
+    payment,
     programs,
     provider,
     setting,
@@ -41,6 +43,10 @@ app.command("simulator")(programs.simulator)
 app.command("migrate")(programs.migrate)
 app.add_typer(merchant.app, name="merchant")
 app.add_typer(wallet.app, name="wallet")
+app.add_typer(payment.app, name="payment")
+app.command("refund")(payment.refund)
+app.add_typer(payment.refunds_app, name="refunds")
+app.add_typer(case.app, name="case")
 app.add_typer(setting.app, name="setting")
 app.add_typer(provider.app, name="provider")
 app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")

@@ -97,17 +97,17 @@ async def test_every_outcome_in_one_statement_and_none_touches_its_neighbours(
 
 async def test_a_posting_of_the_platforms_accounts_needs_no_wallet(db: Database) -> None:
     merchant = next(_merchants)
-    delivered = Posting(
+    settled = Posting(
         merchant_id=merchant,
         trx_id=ids.new_trx_id(merchant),
-        kind="delivered",
+        kind="settlement",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", 0),
-        first=Line(posting.IN_FLIGHT, -500),
+        first=Line(posting.BANK, -500),
         second=Line(posting.clearing("providera"), 500),
     )
-    assert [r.outcome for r in await queries.post(db, [delivered])] == [Outcome.POSTED]
-    assert [r.outcome for r in await queries.post(db, [delivered])] == [Outcome.DUPLICATE]
+    assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.POSTED]
+    assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.DUPLICATE]
 
 
 async def test_a_wallet_has_a_largest_balance_and_says_so(db: Database) -> None:

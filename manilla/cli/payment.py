@@ -1,0 +1,172 @@
+"""`manilla payment`, `manilla refund`, `manilla refunds`: what an operator does with payments."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import ids
+from manilla.kit.clock import iso
+from manilla.kit.money import MoneyError
+from manilla.ledger import timeline
+from manilla.payments import charge_queries, queries, refund_queries, refunds
+from manilla.payments.payment import Payment
+from manilla.payments.refund_queries import Refund
+
+app = typer.Typer(help="Payments.", no_args_is_help=True)
+refunds_app = typer.Typer(help="Refunds that were made of payments.", no_args_is_help=True)
+
+TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the transaction.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Makes `show` a subcommand although it is the only one."""
+
+
+@app.command()
+def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+    """Show a payment, its tries at providers, and what happened to it."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        merchant_id = ids.merchant_of(trx_id)
+        payment = (
+            None if merchant_id is None else await queries.payment(tools.db, merchant_id, trx_id)
+        )
+        if payment is None:
+            raise refunds.PaymentNotFound(f"There is no payment {trx_id}.")
+        return await _described(tools, payment)
+
+    described = run(data, command)
+    if as_json:
+        print_fields(described, as_json=True)
+        return
+    tries, steps = described.pop("charges"), described.pop("timeline")
+    print_fields(described, as_json=False)
+    print_rows(tries, as_json=False, empty="No charge was made.")
+    print_rows(steps, as_json=False, empty="Nothing has happened to it yet.")
+
+
+async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
+    key = payment.merchant_id, payment.trx_id
+    quote = payment.quote
+    return {
+        "trx_id": payment.trx_id,
+        "merchant_id": payment.merchant_id,
+        "environment": payment.environment,
+        "ref_trx": payment.ref_trx,
+        "status": payment.status,
+        "error_code": payment.error_code,
+        "currency": payment.currency,
+        "amount": payment.amount.amount,
+        "commission": quote.commission.amount,
+        "commission_bearer": quote.bearer,
+        "customer_pays": quote.customer_pays.amount,
+        "refunded": type(payment.amount)(payment.currency, payment.refunded_minor).amount,
+        "created_at": iso(payment.created_at),
+        "updated_at": iso(payment.updated_at),
+        "expires_at": iso(payment.expires_at),
+        "charges": [
+            {
+                "reference": charge.reference,
+                "method": charge.method_code,
+                "status": charge.status,
+                "amount": charge.amount.amount,
+                "reason": charge.reason,
+                "created_at": iso(charge.created_at),
+            }
+            for charge in await charge_queries.charges(tools.db, *key)
+        ],
+        "timeline": [
+            {
+                "at": iso(step.at),
+                "event": step.event,
+                "status": step.to_status,
+                "detail": step.detail,
+            }
+            for step in await timeline.steps(tools.db, *key)
+        ],
+    }
+
+
+def refund(
+    trx_id: TrxId,
+    reason: Reason,
+    amount: Annotated[
+        str | None, typer.Option("--amount", help="Major units; the whole rest when omitted.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Refund a payment, whole or in part; the merchant's wallet is debited at once."""
+
+    async def command(tools: Tools) -> Refund:
+        try:
+            started = await refunds.start(tools.db, trx_id, amount, reason)
+        except MoneyError as error:
+            raise InstanceRefusal(str(error)) from None
+        return await refunds.find(tools.db, started.trx_id)
+
+    print_fields(_refund(run(data, command)), as_json=as_json)
+
+
+@refunds_app.command("list")
+def list_refunds(
+    pending: Annotated[bool, typer.Option("--pending", help="Only those not decided.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List refunds, newest first."""
+
+    async def command(tools: Tools) -> list[Refund]:
+        return await refund_queries.refunds(tools.db, pending_only=pending)
+
+    rows = [_refund(each) for each in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="There is no refund.")
+
+
+@refunds_app.command()
+def confirm(
+    trx_id: TrxId,
+    note: Annotated[str, typer.Option("--note", help="How it was paid.")] = "paid by hand",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Say that a refund which waits for an operator was paid."""
+    _decide(trx_id, data, as_json, note, is_paid=True)
+
+
+@refunds_app.command()
+def reject(trx_id: TrxId, reason: Reason, as_json: Json = False, data: Data = None) -> None:
+    """Say that a refund which waits for an operator will not be paid; the wallet is credited."""
+    _decide(trx_id, data, as_json, reason, is_paid=False)
+
+
+def _decide(trx_id: str, data: Data, as_json: bool, detail: str, *, is_paid: bool) -> None:
+    async def command(tools: Tools) -> Refund:
+        return await refunds.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
+
+    print_fields(_refund(run(data, command)), as_json=as_json)
+
+
+def _refund(each: Refund) -> dict[str, Any]:
+    return {
+        "trx_id": each.trx_id,
+        "payment_trx_id": each.payment_trx_id,
+        "merchant_id": each.merchant_id,
+        "environment": each.environment,
+        "currency": each.currency,
+        "amount": each.amount.amount,
+        "status": each.status,
+        "waits_for": _waits_for(each),
+        "reason": each.reason,
+        "detail": each.detail,
+    }
+
+
+def _waits_for(each: Refund) -> str | None:
+    if each.status != "pending":
+        return None
+    return "operator" if each.by_operator else "provider"

@@ -1,0 +1,147 @@
+"""What must always be true of payments, their charges and their refunds."""
+
+from manilla.ledger.invariants import Invariant
+
+PAYMENTS: tuple[Invariant, ...] = (
+    Invariant(
+        "paid_payments_are_credited_once",
+        "Each successful payment has exactly one credit of its amount; no other has any.",
+        """SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
+             FROM payment p
+             FULL JOIN (SELECT g.merchant_id, g.trx_id, e.amount_minor
+                          FROM posting g
+                          JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+                         WHERE g.kind = 'payment' AND e.account = 'wallet') AS e
+                  USING (merchant_id, trx_id)
+            WHERE CASE WHEN p.status = 'success' THEN p.amount_minor END
+                  IS DISTINCT FROM e.amount_minor""",
+    ),
+    Invariant(
+        "commission_follows_its_rule_once",
+        "Each successful payment's commission is booked once, by its bearer's rule.",
+        """SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor, c.booked
+             FROM payment p
+            CROSS JOIN LATERAL (
+                  SELECT coalesce(sum(e.amount_minor), 0) AS booked
+                    FROM posting g
+                    JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+                   WHERE g.merchant_id = p.merchant_id AND e.account = 'commission'
+                     AND ((g.trx_id, g.kind) = (p.trx_id, 'payment')
+                       OR (g.trx_id, g.kind) = (p.commission_trx_id, 'commission'))) AS c
+            WHERE c.booked <> CASE
+                  WHEN p.status <> 'success' THEN 0
+                  WHEN p.commission_bearer = 'merchant' AND p.environment = 'sandbox' THEN 0
+                  ELSE p.commission_minor END""",
+    ),
+    Invariant(
+        "no_charge_is_credited_twice",
+        "No provider's charge is credited to two payments, nor credited and in suspense.",
+        """SELECT c.merchant_id, c.reference, c.status, count(p) AS payments
+             FROM charge c
+             LEFT JOIN payment p ON p.merchant_id = c.merchant_id
+                  AND p.credited_charge = c.reference
+            GROUP BY c.merchant_id, c.reference, c.status
+           HAVING count(p) <> (c.status = 'paid')::integer""",
+    ),
+    Invariant(
+        "suspense_is_what_charges_left_there",
+        "Each charge in suspense has its posting, and no other has one.",
+        """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
+             FROM charge c
+             LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
+                  AND g.kind = 'suspense'
+            WHERE (c.status = 'suspense' AND c.paid_minor > 0) <> (g.kind IS NOT NULL)""",
+    ),
+    Invariant(
+        "suspense_has_its_case",
+        "Each charge in suspense has a case.",
+        """SELECT c.merchant_id, c.reference FROM charge c
+            WHERE c.status = 'suspense' AND NOT EXISTS (
+                  SELECT FROM operator_case o
+                   WHERE o.merchant_id = c.merchant_id AND o.reference = c.reference)""",
+    ),
+    Invariant(
+        "final_payments_were_told",
+        "Each payment that is decided has the notification of its state.",
+        """SELECT p.merchant_id, p.trx_id, p.status, p.error_code FROM payment p
+            WHERE p.status <> 'pending' AND NOT EXISTS (
+                  SELECT FROM notification n
+                   WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
+                     AND n.event IN ('payment', 'payment.success', 'payment.failed')
+                     AND n.status = CASE
+                         WHEN p.status = 'success' THEN 'completed'
+                         WHEN p.error_code = 'PAYMENT_CANCELED' AND NOT p.is_legacy THEN 'canceled'
+                         ELSE 'failed' END)""",
+    ),
+    Invariant(
+        "open_payments_have_a_job",
+        "Each pending payment will expire or complete by itself.",
+        """SELECT p.merchant_id, p.trx_id FROM payment p
+            WHERE p.status = 'pending' AND NOT EXISTS (
+                  SELECT FROM job j
+                   WHERE j.merchant_id = p.merchant_id AND j.subject = p.trx_id
+                     AND j.kind IN ('payment.expire', 'payment.sandbox'))""",
+    ),
+    Invariant(
+        "payment_history_is_gapless_and_legal",
+        "A payment's timeline leads without a gap from pending to its status, by legal steps.",
+        """SELECT * FROM (
+             SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
+                    row_number() OVER h AS expected,
+                    lag(t.to_status, 1, 'pending') OVER h AS before,
+                    lead(t.number) OVER h IS NULL AS is_last
+               FROM payment p
+               LEFT JOIN timeline t ON t.merchant_id = p.merchant_id AND t.trx_id = p.trx_id
+             WINDOW h AS (PARTITION BY p.merchant_id, p.trx_id ORDER BY t.number)) AS history
+            WHERE number <> expected OR from_status <> before
+               OR (is_last AND coalesce(to_status, 'pending') <> status)
+               OR (from_status, to_status) IN (('success', 'pending'), ('success', 'failed'),
+                                               ('failed', 'pending'))""",
+    ),
+    Invariant(
+        "refunds_were_debited_once",
+        "Each refund has one debit; a completed one its payment, a failed one its return.",
+        """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
+             FROM refund r
+            CROSS JOIN LATERAL (
+                  SELECT array_agg(kind ORDER BY kind) AS kinds FROM posting
+                   WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id) AS g
+            WHERE g.kinds IS DISTINCT FROM CASE r.status
+                  WHEN 'pending' THEN ARRAY['refund']
+                  WHEN 'completed' THEN ARRAY['refund', 'refund_paid']
+                  WHEN 'failed' THEN ARRAY['refund', 'refund_returned'] END""",
+    ),
+    Invariant(
+        "refunds_are_not_above_what_was_paid",
+        "What is refunded of a payment is the sum of its refunds that did not fail.",
+        """SELECT p.merchant_id, p.trx_id, p.refunded_minor, r.sum
+             FROM payment p
+             FULL JOIN (SELECT merchant_id, payment_trx_id AS trx_id, sum(amount_minor) AS sum
+                          FROM refund WHERE status <> 'failed'
+                         GROUP BY merchant_id, payment_trx_id) AS r
+                  USING (merchant_id, trx_id)
+            WHERE p.refunded_minor IS DISTINCT FROM coalesce(r.sum, 0)""",
+    ),
+    Invariant(
+        "completed_refunds_were_told",
+        "Each completed refund has its notification.",
+        """SELECT r.merchant_id, r.trx_id FROM refund r
+            WHERE r.status = 'completed' AND NOT EXISTS (
+                  SELECT FROM notification n
+                   WHERE n.merchant_id = r.merchant_id AND n.trx_id = r.payment_trx_id
+                     AND n.event = 'refund'
+                     AND convert_from(n.body, 'UTF8') LIKE '%' || r.trx_id || '%')""",
+    ),
+    Invariant(
+        "in_flight_is_what_is_open",
+        "What is in flight is the sum of the refunds that are not decided.",
+        """SELECT coalesce(e.merchant_id, r.merchant_id) AS merchant_id, e.sum, r.sum AS refunds
+             FROM (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum FROM entry
+                    WHERE account = 'in_flight' GROUP BY merchant_id, environment, currency) AS e
+             FULL JOIN (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum
+                          FROM refund WHERE status = 'pending'
+                         GROUP BY merchant_id, environment, currency) AS r
+                  USING (merchant_id, environment, currency)
+            WHERE coalesce(e.sum, 0) <> coalesce(r.sum, 0)""",
+    ),
+)

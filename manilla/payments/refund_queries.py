@@ -1,0 +1,101 @@
+"""A refund, and the statements about it."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+
+
+class RefundStatus(StrEnum):
+    PENDING = "pending"
+    COMPLETED = "completed"
+    FAILED = "failed"  # refused; the wallet has its money back
+
+
+class Refund(msgspec.Struct, frozen=True):
+    merchant_id: int
+    trx_id: str
+    payment_trx_id: str
+    environment: Environment
+    currency: str
+    amount_minor: int
+    reason: str
+    status: RefundStatus
+    provider: str | None  # None: of the sandbox
+    charge_reference: str | None
+    by_operator: bool  # a person pays it, and says so
+    sent_at: datetime | None
+    detail: str | None
+    created_at: datetime | None
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def payer(self) -> str:
+        return self.provider or "sandbox"
+
+
+_REFUND = """
+    SELECT merchant_id, trx_id, payment_trx_id, environment, currency, amount_minor, reason, status,
+           provider, charge_reference, by_operator, sent_at, detail, created_at
+      FROM refund"""
+
+
+async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Refund | None:
+    record = await db.record(
+        _REFUND + " WHERE merchant_id = $1 AND trx_id = $2", merchant_id, trx_id
+    )
+    return None if record is None else msgspec.convert(dict(record), Refund)
+
+
+async def refunds(db: Database, *, pending_only: bool) -> list[Refund]:
+    records = await db.records(
+        _REFUND + " WHERE NOT $1 OR status = 'pending' ORDER BY created_at DESC LIMIT 1000",
+        pending_only,
+    )
+    return [msgspec.convert(dict(record), Refund) for record in records]
+
+
+async def insert(connection: Connection, new: Refund) -> None:
+    await connection.execute(
+        """
+        INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
+                            amount_minor, reason, provider, charge_reference)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+        *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.currency),
+        *(new.amount_minor, new.reason, new.provider, new.charge_reference),
+    )
+
+
+async def mark_sent(db: Database, sent: Refund) -> None:
+    """Before the first byte goes out: whoever takes the job over asks before it sends."""
+    await db.execute(
+        "UPDATE refund SET sent_at = now() WHERE merchant_id = $1 AND trx_id = $2",
+        *(sent.merchant_id, sent.trx_id),
+    )
+
+
+async def leave_to_operator(db: Database, left: Refund, detail: str) -> None:
+    await db.execute(
+        """
+        UPDATE refund SET by_operator = true, detail = $3, updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'""",
+        *(left.merchant_id, left.trx_id, detail),
+    )
+
+
+async def decide(
+    connection: Connection, decided: Refund, status: RefundStatus, detail: str
+) -> None:
+    await connection.execute(
+        """
+        UPDATE refund SET status = $3, detail = $4, updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(decided.merchant_id, decided.trx_id, status, detail),
+    )

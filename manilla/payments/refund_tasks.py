@@ -1,0 +1,148 @@
+"""Sends a refund to the provider of its charge, and asks until it is decided."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.payments import refund_queries, refunds
+from manilla.payments.refund_queries import Refund, RefundStatus
+from manilla.providers import port
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    Done,
+    Provider,
+    RefundOrder,
+    RefundState,
+    RefusalCode,
+    Refused,
+    Unknown,
+)
+from manilla.providers.rails import Rails
+
+AGAIN_SECONDS = 20.0
+AGAIN_LATER_SECONDS = 900.0
+PATIENCE = timedelta(days=3)
+
+# Whose contract has a call that tells what became of a refund, and refuses a reference twice.
+CAN_BE_ASKED = frozenset((Provider.A,))
+
+
+class RefundTasks:
+    def __init__(self, db: Database, rails: Rails) -> None:
+        self._db = db
+        self._rails = rails
+
+    def works(self) -> dict[str, Work]:
+        return {refunds.SEND: Work(self.go_on, places=8)}
+
+    async def go_on(self, job: Job) -> float | None:
+        refund = await refund_queries.refund(self._db, job.merchant_id, job.subject)
+        if refund is None:
+            await self._report_unknown(job)
+            return None
+        if refund.by_operator and refund.status is RefundStatus.PENDING:
+            return None
+        if refund.provider is None:
+            await refunds.complete(self._db, refund, "sandbox")
+            return None
+        return await self._at_provider(refund, Provider(refund.provider))
+
+    async def _at_provider(self, refund: Refund, provider: Provider) -> float | None:
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            return await self._act(refund, Unknown("the provider is not configured"))
+        if refund.sent_at is None:
+            return await self._send(adapter, refund)
+        if provider not in CAN_BE_ASKED:
+            await self._leave_to_operator(refund, "It was sent; the provider cannot be asked.")
+            return None
+        return await self._ask(adapter, refund)
+
+    async def _send(self, adapter: Adapter, refund: Refund) -> float | None:
+        await refund_queries.mark_sent(self._db, refund)
+        answer = await adapter.refund(_order(refund))
+        match answer:
+            case Refused(RefusalCode.NOT_SUPPORTED, guidance):
+                await self._leave_to_operator(refund, guidance)
+                return None
+            case Refused(_, guidance):
+                await refunds.fail(self._db, refund, guidance)
+                return None
+        return await self._act(refund, answer)
+
+    async def _ask(self, adapter: Adapter, refund: Refund) -> float | None:
+        answer = await adapter.refund_state(refund.trx_id)
+        if isinstance(answer, Done) and answer.value.status is port.RefundStatus.NOT_FOUND:
+            if refund.status is not RefundStatus.PENDING:
+                return None
+            # Never arrived. The same reference cannot be paid twice: the provider refuses that. Nor
+            # is a refusal conclusive now: it may be about the repetition.
+            answer = await adapter.refund(_order(refund))
+        return await self._act(refund, answer)
+
+    async def _act(self, refund: Refund, answer: Answer[RefundState]) -> float | None:
+        match answer:
+            case Done(RefundState(port.RefundStatus.PAID)):
+                if not await refunds.complete(self._db, refund, "paid by the provider"):
+                    await self._check_contradiction(refund, RefundStatus.COMPLETED)
+                return None
+            case Done(RefundState(port.RefundStatus.FAILED)):
+                if not await refunds.fail(self._db, refund, "refused by the provider"):
+                    await self._check_contradiction(refund, RefundStatus.FAILED)
+                return None
+        if refund.status is not RefundStatus.PENDING:
+            return None
+        again_seconds = _again_seconds(refund)
+        if again_seconds is None:
+            reason = answer.reason if isinstance(answer, Unknown) else "still not decided"
+            await self._leave_to_operator(refund, f"After three days: {reason}")
+        return again_seconds
+
+    async def _leave_to_operator(self, refund: Refund, detail: str) -> None:
+        await refund_queries.leave_to_operator(self._db, refund, detail)
+
+    async def _check_contradiction(self, refund: Refund, said: RefundStatus) -> None:
+        current = await refund_queries.refund(self._db, refund.merchant_id, refund.trx_id)
+        assert current is not None
+        if current.status is not said:
+            await cases.open_case(
+                self._db,
+                Kind.CONTRADICTION,
+                refund.trx_id,
+                f"The refund is {current.status}; the provider now says {said}. Nothing was moved.",
+                merchant_id=refund.merchant_id,
+                environment=refund.environment,
+                trx_id=refund.payment_trx_id,
+                amount=refund.amount,
+            )
+
+    async def _report_unknown(self, job: Job) -> None:
+        await cases.open_case(
+            self._db,
+            Kind.UNKNOWN_REFERENCE,
+            job.subject,
+            "A provider sent a signed webhook about a refund that we did not make.",
+            merchant_id=job.merchant_id,
+        )
+
+
+def _order(refund: Refund) -> RefundOrder:
+    assert refund.charge_reference is not None
+    return RefundOrder(
+        reference=refund.trx_id,
+        charge_reference=refund.charge_reference,
+        amount=refund.amount,
+        reason=refund.reason,
+    )
+
+
+def _again_seconds(refund: Refund) -> float | None:
+    """None: it has waited too long to be left to a program."""
+    assert refund.created_at is not None
+    age = datetime.now(UTC) - refund.created_at
+    if age > PATIENCE:
+        return None
+    return AGAIN_SECONDS if age < timedelta(hours=1) else AGAIN_LATER_SECONDS

@@ -1,0 +1,227 @@
+"""Refunds: debited at once, then paid back by the provider, or by a person who says so.
+
+The wallet's money waits in flight until the refund is conclusively paid (it then leaves the
+provider's clearing) or conclusively refused (it then returns to the wallet). Never on a guess.
+"""
+
+import msgspec
+
+from manilla.kit import crash, ids, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger import posting, timeline
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.payments import charge_queries, notices, queries, refund_queries
+from manilla.payments.payment import Payment, Status
+from manilla.payments.refund_queries import Refund, RefundStatus
+
+SEND = "refund"
+REASON_LENGTH_MAX = 200
+
+
+class PaymentNotFound(Refusal):
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such payment."
+
+
+class RefundNotFound(Refusal):
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such refund."
+
+
+class RefundRefused(Refusal):
+    message = "This payment cannot be refunded by this amount."
+
+
+class RefundNotCovered(Refusal):
+    code = "insufficient_balance"
+    message = "The merchant's wallet cannot cover the refund."
+
+
+async def start(db: Database, trx_id: str, amount_text: str | None, reason: str) -> Refund:
+    """Debits the wallet and leaves the rest to the refund's job."""
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+        raise RefundRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
+    merchant_id = ids.merchant_of(trx_id)
+    async with db.transaction() as connection:
+        payment = (
+            None
+            if merchant_id is None
+            else await queries.payment(connection, merchant_id, trx_id, lock=True)
+        )
+        if payment is None:
+            raise PaymentNotFound(f"There is no payment {trx_id}.")
+        amount = _refundable(payment, amount_text)
+        refund = await _new_refund(connection, payment, amount, reason)
+        await _debit(connection, refund)
+        await refund_queries.insert(connection, refund)
+        await _change_refunded(connection, payment, amount.minor)
+        await _note(connection, payment, "refund_started", refund, reason)
+        await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
+        crash.point("before_refund_commit")
+    return refund
+
+
+def _refundable(payment: Payment, amount_text: str | None) -> Money:
+    if payment.status is not Status.SUCCESS:
+        raise RefundRefused(f"The payment is {payment.status}: only one that was paid is refunded.")
+    rest = Money(payment.currency, payment.amount_minor - payment.refunded_minor)
+    if rest.minor == 0:
+        raise RefundRefused("The whole payment has been refunded already.")
+    amount = rest if amount_text is None else Money.of(amount_text, payment.currency)
+    if not 0 < amount.minor <= rest.minor:
+        raise RefundRefused(f"Of this payment up to {rest} can be refunded.")
+    return amount
+
+
+async def _new_refund(
+    connection: Connection, payment: Payment, amount: Money, reason: str
+) -> Refund:
+    provider = None
+    if payment.credited_charge is not None:
+        charge = await charge_queries.charge(
+            connection, payment.merchant_id, payment.credited_charge
+        )
+        assert charge is not None
+        provider = charge.provider
+    return Refund(
+        merchant_id=payment.merchant_id,
+        trx_id=ids.new_trx_id(payment.merchant_id),
+        payment_trx_id=payment.trx_id,
+        environment=payment.environment,
+        currency=amount.currency,
+        amount_minor=amount.minor,
+        reason=reason,
+        status=RefundStatus.PENDING,
+        provider=provider,
+        charge_reference=payment.credited_charge,
+        by_operator=False,
+        sent_at=None,
+        detail=None,
+        created_at=None,
+    )
+
+
+async def complete(db: Database, refund: Refund, detail: str) -> bool:
+    """The customer has the money back. False where that was decided before."""
+    async with db.transaction() as connection:
+        payment, current = await _locked(connection, refund)
+        if current.status is not RefundStatus.PENDING:
+            return False
+        # The money leaves what the provider holds for us.
+        paid_by = Line(posting.clearing(current.payer), current.amount_minor)
+        in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
+        outcome = await _post(connection, current, "refund_paid", 0, in_flight, paid_by)
+        assert outcome is Outcome.POSTED
+        await refund_queries.decide(connection, current, RefundStatus.COMPLETED, detail)
+        await _note(connection, payment, "refund_completed", current, detail)
+        await notices.tell_of_refund(connection, payment, current.trx_id, current.amount)
+        await jobs.forget(connection, current.merchant_id, SEND, current.trx_id)
+        crash.point("before_refund_commit")
+    return True
+
+
+async def fail(db: Database, refund: Refund, detail: str) -> bool:
+    """Conclusively refused: the wallet gets back what it was debited."""
+    async with db.transaction() as connection:
+        payment, current = await _locked(connection, refund)
+        if current.status is not RefundStatus.PENDING:
+            return False
+        in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
+        outcome = await _post(
+            connection, current, "refund_returned", current.amount_minor, in_flight, None
+        )
+        assert outcome is Outcome.POSTED
+        await refund_queries.decide(connection, current, RefundStatus.FAILED, detail)
+        await _change_refunded(connection, payment, -current.amount_minor)
+        await _note(connection, payment, "refund_failed", current, detail)
+        await jobs.forget(connection, current.merchant_id, SEND, current.trx_id)
+        crash.point("before_refund_commit")
+    return True
+
+
+async def find(db: Database, trx_id: str) -> Refund:
+    merchant_id = ids.merchant_of(trx_id)
+    refund = None if merchant_id is None else await refund_queries.refund(db, merchant_id, trx_id)
+    if refund is None:
+        raise RefundNotFound(f"There is no refund {trx_id}.")
+    return refund
+
+
+async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
+    """A person's word, for a refund that no provider can be asked about."""
+    refund = await find(db, trx_id)
+    if not refund.by_operator:
+        raise RefundRefused(f"The refund is {refund.status}, and the provider's to decide.")
+    decided = await (complete if is_paid else fail)(db, refund, detail)
+    if not decided:
+        raise RefundRefused(f"The refund is {(await find(db, trx_id)).status} already.")
+    return await find(db, trx_id)
+
+
+async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:
+    """The payment first, as everybody does."""
+    payment = await queries.payment(
+        connection, refund.merchant_id, refund.payment_trx_id, lock=True
+    )
+    current = await refund_queries.refund(connection, refund.merchant_id, refund.trx_id)
+    assert payment is not None
+    assert current is not None
+    return payment, current
+
+
+async def _debit(connection: Connection, refund: Refund) -> None:
+    lines = Line(posting.IN_FLIGHT, refund.amount_minor), None
+    outcome = await _post(connection, refund, "refund", -refund.amount_minor, *lines)
+    if outcome is Outcome.INSUFFICIENT_BALANCE:
+        raise RefundNotCovered
+    assert outcome is Outcome.POSTED
+
+
+async def _post(
+    connection: Connection,
+    refund: Refund,
+    kind: str,
+    wallet_minor: int,
+    first: Line,
+    second: Line | None,
+) -> Outcome:
+    [posted] = await ledger.post(
+        connection,
+        [
+            Posting(
+                merchant_id=refund.merchant_id,
+                trx_id=refund.trx_id,
+                kind=kind,
+                environment=refund.environment,
+                wallet=Money(refund.currency, wallet_minor),
+                first=first,
+                second=second,
+                reason=refund.reason,
+            )
+        ],
+    )
+    return posted.outcome
+
+
+async def _change_refunded(connection: Connection, payment: Payment, minor: int) -> None:
+    refunded_minor = payment.refunded_minor + minor
+    await queries.change_payment(
+        connection, msgspec.structs.replace(payment, refunded_minor=refunded_minor)
+    )
+
+
+async def _note(
+    connection: Connection, payment: Payment, event: str, refund: Refund, detail: str
+) -> None:
+    await timeline.add(
+        connection,
+        payment.merchant_id,
+        payment.trx_id,
+        event,
+        before=payment.status,
+        after=payment.status,
+        detail=f"{refund.trx_id}, {refund.amount}: {detail}",
+    )

@@ -1,0 +1,79 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from manilla.services import Services
+from manilla.simulator.program import build
+from manilla.simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
+from tests.checkout.shop import SEEN_SECONDS, Shop
+from tests.client import Site
+from tests.pages.conftest import browser
+
+__all__ = ["browser"]
+
+CREDENTIALS = {
+    Provider.A: {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},
+    Provider.B: {**msgspec.to_builtins(CredentialsB()), "default_va_bank": "000017"},
+    Provider.C: msgspec.to_builtins(CredentialsC()),
+}
+
+
+@pytest.fixture(scope="module")
+async def simulator() -> AsyncIterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    settings = SimulatorSettings(mode="development", base_url=url, webhook_base_url=url)
+    runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    yield url
+    await runner.cleanup()
+
+
+@pytest.fixture(scope="module")
+async def providers(db: Database, keyring: Keyring, simulator: str) -> AsyncIterator[None]:
+    for provider, given in CREDENTIALS.items():
+        known = {name: text for name, text in given.items() if text}
+        address = f"{simulator}/{provider[-1]}"
+        await credentials.clear(db, provider)
+        await credentials.change(db, keyring, provider, {**known, "base_url": address})
+    await db.execute("UPDATE rail_state SET is_down = false")
+    yield
+    for provider in Provider:
+        await credentials.clear(db, provider)
+
+
+@pytest.fixture(scope="module")
+async def shop(
+    site: Site, services: Services, simulator: str, providers: None
+) -> AsyncIterator[Shop]:
+    for rail in services.rails.health.rails_down():
+        rail.reset()
+    await asyncio.sleep(SEEN_SECONDS)
+    async with aiohttp.ClientSession() as session:
+        yield Shop(site, services, simulator, session)
+
+
+@pytest.fixture(autouse=True)
+async def _providers_are_well(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """What a test breaks at the simulator, or trips here, does not outlast it."""
+    yield
+    if "shop" in request.fixturenames:
+        shop: Shop = request.getfixturevalue("shop")
+        await shop.provider("reset", {})
+        for rail in shop.services.rails.health.rails_down():
+            await shop.services.rails.health.mark_up(rail)

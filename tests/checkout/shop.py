@@ -1,0 +1,150 @@
+"""A shop that takes payments through Manilla, and the simulated providers behind it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants
+from manilla.merchants.merchants import Change, NewMerchant
+from manilla.payments import states
+from manilla.payments.charges import GatewayAway
+from manilla.payments.checkout import Outcome
+from manilla.payments.payment import Charge, ErrorCode, Payment
+from manilla.payments.states import Event
+from manilla.providers.health import FAILURES_TO_TRIP
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.payments.orders import INITIATE, LEGACY, order
+
+HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
+
+# By then, whoever holds data in memory has seen a change of it.
+SEEN_SECONDS = 0.7
+
+
+class Checkout(msgspec.Struct, frozen=True):
+    """A payment's pages, as its customer holds them."""
+
+    url: str
+
+    @property
+    def trx_id(self) -> str:
+        return self.url.split("?")[0].rsplit("/", 1)[1]
+
+    def at(self, page: str) -> str:
+        address, query = self.url.split("?")
+        return f"{address}/{page}?{query}"
+
+    @property
+    def target(self) -> str:
+        """Without the host."""
+        return self.url[self.url.index("/checkout/") :]
+
+
+class Shop:
+    def __init__(
+        self, site: Site, services: Services, simulator: str, session: aiohttp.ClientSession
+    ) -> None:
+        self.site = site
+        self.services = services
+        self.simulator = simulator
+        self._session = session
+        self._merchants: dict[Environment, Merchant] = {}
+
+    async def merchant(self, environment: Environment) -> Merchant:
+        """The one that most tests buy from: customers bear its commission."""
+        if environment not in self._merchants:
+            self._merchants[environment] = await self.new_merchant(environment)
+        return self._merchants[environment]
+
+    async def new_merchant(self, environment: Environment = Environment.PRODUCTION) -> Merchant:
+        db, keyring = self.services.db, self.services.keyring
+        merchant = await new_merchant(self.site, db, keyring, environment=environment)
+        await self.change(merchant.new, Change(commission_percent=Decimal("1.5")))
+        return merchant
+
+    async def change(self, merchant: NewMerchant, wanted: Change) -> None:
+        await merchants.change(self.services.db, self.services.keyring, merchant.id, wanted)
+        await asyncio.sleep(SEEN_SECONDS)
+
+    async def sell(self, merchant: Merchant | None = None, **changed: Any) -> Checkout:
+        merchant = merchant or await self.merchant(Environment.PRODUCTION)
+        reply = await merchant.post(INITIATE, order(**{"description": "Two sandals", **changed}))
+        assert reply.status == 200, reply.body
+        return Checkout(reply.json["payment_url"])
+
+    async def sell_the_old_way(self) -> Checkout:
+        """Over the API of before, which knows no redirects."""
+        merchant = await self.merchant(Environment.SANDBOX)
+        headers = {
+            "Authorization": f"Bearer {merchant.credentials.api_key}",
+            "X-Environment": "sandbox",
+            "Content-Type": "application/json",
+        }
+        body = json.dumps(order(success_redirect=None, cancel_redirect=None)).encode()
+        reply = await self.site.send("POST", LEGACY, headers, body)
+        assert reply.status == 200, reply.body
+        return Checkout(reply.json["payment_url"])
+
+    async def sell_in_sandbox(self, **changed: Any) -> Checkout:
+        return await self.sell(await self.merchant(Environment.SANDBOX), **changed)
+
+    async def choose(self, checkout: Checkout, method: str) -> Charge:
+        return await self.services.checkout.choose(checkout.trx_id, method)
+
+    async def payment(self, checkout: Checkout) -> Payment:
+        return (await self.services.checkout.view(checkout.trx_id)).payment
+
+    async def pretend(self, checkout: Checkout, outcome: Outcome) -> None:
+        await self.services.checkout.pretend(checkout.trx_id, outcome)
+
+    async def expire(self, checkout: Checkout) -> None:
+        payment = await self.payment(checkout)
+        error = ErrorCode.EXPIRED_SESSION
+        await states.give_up(
+            self.services.db, payment.merchant_id, payment.trx_id, Event.EXPIRED, error
+        )
+
+    def link(self, checkout: Checkout, *, ends_in: timedelta) -> Checkout:
+        """Another link to the same payment, as it would be signed at another time."""
+        return Checkout(self.services.links.url(checkout.trx_id, datetime.now(UTC) + ends_in))
+
+    @contextlib.asynccontextmanager
+    async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
+        """While another request waits for the provider's answer."""
+        await self.provider("a/faults", {"latency_seconds": 3})
+        other = asyncio.create_task(self.choose(checkout, HOSTED))
+        await asyncio.sleep(0.3)
+        yield
+        await self.provider("a/faults", {"latency_seconds": 0})
+        await other
+
+    async def provider(self, path: str, document: Any) -> None:
+        """Steers the simulator."""
+        url = f"{self.simulator}/control/api/{path}"
+        async with self._session.post(url, json=document) as reply:
+            assert reply.status == 200, await reply.text()
+
+    async def trip(self, provider: str) -> None:
+        """The provider is away until everybody knows it."""
+        await self.provider(f"{provider}/faults", {"outage": True})
+        checkout = await self.sell()
+        for _ in range(FAILURES_TO_TRIP):
+            with contextlib.suppress(GatewayAway):
+                await self.choose(checkout, f"provider{provider}-ngn")
+
+    async def pay(self, charge: Charge, **how: Any) -> None:
+        """As a customer does at the provider; nobody tells Manilla."""
+        await self.provider(f"a/charges/{charge.reference}/pay", how)
+
+    async def is_settled(self, checkout: Checkout) -> None:
+        """What a webhook or the worker would do."""
+        await self.services.checkout.look_again(checkout.trx_id)

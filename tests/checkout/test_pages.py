@@ -1,0 +1,168 @@
+"""Every page of checkout: what it says, and that it fits, is light, and is usable by all."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from manilla.merchants.merchants import Change, Status
+from manilla.payments.checkout import Outcome
+from tests.checkout.looking import faults_found, opened, overflow
+from tests.checkout.shop import ACCOUNT, HOSTED, Shop
+
+WEIGHT_MAX = 50_000
+LONG = "Membership of the reading club, with all that belongs to it. " * 1_000
+
+
+async def _methods(shop: Shop) -> str:
+    return (await shop.sell()).url
+
+
+async def _long_words(shop: Shop) -> str:
+    return (await shop.sell(description=LONG, payment_amount=987654321012.34)).url
+
+
+async def _other_scripts(shop: Shop) -> str:
+    return (await shop.sell(description="\u202eطلب\u202c رقم ١٠٤٢ \u200b" + "字" * 90)).url
+
+
+async def _down(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.trip("a")
+    return checkout.url
+
+
+async def _closed(shop: Shop) -> str:
+    return (await shop.sell(allow_payment_methods=["nothing like it"])).url
+
+
+async def _blocked(shop: Shop) -> str:
+    merchant = await shop.new_merchant()
+    checkout = await shop.sell(merchant)
+    await shop.change(merchant.new, Change(status=Status.DISABLED))
+    return checkout.url
+
+
+async def _waiting(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.choose(checkout, HOSTED)
+    return checkout.url
+
+
+async def _other_way(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.choose(checkout, HOSTED)
+    return checkout.at("methods")
+
+
+async def _transfer(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.choose(checkout, ACCOUNT)
+    return checkout.at("pay")
+
+
+async def _sent(shop: Shop) -> str:
+    return await _transfer(shop) + "&sent=1"
+
+
+async def _sandbox(shop: Shop) -> str:
+    return (await shop.sell_in_sandbox()).url
+
+
+def _ended(outcome: Outcome) -> Callable[[Shop], Awaitable[str]]:
+    async def arrange(shop: Shop) -> str:
+        checkout = await shop.sell_in_sandbox()
+        await shop.pretend(checkout, outcome)
+        return checkout.url
+
+    return arrange
+
+
+async def _expired(shop: Shop) -> str:
+    checkout = await shop.sell()
+    await shop.expire(checkout)
+    return checkout.url
+
+
+async def _legacy(shop: Shop) -> str:
+    checkout = await shop.sell_the_old_way()
+    await shop.pretend(checkout, Outcome.PAY)
+    return checkout.url
+
+
+async def _link_expired(shop: Shop) -> str:
+    return shop.link(await shop.sell(), ends_in=timedelta(minutes=-1)).url
+
+
+async def _link_altered(shop: Shop) -> str:
+    return (await shop.sell()).url[:-1]
+
+
+PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
+    "methods": (_methods, "How would you like to pay?"),
+    "long words": (_long_words, "How would you like to pay?"),
+    "other scripts": (_other_scripts, "How would you like to pay?"),
+    "a provider is down": (_down, "How would you like to pay?"),
+    "another way": (_other_way, "How would you like to pay?"),
+    "nothing to offer": (_closed, "This payment cannot be made now"),
+    "merchant blocked": (_blocked, "This payment cannot be made now"),
+    "waiting": (_waiting, "Waiting for your payment"),
+    "transfer": (_transfer, "Make a bank transfer"),
+    "transfer sent": (_sent, "Make a bank transfer"),
+    "sandbox": (_sandbox, "What should happen?"),
+    "success": (_ended(Outcome.PAY), "Payment successful"),
+    "success without a way back": (_legacy, "Payment successful"),
+    "declined": (_ended(Outcome.DECLINE), "Payment declined"),
+    "insufficient funds": (_ended(Outcome.INSUFFICIENT_FUNDS), "Not enough money"),
+    "canceled": (_ended(Outcome.CANCEL), "Payment canceled"),
+    "expired": (_expired, "Payment expired"),
+    "link expired": (_link_expired, "This link has expired"),
+    "link altered": (_link_altered, "This link is not valid"),
+}
+every_page = pytest.mark.parametrize("name", PAGES)
+
+
+@every_page
+async def test_a_page_fits_every_screen_and_has_no_fault_for_anybody(
+    shop: Shop, browser: Browser, name: str
+) -> None:
+    arrange, heading = PAGES[name]
+    address = await arrange(shop)
+    for scheme in ("light", "dark"):
+        async with opened(browser, address, scheme=scheme) as page:
+            await page.keyboard.press("Shift")  # or a success would leave for the shop
+            await expect(page.get_by_role("heading", name=heading)).to_be_visible()
+            await expect(page.get_by_role("note").first).to_have_text(
+                "Development mode: no real money moves here."
+            )
+            assert await faults_found(page) == []
+            assert [await overflow(page, width) for width in (320, 390, 1280)] == [0, 0, 0]
+
+
+@every_page
+async def test_a_page_is_light_and_comes_from_one_host(
+    shop: Shop, browser: Browser, name: str
+) -> None:
+    arrange, _ = PAGES[name]
+    address = await arrange(shop)
+    async with opened(browser, "about:blank") as page:
+        sizes: dict[str, int] = {}
+        page.on("requestfinished", lambda request: sizes.update({request.url: 0}))
+        await page.goto(address, wait_until="networkidle")
+        for url in sizes:
+            reply = await page.request.get(url)
+            sizes[url] = len(await reply.body())
+    own = f"http://127.0.0.1:{shop.site.port}/"
+    assert all(url.startswith(own) for url in sizes)
+    assert 1_000 < sum(sizes.values()) < WEIGHT_MAX
+
+
+@every_page
+async def test_a_page_says_the_same_without_scripts(
+    shop: Shop, browser: Browser, name: str
+) -> None:
+    arrange, heading = PAGES[name]
+    address = await arrange(shop)
+    async with opened(browser, address, scripts=False) as page:
+        await expect(page.get_by_role("heading", name=heading)).to_be_visible()

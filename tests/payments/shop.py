@@ -1,0 +1,123 @@
+"""A merchant, its customers, and what tests want to know of both."""
+
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from manilla.payments import charge_queries, queries
+from manilla.payments.payment import Charge, Payment
+from manilla.services import Services
+from tests.client import Merchant, Reply
+from tests.payments.orders import INITIATE, VERIFY, order
+from tests.simulated import World
+
+# Whose simulator a method's charges are at.
+PROVIDERS = {
+    "providera-ngn": "a",
+    "providera_ngn_va": "a",
+    "providerb-ngn": "b",
+    "providerb_ngn_va": "b",
+    "providerc-ngn": "c",
+}
+METHODS = tuple(PROVIDERS)
+
+
+class Started(msgspec.Struct, frozen=True):
+    trx_id: str
+    payment_url: str
+    info: dict[str, Any]
+
+    @property
+    def target(self) -> str:
+        parts = urlsplit(self.payment_url)
+        return f"{parts.path}?{parts.query}"
+
+
+class Shop:
+    def __init__(self, services: Services, world: World, merchant: Merchant) -> None:
+        self.services = services
+        self.world = world
+        self.merchant = merchant
+
+    async def start(self, **changed: Any) -> Started:
+        reply = await self.merchant.post(INITIATE, order(**changed))
+        assert reply.status == 200, reply.body
+        url = reply.json["payment_url"]
+        return Started(urlsplit(url).path.rsplit("/", 1)[1], url, reply.json["info"])
+
+    async def choose(self, started: Started, method: str) -> Charge:
+        return await self.services.checkout.choose(started.trx_id, method)
+
+    async def pay(self, charge: Charge, **how: Any) -> None:
+        await self.world.pay(PROVIDERS[charge.method_code], charge.reference, **how)
+
+    async def verify(self, started: Started) -> Reply:
+        return await self.merchant.get(VERIFY + started.trx_id)
+
+    async def status(self, started: Started) -> str:
+        status: str = (await self.verify(started)).json["status"]
+        return status
+
+    async def until(self, started: Started, status: str) -> None:
+        async def is_so() -> bool:
+            return (await self.payment(started)).status == status
+
+        await self.world.until(is_so)
+
+    async def until_charge(self, charge: Charge, status: str) -> None:
+        async def is_so() -> bool:
+            return (await self.charge(charge)).status == status
+
+        await self.world.until(is_so)
+
+    async def payment(self, started: Started) -> Payment:
+        found = await queries.payment(
+            self.services.db, self.merchant.new.id, started.trx_id
+        )
+        assert found is not None
+        return found
+
+    async def charge(self, charge: Charge) -> Charge:
+        found = await charge_queries.charge(
+            self.services.db, charge.merchant_id, charge.reference
+        )
+        assert found is not None
+        return found
+
+    async def balance(self) -> int:
+        minor: int = await self.services.db.value(
+            """
+            SELECT balance_minor FROM wallet
+             WHERE merchant_id = $1 AND environment = $2 AND currency = 'NGN'""",
+            self.merchant.new.id,
+            self.merchant.environment,
+        )
+        return minor
+
+    async def account(self, name: str) -> int:
+        minor: int = await self.services.db.value(
+            """
+            SELECT coalesce(sum(amount_minor), 0)::bigint FROM entry
+             WHERE merchant_id = $1 AND environment = $2 AND account = $3""",
+            self.merchant.new.id,
+            self.merchant.environment,
+            name,
+        )
+        return minor
+
+    async def notifications(self, started: Started) -> list[dict[str, Any]]:
+        records = await self.services.db.records(
+            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
+            self.merchant.new.id,
+            started.trx_id,
+        )
+        return [json.loads(record["body"]) for record in records]
+
+    async def cases(self) -> list[tuple[str, str]]:
+        records = await self.services.db.records(
+            "SELECT kind, reference FROM operator_case WHERE merchant_id = $1 ORDER BY id",
+            self.merchant.new.id,
+        )
+        return [(record["kind"], record["reference"]) for record in records]
