@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from decimal import Decimal
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
@@ -10,27 +11,57 @@ from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import ADJUSTMENT, Environment, Line, Posting
 from manilla.merchants import merchants
-from manilla.merchants.merchants import NewMerchant, Status
+from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.merchants import Change, NewMerchant, Status
 from manilla.merchants.queries import open_wallets
-from manilla.platform import settings
+from manilla.platform import master_key, settings
+from manilla.providers import credentials as providers
+from manilla.providers.port import Provider
 
 FIRST_WALLET, WALLETS = 1_000_000, 1000  # numbers of merchants who have a wallet and no more
 BALANCE_MINOR = 1_000_000_000_000
 NO_LIMIT = "100000000"
+NAME, COMMISSION_PERCENT = "Bench", "1.5"
+# Nobody is called with them: what is measured ends before a provider is asked.
+PROVIDER_SETTINGS = {
+    Provider.A: {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
+    Provider.B: {"api_key": "b", "secret_key": "b", "business_id": "b", "sandbox": "true"},
+    Provider.C: {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
+}
 SEED_SECONDS_MAX = 60
 
 
-async def product(db: Database, keyring: Keyring) -> NewMerchant:
-    """A merchant whom no rate limit stops, and wallets that are funded through the books."""
+async def product(
+    db: Database, keyring: Keyring, sandbox: NewCredentials | None = None
+) -> NewMerchant:
+    """A merchant whom no rate limit stops, who pays a commission, and to whom all gateways are open.
+
+    With the sandbox's credentials that are given, or with new ones.
+    """
+    await master_key.prove(db, keyring)
     await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
+    for provider, wanted in PROVIDER_SETTINGS.items():
+        await providers.change(db, keyring, provider, wanted)
+    merchant = await merchants.create(
+        db,
+        keyring,
+        name=NAME,
+        email="bench@example.com",
+        status=Status.APPROVED,
+        sandbox=sandbox,
+    )
+    commission = Change(commission_percent=Decimal(COMMISSION_PERCENT))
+    await merchants.change(db, keyring, merchant.id, commission)
+    return merchant
+
+
+async def wallets(db: Database) -> None:
+    """Funded through the books."""
     owners = range(FIRST_WALLET, FIRST_WALLET + WALLETS)
     async with db.transaction() as connection:
         for merchant_id in owners:
             await open_wallets(connection, merchant_id, Environment.PRODUCTION, ["NGN"])
         await ledger.post(connection, [_funding(merchant_id) for merchant_id in owners])
-    return await merchants.create(
-        db, keyring, name="Bench", email="bench@example.com", status=Status.APPROVED
-    )
 
 
 def _funding(merchant_id: int) -> Posting:
@@ -48,6 +79,8 @@ async def baseline(python: str, environment: dict[str, str], merchant: NewMercha
     """By a program of its own: the ORM is not installed where the product is."""
     wanted = {
         "merchant_id": merchant.id,
+        "name": NAME,
+        "commission_percent": COMMISSION_PERCENT,
         "merchant_key": merchant.sandbox.merchant_key,
         "api_key": merchant.sandbox.api_key,
         "api_secret": merchant.sandbox.api_secret,

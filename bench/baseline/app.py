@@ -1,15 +1,13 @@
-"""The signed site-info endpoint, with the same checks as the product's."""
+"""The application, and the signed site-info endpoint with the same checks as the product's."""
 
-from datetime import UTC, datetime
-
-from baseline import limit
+from baseline import limit, payments, settings
 from baseline.authenticate import Caller, Session
-from baseline.models import Setting
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 app = FastAPI(openapi_url=None)
+app.include_router(payments.router)
 
 
 class Features(BaseModel):
@@ -44,15 +42,7 @@ async def ready(db: Session) -> dict[str, str]:
 
 @app.get("/api/v1/site-info")
 async def site_info(request: Request, response: Response, caller: Caller, db: Session) -> SiteInfo:
-    settings = {setting.key: setting.value for setting in await db.scalars(select(Setting))}
-    # Last, and committed at once: every request of the merchant waits for this row.
-    bucket = f"{caller.merchant_id}:{caller.environment}:{request.client.host}"
-    window = await limit.count(db, bucket)
-    await db.commit()
-    allowed = int(settings["rate_limit_per_minute"])
-    if window.used > allowed:
-        raise HTTPException(429, "Too many requests.")
-    seconds = max(1, int((window.started_at + limit.WINDOW - datetime.now(UTC)).total_seconds()))
-    response.headers["ratelimit"] = f'"merchant";r={allowed - window.used};t={seconds}'
+    current = await settings.load(db)
+    await limit.take(db, request, response, caller, int(current["rate_limit_per_minute"]))
     response.headers["cache-control"] = "no-store"
-    return SiteInfo(**{name: settings[name] for name in SiteInfo.model_fields if name in settings})
+    return SiteInfo(**{name: current[name] for name in SiteInfo.model_fields if name in current})

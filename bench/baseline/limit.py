@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from baseline.models import RateWindow
+from baseline.models import Credential, RateWindow
+from fastapi import HTTPException, Request, Response
 from sqlalchemy import case
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,7 +11,22 @@ from sqlalchemy.ext.asyncio import AsyncSession
 WINDOW = timedelta(seconds=60)
 
 
-async def count(db: AsyncSession, bucket: str) -> RateWindow:
+async def take(
+    db: AsyncSession, request: Request, response: Response, caller: Credential, allowed: int
+) -> None:
+    """Committed at once: every request of the merchant waits for this row.
+
+    The table is unlogged, so this commit does not wait for the disk.
+    """
+    window = await _count(db, f"{caller.merchant_id}:{caller.environment}:{request.client.host}")
+    await db.commit()
+    if window.used > allowed:
+        raise HTTPException(429, "Too many requests.")
+    seconds = max(1, int((window.started_at + WINDOW - datetime.now(UTC)).total_seconds()))
+    response.headers["ratelimit"] = f'"merchant";r={allowed - window.used};t={seconds}'
+
+
+async def _count(db: AsyncSession, bucket: str) -> RateWindow:
     now = datetime.now(UTC)
     has_ended = RateWindow.started_at <= now - WINDOW
     statement = (

@@ -1,14 +1,30 @@
 """The same tables as the product's, as far as the bench uses them, with the same indexes."""
 
 from datetime import datetime
+from decimal import Decimal
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, func, text
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Numeric,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 
 class Base(DeclarativeBase):
-    type_annotation_map = {int: BigInteger, datetime: TIMESTAMP(timezone=True)}  # noqa: RUF012
+    type_annotation_map = {  # noqa: RUF012
+        int: BigInteger,
+        Decimal: Numeric(7, 4),
+        datetime: TIMESTAMP(timezone=True),
+        list[str]: ARRAY(Text),
+    }
 
 
 class Merchant(Base):
@@ -17,6 +33,11 @@ class Merchant(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str]
     status: Mapped[str]
+    commission_percent: Mapped[Decimal]
+    commission_bearer: Mapped[str]
+    gateways: Mapped[list[str] | None]  # None: every gateway that is open to the merchant
+    currencies: Mapped[list[str]]
+    has_bvn: Mapped[bool]
 
 
 class Credential(Base):
@@ -55,6 +76,83 @@ class Wallet(Base):
     environment: Mapped[str] = mapped_column(primary_key=True)
     currency: Mapped[str] = mapped_column(primary_key=True)
     balance_minor: Mapped[int]
+    status: Mapped[str] = mapped_column(server_default="active")
+
+
+class Provider(Base):
+    __tablename__ = "provider"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    pay_in_enabled: Mapped[bool]
+    is_sandbox: Mapped[bool]
+
+
+class Method(Base):
+    __tablename__ = "method"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    code: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    kind: Mapped[str]
+    provider_code: Mapped[str] = mapped_column(ForeignKey("provider.code"))
+    flow: Mapped[str]
+    currency: Mapped[str]
+    active: Mapped[bool]
+    position: Mapped[int]
+    min_minor: Mapped[int]
+    max_minor: Mapped[int | None]
+
+    provider: Mapped[Provider] = relationship()
+
+
+class Payment(Base):
+    __tablename__ = "payment"
+    __table_args__ = (
+        UniqueConstraint("merchant_id", "environment", "ref_trx"),
+        CheckConstraint("environment IN ('sandbox', 'production')"),
+        CheckConstraint("status IN ('pending', 'success', 'failed')"),
+        CheckConstraint("amount_minor > 0 AND commission_minor >= 0"),
+        {"postgresql_with": {"fillfactor": 85}},
+    )
+
+    merchant_id: Mapped[int] = mapped_column(primary_key=True)
+    trx_id: Mapped[str] = mapped_column(primary_key=True)
+    environment: Mapped[str]
+    ref_trx: Mapped[str]
+    status: Mapped[str] = mapped_column(server_default="pending")
+    error_code: Mapped[str | None]
+    currency: Mapped[str]
+    amount_minor: Mapped[int]
+    commission_minor: Mapped[int]
+    commission_bearer: Mapped[str]
+    description: Mapped[str | None]
+    customer_name: Mapped[str | None]
+    customer_email: Mapped[str | None]
+    ipn_url: Mapped[str]
+    success_redirect: Mapped[str | None]
+    cancel_redirect: Mapped[str | None]
+    allow_payment_methods: Mapped[list[str]]
+    remarks: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime]
+
+
+class Job(Base):
+    __tablename__ = "job"
+    __table_args__ = (
+        Index("job_due", "kind", "due_at", postgresql_where=text("parked_at IS NULL")),
+        {"postgresql_with": {"fillfactor": 70}},
+    )
+
+    merchant_id: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    due_at: Mapped[datetime]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    failures: Mapped[int] = mapped_column(server_default="0")
+    parked_at: Mapped[datetime | None]
+    last_error: Mapped[str | None]
 
 
 class Posting(Base):

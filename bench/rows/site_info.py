@@ -22,7 +22,7 @@ from manilla.merchants.credentials import NewCredentials
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
-PGBENCH_BUCKET = "1:sandbox:127.0.0.2"  # as long as the one that the product counts in
+PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"  # as long as the one that the product counts in
 
 
 @asynccontextmanager

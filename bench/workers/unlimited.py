@@ -12,13 +12,16 @@ import uvloop
 
 import manilla.app
 from manilla.kit import logs
-from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter, Ticket
 from manilla.settings import Mode, Settings
 
 
 class NoLimit(RateLimiter):
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
         return Allowance(limit, cost, WINDOW_SECONDS)
+
+    async def spend(self, ticket: Ticket) -> None:
+        ticket.spend(1, WINDOW_SECONDS)
 
 
 def main() -> None:

@@ -41,6 +41,11 @@ class Shop:
         self.world = world
         self.merchant = merchant
 
+    def elsewhere(self) -> "Shop":
+        """The same merchant, calling from another address: with a rate limit of its own."""
+        site = self.merchant.site.elsewhere()
+        return Shop(self.services, self.world, msgspec.structs.replace(self.merchant, site=site))
+
     async def start(self, **changed: Any) -> Started:
         reply = await self.merchant.post(INITIATE, order(**changed))
         assert reply.status == 200, reply.body
@@ -73,16 +78,12 @@ class Shop:
         await self.world.until(is_so)
 
     async def payment(self, started: Started) -> Payment:
-        found = await queries.payment(
-            self.services.db, self.merchant.new.id, started.trx_id
-        )
+        found = await queries.payment(self.services.db, self.merchant.new.id, started.trx_id)
         assert found is not None
         return found
 
     async def charge(self, charge: Charge) -> Charge:
-        found = await charge_queries.charge(
-            self.services.db, charge.merchant_id, charge.reference
-        )
+        found = await charge_queries.charge(self.services.db, charge.merchant_id, charge.reference)
         assert found is not None
         return found
 

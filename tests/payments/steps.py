@@ -1,0 +1,159 @@
+"""The steps that tests of payments are made of."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla.kit.jobs import Job
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries, wallets
+from manilla.merchants.merchants import Bearer, Change
+from manilla.methods import catalogue
+from manilla.methods.method import Kind
+from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
+from manilla.payments.tasks import PaymentTasks
+from manilla.platform import settings as platform
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from manilla.services import Services
+from tests.client import Merchant, Reply
+from tests.payments.orders import INITIATE, LEGACY, VERIFY, order
+
+Given = Mapping[Provider, Mapping[str, str]]
+
+ALL_PROVIDERS: Given = {
+    Provider.A: {"secret_key": "a-secret", "webhook_secret": "a-hook"},
+    Provider.B: {"api_key": "b-key", "secret_key": "b-secret", "business_id": "b-business"},
+    Provider.C: {"secret_key": "c-secret", "webhook_secret": "c-hook"},
+}
+
+
+async def initiate(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
+    """`Idempotency_Key="x"` sends that header."""
+    return await merchant.call("POST", INITIATE, encoded(body), **headers)
+
+
+async def initiate_legacy(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
+    """With what the older API asks for and no more; a header that is None is left out."""
+    given = {
+        "Authorization": f"Bearer {merchant.credentials.api_key}",
+        "X_Environment": str(merchant.environment),
+        **headers,
+    }
+    sent = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+    return await merchant.site.send("POST", LEGACY, sent, encoded(body))
+
+
+async def new_payment(merchant: Merchant, scenario: str | None = None, **changed: Any) -> str:
+    """The trx_id of a new payment."""
+    reply = await initiate(merchant, order(**changed), X_Sandbox_Scenario=scenario)
+    assert reply.status == 200, reply.body
+    return trx_id_of(reply)
+
+
+async def verify(merchant: Merchant, trx_id: str) -> Reply:
+    return await merchant.get(VERIFY + trx_id)
+
+
+def encoded(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def order_of(amount: str, **changed: Any) -> bytes:
+    """An order whose amount stands in the body as it is written here."""
+    text = json.dumps(order(payment_amount="@", **changed))
+    return text.replace('"@"', amount).encode()
+
+
+def exact(reply: Reply) -> Any:
+    """The answer, with no digit of a number lost."""
+    return json.loads(reply.body, parse_float=Decimal)
+
+
+def trx_id_of(reply: Reply) -> str:
+    url: str = reply.json["payment_url"]
+    return url.partition("/checkout/")[2].partition("?")[0]
+
+
+def in_environment(merchant: Merchant, environment: Environment) -> Merchant:
+    return msgspec.structs.replace(merchant, environment=environment)
+
+
+async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
+    """Known at once before the merchant's first call, and within a second after it."""
+    await merchants.change(services.db, services.keyring, merchant.new.id, Change(**wanted))
+
+
+async def set_commission(
+    services: Services, merchant: Merchant, percent: str, bearer: Bearer
+) -> None:
+    await change(services, merchant, commission_percent=Decimal(percent), commission_bearer=bearer)
+
+
+async def fund(services: Services, merchant: Merchant, amount: str) -> None:
+    money = Money.of(amount, "NGN")
+    await wallets.fund(services.db, merchant.new.id, merchant.environment, money, "A test")
+
+
+async def balance(services: Services, merchant: Merchant) -> Decimal:
+    wallet = await queries.wallet(services.db, merchant.new.id, merchant.environment, "NGN")
+    assert wallet is not None
+    return Money("NGN", wallet.balance_minor).amount
+
+
+async def complete(services: Services, merchant: Merchant, trx_id: str) -> None:
+    """What the sandbox does by itself, a few seconds after a payment was made."""
+    job = Job(merchant.new.id, COMPLETE_IN_SANDBOX, trx_id, attempts=1, failures=0, fence=1)
+    await PaymentTasks(services.db, services.till).complete_in_sandbox(job)
+
+
+async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
+    """What happens by itself when the time of checkout is over."""
+    job = Job(merchant.new.id, EXPIRE, trx_id, attempts=1, failures=0, fence=1)
+    await PaymentTasks(services.db, services.till).expire(job)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """The running programs learn of a change within a second."""
+    ends = time.monotonic() + 5
+    while not is_so():
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.01)
+
+
+async def configure(services: Services, given: Given) -> None:
+    """The providers have these credentials, and no others."""
+    for provider in Provider:
+        await credentials.clear(services.db, provider)
+        if provider in given:
+            await credentials.change(services.db, services.keyring, provider, given[provider])
+    rails = services.rails
+    await until(lambda: all(rails.credentials(p).given == given.get(p, {}) for p in Provider))
+
+
+async def change_method(services: Services, code: str, **wanted: Any) -> None:
+    after = await catalogue.change(services.db, Kind.DEPOSIT, code, catalogue.Change(**wanted))
+    await until(lambda: services.methods.by_id(Kind.DEPOSIT, after.id) == after)
+
+
+@contextlib.asynccontextmanager
+async def setting(services: Services, key: str, value: int) -> AsyncIterator[None]:
+    """The platform's setting, for a while."""
+    before = getattr(services.platform.now, key)
+    try:
+        await _set(services, key, value)
+        yield
+    finally:
+        await _set(services, key, before)
+
+
+async def _set(services: Services, key: str, value: int) -> None:
+    await platform.change(services.db, key, str(value))
+    await until(lambda: getattr(services.platform.now, key) == value)

@@ -1,0 +1,169 @@
+"""Money that comes late, twice, in part or too much: credited or in suspense, never dropped."""
+
+from typing import Any
+
+import pytest
+
+from manilla.payments import states
+from manilla.payments.payment import ErrorCode
+from manilla.payments.states import Event
+from tests.payments.shop import Shop, Started
+
+ACCOUNT = "providera_ngn_va"
+
+
+async def _expire(shop: Shop, started: Started) -> None:
+    await shop.world.run_job_now("payment.expire", started.trx_id)
+
+
+async def test_a_payment_nobody_paid_expires_by_itself(shop: Shop) -> None:
+    started = await shop.start()
+    await _expire(shop, started)
+    reply = (await shop.verify(started)).json
+    assert reply == {
+        "status": "failed",
+        "event": "payment",
+        "trx_id": started.trx_id,
+        "ref_trx": started.info["ref_trx"],
+        "message": "Payment failed or was canceled.",
+        "error_code": "EXPIRED_SESSION",
+    }
+    [told] = await shop.notifications(started)
+    assert (told["status"], told["message"], told["error_code"]) == (
+        "failed",
+        "Payment Failed",
+        "EXPIRED_SESSION",
+    )
+
+
+async def test_a_payment_paid_in_its_last_moment_does_not_expire(shop: Shop) -> None:
+    await shop.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge)
+    await _expire(shop, started)
+    assert await shop.status(started) == "success"
+    assert len(await shop.notifications(started)) == 1
+
+
+@pytest.mark.parametrize("end", ["expired", "canceled"])
+async def test_an_expired_or_canceled_payment_that_is_paid_becomes_a_success(
+    shop: Shop, end: str
+) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    if end == "expired":
+        await _expire(shop, started)
+    else:
+        await shop.services.checkout.cancel(started.trx_id)
+    assert await shop.status(started) == "failed"
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    assert await shop.balance() == 100_000
+    first, second = await shop.notifications(started)
+    assert first["status"] == {"expired": "failed", "canceled": "canceled"}[end]
+    assert second["status"] == "completed"
+
+
+async def test_a_declined_payment_that_is_paid_later_waits_in_suspense(shop: Shop) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge, outcome="failed", reason="declined")
+    await shop.until(started, "failed")
+    await shop.pay(charge, insist=True)
+    await shop.until_charge(charge, "suspense")
+    assert await shop.status(started) == "failed"
+    assert await shop.balance() == 0
+    assert await shop.account("suspense") == 100_000
+    assert await shop.cases() == [("paid_after_decline", charge.reference)]
+
+
+@pytest.mark.parametrize("amount", [1, 999.99, 1000.01, 5000])
+async def test_more_or_less_than_the_amount_waits_in_suspense(shop: Shop, amount: float) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge, amount=amount)
+    await shop.until_charge(charge, "suspense")
+    assert await shop.status(started) == "pending"
+    assert await shop.balance() == 0
+    assert await shop.account("suspense") == round(amount * 100)
+    assert await shop.cases() == [("wrong_amount", charge.reference)]
+
+
+async def test_a_second_paid_try_waits_in_suspense(shop: Shop) -> None:
+    started = await shop.start()
+    first = await shop.choose(started, ACCOUNT)
+    second = await shop.choose(started, "providerc-ngn")
+    assert second.reference == f"{started.trx_id}-2"
+    await shop.pay(first)
+    await shop.until(started, "success")
+    await shop.pay(second)
+    await shop.until_charge(second, "suspense")
+    assert await shop.balance() == 100_000
+    assert await shop.cases() == [("second_charge_paid", second.reference)]
+    assert len(await shop.notifications(started)) == 1
+
+
+async def test_a_paid_charge_that_the_provider_then_calls_failed_moves_nothing(shop: Shop) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    await shop.pay(charge, outcome="failed", insist=True)
+
+    async def has_case() -> bool:
+        return bool(await shop.cases())
+
+    await shop.world.until(has_case)
+    assert await shop.cases() == [("contradiction", charge.reference)]
+    assert await shop.status(started) == "success"
+    assert await shop.balance() == 100_000
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("insufficient_funds", "INSUFFICIENT_FUNDS"), ("declined", "PAYMENT_DECLINED")],
+)
+@pytest.mark.parametrize("method", ["providera-ngn", "providerb-ngn", "providerc-ngn"])
+async def test_a_decline_says_why(shop: Shop, method: str, reason: str, code: str) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, method)
+    await shop.pay(charge, outcome="failed", reason=reason)
+    # B sends no word of a failure: it is asked.
+    await shop.world.run_job_now("charge", charge.reference)
+    await shop.until(started, "failed")
+    assert (await shop.verify(started)).json["error_code"] == code
+    [told] = await shop.notifications(started)
+    assert (told["status"], told["error_code"]) == ("failed", code)
+
+
+async def test_a_decline_of_one_try_leaves_the_payment_to_the_other(shop: Shop) -> None:
+    started = await shop.start()
+    first = await shop.choose(started, "providera-ngn")
+    second = await shop.choose(started, "providerc-ngn")
+    await shop.pay(first, outcome="failed")
+    await shop.until_charge(first, "failed")
+    assert await shop.status(started) == "pending"
+    await shop.pay(second)
+    await shop.until(started, "success")
+
+
+EVENTS: dict[Event, ErrorCode] = {
+    Event.DECLINED: ErrorCode.PAYMENT_DECLINED,
+    Event.CANCELED: ErrorCode.PAYMENT_CANCELED,
+    Event.EXPIRED: ErrorCode.EXPIRED_SESSION,
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+async def test_a_paid_payment_does_not_fail_any_more(shop: Shop, event: Event) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, ACCOUNT)
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    before = await shop.payment(started)
+    end: Any = states.give_up(
+        shop.services.db, before.merchant_id, started.trx_id, event, EVENTS[event]
+    )
+    assert await end is False
+    assert await shop.payment(started) == before
