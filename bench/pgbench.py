@@ -24,6 +24,7 @@ from manilla.kit.process import Program
 
 TRIAL_SECONDS = 0.4
 SETTLE_SECONDS = 0.05
+CONNECT_SECONDS_MAX = 10
 LIFETIME_SECONDS = 600  # longer than any row takes
 
 
@@ -37,27 +38,34 @@ class Script(msgspec.Struct, frozen=True):
 
 class Pgbench:
     def __init__(
-        self, cluster: Cluster, db: Database, folder: Path, clients: Sequence[int]
+        self,
+        cluster: Cluster,
+        db: Database,
+        folder: Path,
+        clients: Sequence[int],
+        database: str = postgres.NAME,
     ) -> None:
         self._cluster = cluster
         self._db = db
         self._folder = folder
         self._clients = clients
+        self._database = database
 
     @asynccontextmanager
-    async def started(self, script: Script) -> AsyncIterator[Contender]:
+    async def started(self, script: Script, name: str = PGBENCH) -> AsyncIterator[Contender]:
         """With the number of connections at which the statement is fastest."""
         rates = {}
-        for clients in self._clients:
-            async with self._running(script, clients) as contender:
+        for clients in self._clients if len(self._clients) > 1 else ():
+            async with self._running(script, clients, name) as contender:
                 await contender.run(TRIAL_SECONDS / 2)
                 work = await contender.run(TRIAL_SECONDS)
                 rates[clients] = work.done / work.seconds
-        async with self._running(script, max(rates, key=lambda clients: rates[clients])) as best:
-            yield best
+        best = max(rates, key=lambda clients: rates[clients], default=self._clients[0])
+        async with self._running(script, best, name) as contender:
+            yield contender
 
     @asynccontextmanager
-    async def _running(self, script: Script, clients: int) -> AsyncIterator[Contender]:
+    async def _running(self, script: Script, clients: int, name: str) -> AsyncIterator[Contender]:
         program = self._program(script, clients)
         running = await process.spawn(program)
         running.send_signal(signal.SIGSTOP)
@@ -75,12 +83,15 @@ class Pgbench:
             return Work(await self._db.value(script.count) - before, lasted)
 
         try:
-            yield Contender(PGBENCH, run, pid=None, detail=f"connections: {clients}")
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                while not (await run(TRIAL_SECONDS / 4)).done:
+                    pass  # it is still connecting
+            yield Contender(name, run, pid=None, detail=f"connections: {clients}")
         finally:
             await process.end(running, program)
 
     def _program(self, script: Script, clients: int) -> Program:
-        file = self._folder / "pgbench.sql"
+        file = self._folder / f"pgbench-{self._database}.sql"
         file.write_text(script.text)
         return Program(
             name="pgbench",
@@ -95,7 +106,7 @@ class Pgbench:
                 "PGHOST": str(self._cluster.socket_folder),
                 "PGUSER": postgres.APPLICATION,
                 "PGPASSWORD": self._cluster.passwords[postgres.APPLICATION],
-                "PGDATABASE": postgres.NAME,
+                "PGDATABASE": self._database,
             },
             log_file=self._folder / "pgbench.log",
             # A stopped process hears no other signal.

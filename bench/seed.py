@@ -34,7 +34,7 @@ SEED_SECONDS_MAX = 60
 async def product(
     db: Database, keyring: Keyring, sandbox: NewCredentials | None = None
 ) -> NewMerchant:
-    """A merchant whom no rate limit stops, who pays a commission, and to whom all gateways are open.
+    """A merchant whom no rate limit stops, with a commission, and every gateway open to it.
 
     With the sandbox's credentials that are given, or with new ones.
     """

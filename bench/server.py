@@ -30,18 +30,35 @@ class Server(msgspec.Struct, frozen=True):
         assert pid is not None
         return pid
 
-    @property
-    def url(self) -> str:
-        return self.cluster.url(APPLICATION)
-
-    @property
-    def baseline_url(self) -> str:
-        return self.cluster.url(APPLICATION, BASELINE_DATABASE)
+    def url(self, database: str = NAME) -> str:
+        return self.cluster.url(APPLICATION, database)
 
     async def analyze(self) -> None:
         """Gives the planner fresh statistics, lest autovacuum's clock decide on the numbers."""
-        for database in (NAME, BASELINE_DATABASE):
-            await _execute(self.cluster, database, "ANALYZE")
+        for database in await self._databases():
+            await self.execute(database, "ANALYZE")
+
+    async def add_database(self, name: str) -> None:
+        """One more of the product's, empty and migrated."""
+        await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
+        await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
+
+    async def execute(self, database: str, sql: str) -> None:
+        connection = await asyncpg.connect(self.cluster.url(SUPERUSER, database))
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
+
+    async def _databases(self) -> list[str]:
+        connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
+        try:
+            records = await connection.fetch(
+                "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
+            )
+        finally:
+            await connection.close()
+        return [record["datname"] for record in records]
 
 
 @asynccontextmanager
@@ -56,10 +73,11 @@ async def private_server() -> AsyncIterator[Server]:
             await postgres.wait_until_ready(cluster)
             await postgres.create_database(cluster)
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
-            await _execute(
-                cluster, "postgres", f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}"
+            server = Server(folder, cluster, supervisor)
+            await server.execute(
+                "postgres", f"CREATE DATABASE {BASELINE_DATABASE} OWNER {APPLICATION}"
             )
-            yield Server(folder, cluster, supervisor)
+            yield server
         except Exception:
             _show_logs(folder)
             raise
@@ -72,11 +90,3 @@ def _show_logs(folder: Path) -> None:
     for file in sorted(folder.glob("*.log")):
         lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))
-
-
-async def _execute(cluster: Cluster, database: str, sql: str) -> None:
-    connection = await asyncpg.connect(cluster.url(SUPERUSER, database))
-    try:
-        await connection.execute(sql)
-    finally:
-        await connection.close()

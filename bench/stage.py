@@ -14,14 +14,13 @@ import msgspec
 from bench import seed
 from bench.frame import Plan
 from bench.pgbench import Pgbench
-from bench.server import Server
+from bench.server import BASELINE_DATABASE, Server
 from manilla.cli.programs import listen
-from manilla.kit import crypto
+from manilla.kit import crypto, postgres
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.process import Program
 from manilla.merchants.merchants import NewMerchant
-from manilla.platform import master_key
 
 FOLDER = Path(__file__).parent
 BASELINE_PYTHON = FOLDER.parent / ".venv-baseline" / "bin" / "python"
@@ -42,20 +41,23 @@ class Stage:
         self.server = server
         self.merchant = merchant
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
-        self._master_key = master_key
+        self.master_key = master_key
         self._served: dict[str, Served] = {}
 
-    async def product(self) -> Served:
+    async def product(self, database: str = postgres.NAME) -> Served:
         """The product, as production runs it: one process of it."""
-        return await self._serve("product", [sys.executable, "-m", "manilla", "serve", "--fd"])
+        command = [sys.executable, "-m", "manilla", "serve", "--fd"]
+        return await self._serve(f"product-{database}", command, self.environment(database))
 
     async def product_without_limit(self) -> Served:
-        return await self._serve("unlimited", [sys.executable, "-m", "bench.workers.unlimited"])
+        command = [sys.executable, "-m", "bench.workers.unlimited"]
+        return await self._serve("unlimited", command, self.environment())
 
     async def baseline(self) -> Served:
-        return await self._serve("baseline", [str(BASELINE_PYTHON), "-m", "baseline.serve"])
+        command = [str(BASELINE_PYTHON), "-m", "baseline.serve"]
+        return await self._serve("baseline", command, self.baseline_environment())
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, database: str = postgres.NAME) -> dict[str, str]:
         """Ours, without what would make this run another one than the next machine's."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("MANILLA_")
@@ -65,22 +67,29 @@ class Stage:
             "PYTHONPATH": str(FOLDER.parent),
             "MANILLA_MODE": "development",
             "MANILLA_BASE_URL": "http://127.0.0.1",
-            "MANILLA_DATABASE_URL": self.server.url,
-            "MANILLA_MASTER_KEY": self._master_key,
+            "MANILLA_DATABASE_URL": self.server.url(database),
+            "MANILLA_MASTER_KEY": self.master_key,
         }
 
     def baseline_environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(FOLDER), "DATABASE_URL": self.server.baseline_url}
+        return {
+            **os.environ,
+            "PYTHONPATH": str(FOLDER),
+            "DATABASE_URL": self.server.url(BASELINE_DATABASE),
+        }
 
-    async def _serve(self, name: str, command: Sequence[str]) -> Served:
+    async def _serve(
+        self, name: str, command: Sequence[str], environment: dict[str, str]
+    ) -> Served:
         if name not in self._served:
-            self._served[name] = await self._start(name, command)
+            self._served[name] = await self._start(name, command, environment)
         return self._served[name]
 
-    async def _start(self, name: str, command: Sequence[str]) -> Served:
+    async def _start(
+        self, name: str, command: Sequence[str], environment: dict[str, str]
+    ) -> Served:
         listener = listen("127.0.0.1", 0)
         port: int = listener.getsockname()[1]
-        environment = self.baseline_environment() if name == "baseline" else self.environment()
         metrics = self.server.folder / f"{name}.metrics"
         metrics.mkdir()
         program = Program(
@@ -101,10 +110,10 @@ class Stage:
 async def prepared(server: Server, plan: Plan) -> AsyncIterator[Stage]:
     key = crypto.generate_key()
     keyring = Keyring([crypto.decode_key(key)])
-    db = await Database.open(server.url, size=2, name="bench")
+    db = await Database.open(server.url(), size=2, name="bench")
     try:
-        await master_key.prove(db, keyring)
         merchant = await seed.product(db, keyring)
+        await seed.wallets(db)
         stage = Stage(server, plan, db, merchant, key)
         await seed.baseline(str(BASELINE_PYTHON), stage.baseline_environment(), merchant)
         yield stage

@@ -4,6 +4,7 @@ There are no cookies here, so a form carries no token: a stranger's page that se
 browser to us would have to know the signature.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,6 +19,10 @@ class Address(msgspec.Struct, frozen=True):
     trx_id: str
     expires: str
     signature: str
+
+    @property
+    def ends_at(self) -> datetime:
+        return datetime.fromtimestamp(int(self.expires), UTC)
 
     def to(self, page: str = "", **more: str) -> str:
         """Another page of the same payment. What a provider added to the query is left behind."""

@@ -1,6 +1,7 @@
 """Pages: templates that escape by default, and that no cache keeps."""
 
 import hashlib
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,6 @@ class Pages:
         is_sent: bool = False,
     ) -> Response[str]:
         """A payment as it is now. `alert` is why the last click did not do what it should."""
-        to_pay = view.charge if scene is Scene.TRANSFER else None
         return self._respond(
             f"{scene}.html",
             status,
@@ -77,8 +77,8 @@ class Pages:
             merchant=display.name(view.merchant_name),
             charge=view.charge,
             method=scenes.method_of(view),
-            seconds=scenes.seconds_to_pay(view.payment, to_pay),
-            completes_in=scenes.seconds_until(view.completes_at) if view.completes_at else None,
+            seconds=_seconds_until(_end(scene, view, address)),
+            completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
             address=address,
             back=way_back(view.payment),
             alert=alert,
@@ -107,3 +107,15 @@ class Pages:
             **values,
         )
         return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)
+
+
+def _end(scene: Scene, view: View, address: Address) -> datetime:
+    """Of the link, or before that of the account that the money should go to."""
+    account_ends = view.charge.account_expires_at if view.charge else None
+    if scene is not Scene.TRANSFER or account_ends is None:
+        return address.ends_at
+    return min(address.ends_at, account_ends)
+
+
+def _seconds_until(moment: datetime) -> int:
+    return max(0, int((moment - datetime.now(UTC)).total_seconds()))

@@ -59,13 +59,19 @@ def _scene_of_charge(view: View, charge: Charge) -> Scene:
         return Scene.WAITING
     if charge.status is ChargeStatus.OPENING:
         return Scene.PREPARING if _is_under_way(charge) else Scene.METHODS
-    is_payable = method.flow is Flow.VIRTUAL_ACCOUNT and seconds_to_pay(view.payment, charge) > 0
-    return Scene.TRANSFER if is_payable else Scene.WAITING
+    is_transfer = method.flow is Flow.VIRTUAL_ACCOUNT and not _is_over(charge)
+    return Scene.TRANSFER if is_transfer else Scene.WAITING
 
 
 def _is_under_way(charge: Charge) -> bool:
     """Whether another request may still be opening it. If not, that request never came back."""
     return datetime.now(UTC) - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
+
+
+def _is_over(charge: Charge) -> bool:
+    """Whether the account takes no more money."""
+    ends = charge.account_expires_at
+    return ends is not None and ends <= datetime.now(UTC)
 
 
 def can_choose(view: View) -> bool:
@@ -86,15 +92,3 @@ def method_of(view: View) -> Method | None:
         return None
     found = (offer.method for offer in view.offers if offer.method.code == charge.method_code)
     return next(found, None)
-
-
-def seconds_to_pay(payment: Payment, charge: Charge | None = None) -> int:
-    """Until the link ends, or the account that the money should go to."""
-    ends = payment.expires_at
-    if charge is not None and charge.account_expires_at is not None:
-        ends = min(ends, charge.account_expires_at)
-    return seconds_until(ends)
-
-
-def seconds_until(moment: datetime) -> int:
-    return max(0, int((moment - datetime.now(UTC)).total_seconds()))

@@ -11,10 +11,11 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
-from manilla.merchants import merchants
+from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, NewMerchant
-from manilla.payments import states
+from manilla.payments import charge_queries, states
 from manilla.payments.charges import GatewayAway
 from manilla.payments.checkout import Outcome
 from manilla.payments.payment import Charge, ErrorCode, Payment
@@ -99,6 +100,17 @@ class Shop:
 
     async def choose(self, checkout: Checkout, method: str) -> Charge:
         return await self.services.checkout.choose(checkout.trx_id, method)
+
+    async def tries(self, checkout: Checkout) -> int:
+        payment = await self.payment(checkout)
+        return len(
+            await charge_queries.charges(self.services.db, payment.merchant_id, checkout.trx_id)
+        )
+
+    async def fund(self, merchant: Merchant) -> None:
+        """Enough for the commission that the merchant bears."""
+        wallet = Environment.PRODUCTION, Money.of("1000.00", "NGN")
+        await wallets.fund(self.services.db, merchant.new.id, *wallet, reason="test")
 
     async def payment(self, checkout: Checkout) -> Payment:
         return (await self.services.checkout.view(checkout.trx_id)).payment

@@ -27,3 +27,13 @@ async def production(site: Site, db: Database, keyring: Keyring) -> Merchant:
 def shop(services: Services, world: World, production: Merchant) -> Shop:
     """A merchant in production whose customers pay through the simulated providers."""
     return Shop(services, world, production)
+
+
+@pytest.fixture
+async def sandbox(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+def sandbox_shop(services: Services, world: World, sandbox: Merchant) -> Shop:
+    return Shop(services, world, sandbox)

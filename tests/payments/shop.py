@@ -1,11 +1,15 @@
 """A merchant, its customers, and what tests want to know of both."""
 
 import json
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from manilla.kit.money import Money
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import charge_queries, queries
 from manilla.payments.payment import Charge, Payment
 from manilla.services import Services
@@ -51,6 +55,24 @@ class Shop:
         assert reply.status == 200, reply.body
         url = reply.json["payment_url"]
         return Started(urlsplit(url).path.rsplit("/", 1)[1], url, reply.json["info"])
+
+    async def set_commission(self, percent: str, bearer: Bearer) -> None:
+        await self.change(Change(commission_percent=Decimal(percent), commission_bearer=bearer))
+
+    async def change(self, wanted: Change) -> None:
+        """Seen by the site at once: tests do not wait for the watch."""
+        db, keyring = self.services.db, self.services.keyring
+        await merchants.change(db, keyring, self.merchant.new.id, wanted)
+        await self.services.directory._refresh(0)
+
+    async def fund(self, amount: str) -> None:
+        await wallets.fund(
+            self.services.db,
+            self.merchant.new.id,
+            self.merchant.environment,
+            Money.of(amount, "NGN"),
+            "for a test",
+        )
 
     async def choose(self, started: Started, method: str) -> Charge:
         return await self.services.checkout.choose(started.trx_id, method)

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 
 from manilla.kit.crypto import Keyring
@@ -334,9 +333,12 @@ async def test_a_used_reference_is_answered_with_what_became_of_its_payment(
     for body, status in ((sent, "pending"), (sent | {"payment_amount": 5}, "success")):
         reply = await steps.initiate(merchant, body)
         assert reply.status == 422
-        assert reply.json.pop("error")
-        rest = {name: value for name, value in reply.json.items() if name != "error"}
-        assert rest == {"error_code": "DUPLICATE_REFERENCE", "trx_id": trx_id, "status": status}
+        assert reply.json == {
+            "error": "This ref_trx was used before.",
+            "error_code": "DUPLICATE_REFERENCE",
+            "trx_id": trx_id,
+            "status": status,
+        }
         await steps.complete(services, merchant, trx_id)
 
 
@@ -432,10 +434,3 @@ async def test_commission_is_that_of_the_moment_of_initiation(
     await steps.complete(services, merchant, trx_id)
     commission = (await steps.verify(merchant, trx_id)).json["commission"]
     assert (commission["commission_fee"], commission["commission_bearer"]) == (100, "customer")
-
-
-async def test_one_call_of_each_kind_carries_a_request_id_of_its_own(merchant: Merchant) -> None:
-    bodies: list[Any] = [order(), order(currency_code="USD"), b"not json"]
-    replies = [await steps.initiate(merchant, body) for body in bodies]
-    assert len({reply.headers["x-request-id"] for reply in replies}) == 3
-    assert msgspec.json.decode(replies[0].body)

@@ -1,0 +1,353 @@
+"""Customers at checkout, from the shop's link to the way back, against simulated providers."""
+
+import re
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from manilla.merchants.merchants import Bearer, Change
+from manilla.payments.checkout import Outcome
+from manilla.payments.payment import ErrorCode, Status
+from tests.checkout.looking import is_visibly_focused, opened
+from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
+
+scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+TARGET_PIXELS = 44
+
+ON_A, ON_B, ON_C = (f"Card, bank transfer or USSD on Provider {name}’s page" for name in "ABC")
+TO_ACCOUNT = "Bank transfer to an account made for this payment, with Provider A"
+
+
+async def sees(page: Page, text: str) -> None:
+    await expect(page.get_by_role("heading", name=text, exact=True)).to_be_visible()
+
+
+async def press(page: Page, name: str) -> None:
+    await page.get_by_role("button", name=name, exact=True).click()
+
+
+@scripts_or_not
+@pytest.mark.parametrize("button", [ON_A, ON_B, ON_C])
+async def test_a_customer_pays_on_a_providers_page_and_comes_back(
+    shop: Shop, browser: Browser, button: str, scripts: bool
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url, scripts=scripts) as page:
+        await press(page, button)
+        await page.wait_for_url(f"{shop.simulator}/**")
+        await press(page, "Pay ₦1,015.00")
+        await page.get_by_role("link", name="Return").click()
+        await page.wait_for_url(checkout.url)
+        await sees(page, "Payment successful")
+        await page.get_by_role("link", name="Return to Ada Stores").click()
+        await expect(page).to_have_title("The shop")
+        assert page.url.startswith(f"https://shop.example/thanks?order=7&trx_id={checkout.trx_id}")
+        assert page.url.endswith("&status=success")
+    assert (await shop.payment(checkout)).status is Status.SUCCESS
+
+
+async def test_a_card_that_is_declined_ends_the_payment(shop: Shop, browser: Browser) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        await press(page, ON_A)
+        await page.get_by_text("Insufficient funds").click()
+        await press(page, "Pay ₦1,015.00")
+        await page.get_by_role("link", name="Return").click()
+        await sees(page, "Not enough money")
+    assert (await shop.payment(checkout)).error_code is ErrorCode.INSUFFICIENT_FUNDS
+
+
+async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        await press(page, ON_A)
+        await page.wait_for_url(f"{shop.simulator}/**")
+        await page.goto(checkout.at("return") + "&reference=x&status=cancelled&trxref=y")
+        assert page.url == checkout.url
+        await sees(page, "Waiting for your payment")
+        await page.get_by_role("link", name="Continue on Provider A’s page").click()
+        await page.wait_for_url(f"{shop.simulator}/**")
+        await page.goto(checkout.url)
+        await page.get_by_role("link", name="Choose another way to pay").click()
+        await expect(page.get_by_text("Please do not pay twice")).to_be_visible()
+        await press(page, TO_ACCOUNT)
+        await sees(page, "Make a bank transfer")
+
+
+async def test_a_transfer_is_noticed_without_anybody_doing_anything(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        await press(page, TO_ACCOUNT)
+        await expect(page.get_by_role("status").first).to_contain_text("Waiting for your transfer")
+        charge = await shop.choose(checkout, ACCOUNT)
+        await expect(page.get_by_text(str(charge.account_number))).to_be_visible()
+        await shop.pay(charge)
+        await shop.is_settled(checkout)
+        await sees(page, "Payment successful")
+
+
+@scripts_or_not
+async def test_who_says_that_they_have_sent_the_money_is_believed_when_it_is_there(
+    shop: Shop, browser: Browser, scripts: bool
+) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, ACCOUNT)
+    async with opened(browser, checkout.url, scripts=scripts) as page:
+        await press(page, "I have sent the money")
+        await expect(page.get_by_text("We are watching for your transfer.")).to_be_visible()
+        await shop.pay(charge)
+        await press(page, "Look again")
+        await sees(page, "Payment successful")
+
+
+async def test_account_number_and_exact_amount_can_be_copied(shop: Shop, browser: Browser) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, ACCOUNT)
+    async with opened(browser, checkout.at("pay")) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for name, value in (
+            ("Copy account number", charge.account_number),
+            ("Copy amount", "1015.00"),
+        ):
+            await press(page, name)
+            await expect(page.get_by_text(name.replace("Copy", "Copied")).first).to_be_attached()
+            assert await page.evaluate("navigator.clipboard.readText()") == value
+
+
+async def test_a_charge_that_another_request_is_opening_is_waited_for(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    async with shop.opening(checkout), opened(browser, checkout.at("pay")) as page:
+        await expect(page.get_by_text("We are preparing your payment.")).to_be_visible()
+        await page.wait_for_url(f"{shop.simulator}/**")
+
+
+@pytest.mark.parametrize(
+    ("bearer", "lines"),
+    [
+        (Bearer.CUSTOMER, ["Price ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
+        (Bearer.MERCHANT, []),
+    ],
+)
+async def test_what_the_commission_adds_is_shown_where_the_customer_bears_it(
+    shop: Shop, browser: Browser, bearer: Bearer, lines: list[str]
+) -> None:
+    merchant = await shop.new_merchant()
+    await shop.change(merchant.new, Change(commission_bearer=bearer))
+    await shop.fund(merchant)
+    checkout = await shop.sell(merchant)
+    async with opened(browser, checkout.url) as page:
+        shown = await page.locator(".lines div").all_inner_texts()
+        assert [" ".join(line.split()) for line in shown] == lines
+        total = "₦1,015.00" if lines else "₦1,000.00"
+        await expect(page.get_by_role("heading", level=1)).to_have_text(f"Amount to pay {total}")
+        await expect(page.get_by_text("Two sandals")).to_be_visible()
+
+
+async def test_a_provider_that_does_not_answer_sends_the_customer_back_to_choose(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    await shop.provider("a/faults", {"outage": True})
+    async with opened(browser, checkout.url) as page:
+        await press(page, ON_A)
+        alert = page.get_by_role("alert")
+        await expect(alert).to_contain_text("does not answer at the moment")
+        await expect(alert).to_be_focused()
+        await press(page, ON_B)
+        await page.wait_for_url(f"{shop.simulator}/**")
+
+
+async def test_a_provider_that_is_down_is_shown_and_cannot_be_chosen(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    await shop.trip("a")
+    async with opened(browser, checkout.url) as page:
+        buttons = page.get_by_role("button", name="Provider A")
+        await expect(buttons).to_have_count(2)
+        for button in await buttons.all():
+            await expect(button).to_be_disabled()
+            await expect(button).to_contain_text("Not answering at the moment.")
+        await expect(page.get_by_role("button", name="Provider B").first).to_be_enabled()
+
+
+async def test_a_method_that_is_closed_meanwhile_is_refused_with_a_reason(
+    shop: Shop, browser: Browser
+) -> None:
+    merchant = await shop.new_merchant()
+    checkout = await shop.sell(merchant)
+    async with opened(browser, checkout.url) as page:
+        await shop.change(merchant.new, Change(gateways=["providerb-ngn"]))
+        await press(page, ON_A)
+        await expect(page.get_by_role("alert")).to_contain_text("not open any more")
+        await expect(page.locator(".method")).to_have_count(1)
+        await page.goto(page.url)  # by hand, without the form
+        assert page.url == checkout.url
+
+
+async def test_two_clicks_are_one_try(shop: Shop, browser: Browser) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        await page.get_by_role("button", name=TO_ACCOUNT).dblclick()
+        await sees(page, "Make a bank transfer")
+    assert await shop.tries(checkout) == 1
+
+
+@scripts_or_not
+async def test_a_customer_cancels_and_goes_back(
+    shop: Shop, browser: Browser, scripts: bool
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url, scripts=scripts) as page:
+        await press(page, "Cancel and go back to Ada Stores")
+        await sees(page, "Payment canceled")
+        await page.get_by_role("link", name="Return to Ada Stores").click()
+        assert page.url.startswith(f"https://shop.example/cart?trx_id={checkout.trx_id}&")
+        assert page.url.endswith("&status=failed")
+    assert (await shop.payment(checkout)).error_code is ErrorCode.PAYMENT_CANCELED
+
+
+async def test_a_payment_that_was_decided_elsewhere_shows_what_became_of_it(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        charge = await shop.choose(checkout, HOSTED)
+        await shop.pay(charge)
+        await shop.is_settled(checkout)
+        await press(page, ON_A)
+        await sees(page, "Payment successful")
+        assert page.url == checkout.url
+
+
+@scripts_or_not
+@pytest.mark.parametrize(
+    ("button", "title", "code"),
+    [
+        ("Pay", "Payment successful", None),
+        ("Decline", "Payment declined", ErrorCode.PAYMENT_DECLINED),
+        ("Insufficient funds", "Not enough money", ErrorCode.INSUFFICIENT_FUNDS),
+        ("Cancel", "Payment canceled", ErrorCode.PAYMENT_CANCELED),
+    ],
+)
+async def test_the_sandbox_offers_every_outcome(
+    shop: Shop, browser: Browser, button: str, title: str, code: ErrorCode | None, scripts: bool
+) -> None:
+    checkout = await shop.sell_in_sandbox()
+    async with opened(browser, checkout.url, scripts=scripts) as page:
+        await expect(page.get_by_text("Sandbox: no real money")).to_be_visible()
+        await press(page, button)
+        await sees(page, title)
+        await expect(page.get_by_text("Sandbox: no real money")).to_be_visible()
+    assert (await shop.payment(checkout)).error_code is code
+
+
+async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell_in_sandbox()
+    async with opened(browser, checkout.url) as page:
+        await expect(page.get_by_role("timer")).to_have_text(re.compile(r"0:1[0-9]"))
+        await expect(page.get_by_role("listitem")).to_have_count(5)
+        await expect(page.get_by_role("listitem").first).to_contain_text("providera-ngn")
+        await shop.pretend(checkout, Outcome.PAY)  # as the worker does
+        await sees(page, "Payment successful")
+
+
+async def test_a_success_goes_back_by_itself_and_says_so(shop: Shop, browser: Browser) -> None:
+    async with opened(browser, "about:blank") as page:
+        checkout = await _succeed(shop, page)
+        await expect(page.get_by_role("status")).to_contain_text("Taking you back in 5 seconds.")
+        await page.clock.fast_forward(5_500)
+        await page.wait_for_url(re.compile("https://shop.example/thanks"))
+        assert checkout.trx_id in page.url
+
+
+async def test_a_success_stays_for_who_has_touched_it(shop: Shop, browser: Browser) -> None:
+    async with opened(browser, "about:blank") as page:
+        checkout = await _succeed(shop, page)
+        await page.mouse.click(5, 300)
+        await page.clock.fast_forward(20_000)
+        await expect(page.get_by_role("status")).to_be_empty()
+        assert page.url == checkout.url
+
+
+async def _succeed(shop: Shop, page: Page) -> Checkout:
+    checkout = await shop.sell_in_sandbox()
+    await shop.pretend(checkout, Outcome.PAY)
+    await page.clock.install()
+    await page.goto(checkout.url)
+    return checkout
+
+
+async def test_nobody_is_asked_while_nobody_looks(shop: Shop, browser: Browser) -> None:
+    checkout = await shop.sell()
+    await shop.choose(checkout, ACCOUNT)
+    asked: list[str] = []
+    async with opened(browser, checkout.at("pay")) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        await _set_hidden(page, "true")
+        await page.wait_for_timeout(3_500)
+        assert asked == []
+        await _set_hidden(page, "false")
+        await page.wait_for_timeout(300)
+        assert asked == [checkout.at("status")]
+
+
+async def _set_hidden(page: Page, value: str) -> None:
+    await page.evaluate(
+        f"Object.defineProperty(document, 'hidden', {{ value: {value}, configurable: true }});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+
+
+async def test_everything_is_reached_by_keyboard_and_seen_to_be(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url) as page:
+        for name in ["Provider A", "Provider A", "Provider B", "Provider B", "Provider C"]:
+            await page.keyboard.press("Tab")
+            await expect(page.locator(":focus")).to_contain_text(name)
+            assert await is_visibly_focused(page)
+        await page.keyboard.press("Tab")
+        await expect(page.locator(":focus")).to_contain_text("Cancel and go back")
+        await page.keyboard.press("Enter")
+        await sees(page, "Payment canceled")
+
+
+@pytest.mark.parametrize("page_name", ["methods", "pay"])
+async def test_what_is_pressed_is_large_enough_for_a_thumb(
+    shop: Shop, browser: Browser, page_name: str
+) -> None:
+    checkout = await shop.sell()
+    await shop.choose(checkout, ACCOUNT)
+    async with opened(browser, checkout.at(page_name), width=320) as page:
+        for each in await page.locator("button, a.button, .leave a").all():
+            box = await each.bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) >= TARGET_PIXELS
+
+
+async def test_a_merchants_words_are_text_and_nothing_else(shop: Shop, browser: Browser) -> None:
+    words = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202e₦5\u202c{{ 7 * 7 }}"
+    checkout = await shop.sell(description=words)
+    async with opened(browser, checkout.url) as page:
+        shown = await page.locator(".words").inner_text()
+        assert shown == words.replace("\u202e", "").replace("\u202c", "")
+
+
+async def test_a_long_description_is_folded_up_until_it_is_asked_for(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell(description="One line.\n" * 30 + "The end.")
+    async with opened(browser, checkout.url) as page:
+        await expect(page.get_by_text("The end.")).to_be_hidden()
+        await page.get_by_text("Show all").click()
+        await expect(page.get_by_text("The end.")).to_be_visible()

@@ -1,0 +1,77 @@
+"""The commission, from the quote to the books, for both bearers in both environments."""
+
+import pytest
+
+from manilla.merchants.merchants import Bearer
+from tests.payments.shop import Shop
+
+
+@pytest.fixture(params=["production", "sandbox"])
+def either_shop(request: pytest.FixtureRequest, shop: Shop, sandbox_shop: Shop) -> Shop:
+    return shop if request.param == "production" else sandbox_shop
+
+
+async def _complete(shop: Shop, **changed: object) -> dict[str, object]:
+    started = await shop.start(**changed)
+    if shop.merchant.environment == "sandbox":
+        await shop.world.run_job_now("payment.sandbox", started.trx_id)
+    else:
+        await shop.pay(await shop.choose(started, "providera-ngn"))
+        await shop.until(started, "success")
+    verified: dict[str, object] = (await shop.verify(started)).json
+    told = await shop.notifications(started)
+    assert told[0]["data"]["commission"] == verified["commission"]
+    return verified
+
+
+async def test_the_customer_pays_the_commission_on_top(either_shop: Shop) -> None:
+    shop, is_real = either_shop, either_shop.merchant.environment == "production"
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    before = await shop.balance()
+    verified = await _complete(shop, payment_amount=1000)
+    assert await shop.balance() - before == 100_000
+    assert await shop.account("commission") == 1_500
+    commission = verified["commission"]
+    assert isinstance(commission, dict)
+    trx_id = commission.pop("commission_trx_id")
+    assert commission == {
+        "base_amount": 1000,
+        "commission_fee": 15,
+        "commission_bearer": "customer",
+        "customer_paid": 1015,
+        "merchant_received": 1000,
+    }
+    assert (trx_id is not None) is is_real
+    assert (verified["amount"], verified["fee"], verified["net_amount"]) == (1000, 15, 1000)
+
+
+async def test_the_merchant_pays_the_commission_from_its_wallet_in_production_only(
+    either_shop: Shop,
+) -> None:
+    shop, is_real = either_shop, either_shop.merchant.environment == "production"
+    await shop.set_commission("1.5", Bearer.MERCHANT)
+    await shop.fund("15")
+    before = await shop.balance()
+    verified = await _complete(shop, payment_amount=1000)
+    assert await shop.balance() - before == (98_500 if is_real else 100_000)
+    assert await shop.account("commission") == (1_500 if is_real else 0)
+    commission = verified["commission"]
+    assert isinstance(commission, dict)
+    assert (commission["customer_paid"], commission["merchant_received"]) == (1000, 1000)
+    trx_id = commission["commission_trx_id"]
+    assert (str(trx_id).startswith("TXN") and trx_id != verified["trx_id"]) is is_real
+
+
+async def test_no_commission_has_no_transaction_of_its_own(either_shop: Shop) -> None:
+    verified = await _complete(either_shop)
+    commission = verified["commission"]
+    assert isinstance(commission, dict)
+    assert commission["commission_trx_id"] is None
+    assert await either_shop.account("commission") == 0
+
+
+async def test_the_provider_collects_what_the_customer_pays(shop: Shop) -> None:
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    started = await shop.start(payment_amount=43)
+    charge = await shop.choose(started, "providera_ngn_va")
+    assert charge.amount_minor == 43_65

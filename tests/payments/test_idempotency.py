@@ -1,0 +1,153 @@
+"""Idempotency-Key: a request that may be a repetition is answered as the first was."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants.merchants import Bearer
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site, new_merchant
+from tests.payments import steps
+from tests.payments.orders import order
+
+REPLAYED = "idempotent-replayed"
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    """An approved merchant, calling in the sandbox."""
+    return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+def live(merchant: Merchant) -> Merchant:
+    return steps.in_environment(merchant, Environment.PRODUCTION)
+
+
+def is_fresh(reply: Reply) -> bool:
+    return reply.status == 200 and REPLAYED not in reply.headers
+
+
+def is_replay_of(first: Reply, reply: Reply) -> bool:
+    return (reply.status, reply.headers.get(REPLAYED), reply.body) == (200, "true", first.body)
+
+
+@pytest.mark.parametrize("key", ["7", "a b", "~!@#$%^&*()", "k" * 255])
+@pytest.mark.parametrize("environment", Environment)
+async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
+    merchant: Merchant, environment: Environment, key: str
+) -> None:
+    caller = steps.in_environment(merchant, environment)
+    body = steps.order_of("90071992547409.93", description='Zoë "x" 😀')
+    first = await steps.initiate(caller, body, Idempotency_Key=key)
+    assert is_fresh(first)
+    for _ in range(2):
+        assert is_replay_of(first, await steps.initiate(caller, body, Idempotency_Key=key))
+
+
+async def test_a_replay_says_what_was_true_at_first(merchant: Merchant, services: Services) -> None:
+    body = steps.encoded(order())
+    first = await steps.initiate(merchant, body, Idempotency_Key="k")
+    await steps.complete(services, merchant, steps.trx_id_of(first))
+    await steps.set_commission(services, merchant, "10", Bearer.CUSTOMER)
+    await asyncio.sleep(1)
+    assert is_replay_of(first, await steps.initiate(merchant, body, Idempotency_Key="k"))
+
+
+@pytest.mark.parametrize("change", ["amount", "reference", "a space"])
+async def test_the_same_key_with_another_body_is_refused(merchant: Merchant, change: str) -> None:
+    body = steps.order_of("1000")
+    first = await steps.initiate(merchant, body, Idempotency_Key="k")
+    other = {
+        "amount": body.replace(b"1000", b"1001"),
+        "reference": body.replace(b"ORDER-", b"OTHER-"),
+        "a space": body + b" ",
+    }[change]
+    reply = await steps.initiate(merchant, other, Idempotency_Key="k")
+    assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+    assert REPLAYED not in reply.headers
+    assert is_replay_of(first, await steps.initiate(merchant, body, Idempotency_Key="k"))
+
+
+async def test_without_its_key_a_repetition_is_a_used_reference(merchant: Merchant) -> None:
+    body = steps.encoded(order())
+    first = await steps.initiate(merchant, body, Idempotency_Key="k")
+    for key in (None, "other"):
+        reply = await steps.initiate(merchant, body, Idempotency_Key=key)
+        assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+        assert reply.json["trx_id"] == steps.trx_id_of(first)
+
+
+async def test_a_refused_reference_stores_no_answer(merchant: Merchant) -> None:
+    used = order()
+    await steps.initiate(merchant, used)
+    assert (await steps.initiate(merchant, used, Idempotency_Key="k")).status == 422
+    assert is_fresh(await steps.initiate(merchant, order(), Idempotency_Key="k"))
+
+
+async def test_after_a_failure_the_same_key_and_body_are_tried_anew(
+    live: Merchant, services: Services
+) -> None:
+    await steps.set_commission(services, live, "1", Bearer.MERCHANT)
+    body = steps.encoded(order())
+    refused = await steps.initiate(live, body, Idempotency_Key="k")
+    assert (refused.status, refused.code) == (422, "insufficient_balance")
+    await steps.fund(services, live, "10.00")
+    assert is_fresh(await steps.initiate(live, body, Idempotency_Key="k"))
+
+
+@pytest.mark.parametrize("body", [b"not json", b"{}", steps.encoded(order(currency_code="USD"))])
+async def test_a_key_of_a_refused_body_is_free_for_another(merchant: Merchant, body: bytes) -> None:
+    assert (await steps.initiate(merchant, body, Idempotency_Key="k")).status in (400, 422)
+    assert is_fresh(await steps.initiate(merchant, order(), Idempotency_Key="k"))
+
+
+async def test_a_key_belongs_to_one_merchant_environment_and_endpoint(
+    merchant: Merchant, live: Merchant, site: Site, db: Database, keyring: Keyring
+) -> None:
+    neighbour = await new_merchant(site, db, keyring)
+    for caller in (merchant, live, neighbour):
+        assert is_fresh(await steps.initiate(caller, order(), Idempotency_Key="k"))
+        assert is_fresh(await steps.initiate_legacy(caller, order(), Idempotency_Key="k"))
+
+
+async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
+    merchant: Merchant, db: Database
+) -> None:
+    body = steps.encoded(order())
+    replies = await asyncio.gather(
+        *(steps.initiate(merchant, body, Idempotency_Key="k") for _ in range(64))
+    )
+    assert [reply.status for reply in replies] == [200] * 64
+    assert len({reply.body for reply in replies}) == 1
+    assert sum(is_fresh(reply) for reply in replies) == 1
+    count = await db.value("SELECT count(*) FROM payment WHERE merchant_id = $1", merchant.new.id)
+    assert count == 1
+
+
+async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
+    merchant: Merchant, db: Database
+) -> None:
+    replies = await asyncio.gather(
+        *(steps.initiate(merchant, order(), Idempotency_Key="k") for _ in range(64))
+    )
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 1,
+        (422, "DUPLICATE_REFERENCE"): 63,
+    }
+    count = await db.value("SELECT count(*) FROM payment WHERE merchant_id = $1", merchant.new.id)
+    assert count == 1
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
+async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
+    merchant: Merchant, key: str
+) -> None:
+    sent = order()
+    reply = await steps.initiate(merchant, sent, Idempotency_Key=key)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert (await steps.initiate(merchant, sent)).status == 200

@@ -1,0 +1,194 @@
+"""Refunds: never more than was paid, never twice, never on a guess."""
+
+import asyncio
+
+import pytest
+
+from manilla.kit.errors import Refusal
+from manilla.merchants.merchants import Bearer
+from manilla.payments import refunds
+from manilla.payments.refund_queries import Refund, RefundStatus
+from tests.client import Merchant
+from tests.payments.shop import Shop, Started
+
+
+async def _paid(shop: Shop, method: str = "providera-ngn", amount: float = 1000) -> Started:
+    started = await shop.start(payment_amount=amount)
+    charge = await shop.choose(started, method)
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    return started
+
+
+async def _refund(shop: Shop, started: Started, amount: str | None = None) -> Refund:
+    return await refunds.start(shop.services.db, started.trx_id, amount, "Returned goods")
+
+
+async def _now(shop: Shop, refund: Refund) -> Refund:
+    return await refunds.find(shop.services.db, refund.trx_id)
+
+
+async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
+    async def is_so() -> bool:
+        return (await _now(shop, refund)).status is status
+
+    await shop.world.until(is_so)
+
+
+@pytest.mark.parametrize("method", ["providera-ngn", "providera_ngn_va", "providerc-ngn"])
+async def test_a_whole_refund_goes_back_through_the_provider(shop: Shop, method: str) -> None:
+    started = await _paid(shop, method)
+    refund = await _refund(shop, started)
+    assert await shop.balance() == 0
+    assert await shop.account("in_flight") == 100_000
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    assert await shop.account("in_flight") == 0
+    told = (await shop.notifications(started))[-1]
+    assert (told["event"], told["status"], told["message"]) == (
+        "refund",
+        "completed",
+        "Payment Refunded",
+    )
+    assert told["data"]["refund_amount"] == 1000
+    assert told["data"]["refund_trx_id"] == refund.trx_id
+    assert told["data"]["trx_id"] == started.trx_id
+    assert await shop.status(started) == "success"
+
+
+async def test_parts_add_up_to_the_whole_and_no_further(shop: Shop) -> None:
+    started = await _paid(shop)
+    for part in ("400", "599.99", None):
+        await _until(shop, await _refund(shop, started, part), RefundStatus.COMPLETED)
+    assert await shop.balance() == 0
+    with pytest.raises(Refusal, match="refunded already"):
+        await _refund(shop, started, "0.01")
+
+
+@pytest.mark.parametrize("amount", ["1000.01", "0", "-1", "99999999"])
+async def test_an_amount_beyond_what_was_paid_is_refused(shop: Shop, amount: str) -> None:
+    started = await _paid(shop)
+    with pytest.raises(Refusal, match=r"up to 1,000\.00 NGN"):
+        await _refund(shop, started, amount)
+    assert await shop.balance() == 100_000
+
+
+async def test_many_refunds_at_once_never_exceed_the_payment(shop: Shop) -> None:
+    started = await _paid(shop)
+    tries = await asyncio.gather(
+        *(_refund(shop, started, "300") for _ in range(12)), return_exceptions=True
+    )
+    assert sum(isinstance(each, Refund) for each in tries) == 3
+    assert all(isinstance(each, Refund | Refusal) for each in tries)
+    assert await shop.balance() == 10_000
+
+
+async def test_a_wallet_that_cannot_cover_it_refuses(shop: Shop) -> None:
+    await shop.set_commission("1.5", Bearer.MERCHANT)
+    await shop.fund("15")
+    first, second = await _paid(shop), await _paid(shop)
+    assert await shop.balance() == 198_500
+    await _refund(shop, first)
+    with pytest.raises(refunds.RefundNotCovered):
+        await _refund(shop, second)
+    assert await shop.balance() == 98_500
+    assert (await shop.payment(second)).refunded_minor == 0
+    await _refund(shop, second, "985")
+    assert await shop.balance() == 0
+
+
+@pytest.mark.parametrize("state", ["pending", "failed"])
+async def test_only_what_was_paid_is_refunded(shop: Shop, state: str) -> None:
+    started = await shop.start()
+    if state == "failed":
+        await shop.world.run_job_now("payment.expire", started.trx_id)
+    with pytest.raises(Refusal, match=f"The payment is {state}"):
+        await _refund(shop, started)
+
+
+async def test_a_refused_refund_is_credited_back_once(shop: Shop) -> None:
+    await shop.world.control("a/faults", {"refunds": "failed"})
+    started = await _paid(shop)
+    refund = await _refund(shop, started)
+    await _until(shop, refund, RefundStatus.FAILED)
+    await shop.world.run_job_now("refund", refund.trx_id)
+    assert await shop.balance() == 100_000
+    assert await shop.account("in_flight") == 0
+    assert [told["event"] for told in await shop.notifications(started)] == ["payment"]
+    again = await _refund(shop, started)
+    assert again.amount_minor == 100_000
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["5xx_before", "5xx_after_accept", "reset", "reset_after_accept", "garbage_after_accept"],
+)
+async def test_a_refund_whose_answer_is_lost_is_asked_about_and_paid_once(
+    shop: Shop, fault: str
+) -> None:
+    started = await _paid(shop)
+    await shop.world.control(
+        "a/faults",
+        {"next": [{"call": "refund", "fault": fault}], "webhooks": {"mode": "lost"}},
+    )
+    refund = await _refund(shop, started)
+    await shop.world.run_jobs()
+    assert (await _now(shop, refund)).status is RefundStatus.PENDING
+    assert await shop.balance() == 0
+
+    async def is_done() -> bool:
+        await shop.world.run_job_now("refund", refund.trx_id)
+        return (await _now(shop, refund)).status is RefundStatus.COMPLETED
+
+    await shop.world.until(is_done)
+    assert await shop.balance() == 0
+    assert await shop.account("in_flight") == 0
+
+
+async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -> None:
+    started = await _paid(shop, "providerb-ngn")
+    refund = await _refund(shop, started)
+    await shop.world.run_jobs()
+    waiting = await _now(shop, refund)
+    assert (waiting.status, waiting.by_operator) == (RefundStatus.PENDING, True)
+    assert await shop.balance() == 0
+    done = await refunds.decide(
+        shop.services.db, refund.trx_id, is_paid=True, detail="bank transfer 7"
+    )
+    assert done.status is RefundStatus.COMPLETED
+    with pytest.raises(Refusal, match="completed already"):
+        await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+    assert [told["event"] for told in await shop.notifications(started)] == ["payment", "refund"]
+
+
+async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
+    started = await _paid(shop, "providerb-ngn")
+    refund = await _refund(shop, started)
+    await shop.world.run_jobs()
+    db = shop.services.db
+    decisions = await asyncio.gather(
+        *(refunds.decide(db, refund.trx_id, is_paid=n % 2 == 0, detail="mine") for n in range(8)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, Refund) for each in decisions) == 1
+    assert all(isinstance(each, Refund | Refusal) for each in decisions)
+
+
+async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) -> None:
+    await shop.world.control("a/faults", {"refunds": "pending"})
+    started = await _paid(shop)
+    refund = await _refund(shop, started)
+    await shop.world.run_jobs()
+    with pytest.raises(Refusal, match="the provider's to decide"):
+        await refunds.decide(shop.services.db, refund.trx_id, is_paid=True, detail="no")
+
+
+async def test_a_sandbox_payment_is_refunded_without_a_provider(
+    shop: Shop, sandbox: Merchant
+) -> None:
+    test_shop = Shop(shop.services, shop.world, sandbox)
+    started = await test_shop.start()
+    before = await test_shop.balance()
+    await shop.world.run_job_now("payment.sandbox", started.trx_id)
+    refund = await _refund(test_shop, started)
+    await _until(test_shop, refund, RefundStatus.COMPLETED)
+    assert await test_shop.balance() == before

@@ -1,0 +1,104 @@
+"""The sandbox: it completes by itself, calls no provider, and can be told how to end."""
+
+import pytest
+
+from manilla.kit.errors import Refusal
+from manilla.payments.checkout import Outcome
+from tests.payments.orders import INITIATE, order
+from tests.payments.shop import Shop
+
+SCENARIO = "X-Sandbox-Scenario"
+
+
+async def test_a_sandbox_payment_completes_by_itself_after_the_delay(sandbox_shop: Shop) -> None:
+    started = await sandbox_shop.start()
+    due_in = await sandbox_shop.services.db.value(
+        "SELECT extract(epoch FROM due_at - now()) FROM job WHERE subject = $1", started.trx_id
+    )
+    assert 3 < due_in <= 5
+    await sandbox_shop.world.run_jobs()
+    assert await sandbox_shop.status(started) == "pending"
+    await sandbox_shop.world.run_job_now("payment.sandbox", started.trx_id)
+    assert await sandbox_shop.status(started) == "success"
+
+
+async def test_an_opened_checkout_gives_the_customer_time_to_choose(sandbox_shop: Shop) -> None:
+    started = await sandbox_shop.start()
+    first = await sandbox_shop.services.checkout.view(started.trx_id)
+    second = await sandbox_shop.services.checkout.view(started.trx_id)
+    assert first.completes_at == second.completes_at
+    assert first.completes_at is not None
+    assert 12 < (first.completes_at - first.payment.created_at).total_seconds() < 17
+
+
+OUTCOMES = {
+    Outcome.PAY: ("success", None, "completed"),
+    Outcome.DECLINE: ("failed", "PAYMENT_DECLINED", "failed"),
+    Outcome.INSUFFICIENT_FUNDS: ("failed", "INSUFFICIENT_FUNDS", "failed"),
+    Outcome.CANCEL: ("failed", "PAYMENT_CANCELED", "canceled"),
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+async def test_a_customer_can_make_every_outcome_happen(
+    sandbox_shop: Shop, outcome: Outcome
+) -> None:
+    status, code, told_status = OUTCOMES[outcome]
+    started = await sandbox_shop.start()
+    await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
+    reply = (await sandbox_shop.verify(started)).json
+    assert (reply["status"], reply.get("error_code")) == (status, code)
+    [told] = await sandbox_shop.notifications(started)
+    assert (told["status"], told.get("error_code")) == (told_status, code)
+    assert told["data"]["is_sandbox"] is True
+    await sandbox_shop.services.checkout.pretend(started.trx_id, Outcome.DECLINE)
+    assert await sandbox_shop.status(started) == status
+
+
+@pytest.mark.parametrize(("scenario", "status"), [("success", "success"), ("failed", "failed")])
+async def test_a_scenario_decides_how_it_ends(
+    sandbox_shop: Shop, scenario: str, status: str
+) -> None:
+    trx_id = await _with_scenario(sandbox_shop, scenario)
+    await sandbox_shop.world.run_job_now("payment.sandbox", trx_id)
+    reply = await sandbox_shop.merchant.get(f"/api/v1/verify-payment/{trx_id}")
+    assert reply.json["status"] == status
+
+
+async def test_the_pending_scenario_waits_until_it_expires(sandbox_shop: Shop) -> None:
+    trx_id = await _with_scenario(sandbox_shop, "pending")
+    await sandbox_shop.world.run_job_now("payment.sandbox", trx_id)
+    target = f"/api/v1/verify-payment/{trx_id}"
+    assert (await sandbox_shop.merchant.get(target)).json["status"] == "pending"
+    await sandbox_shop.world.run_job_now("payment.expire", trx_id)
+    assert (await sandbox_shop.merchant.get(target)).json["error_code"] == "EXPIRED_SESSION"
+
+
+async def _with_scenario(shop: Shop, scenario: str) -> str:
+    import json
+
+    body = json.dumps(order()).encode()
+    reply = await shop.merchant.call("POST", INITIATE, body, X_Sandbox_Scenario=scenario)
+    assert reply.status == 200
+    again = await shop.merchant.call("POST", INITIATE, body)
+    trx_id: str = again.json["trx_id"]
+    return trx_id
+
+
+async def test_no_provider_is_called_and_the_remark_says_what_it_is(sandbox_shop: Shop) -> None:
+    started = await sandbox_shop.start()
+    assert started.info["merchant_payment_method_codes"]
+    with pytest.raises(Refusal, match="not open"):
+        await sandbox_shop.services.checkout.choose(started.trx_id, "providera-ngn")
+    await sandbox_shop.world.run_job_now("payment.sandbox", started.trx_id)
+    db = sandbox_shop.services.db
+    remarks = await db.value("SELECT remarks FROM payment WHERE trx_id = $1", started.trx_id)
+    charges = await db.value("SELECT count(*) FROM charge WHERE trx_id = $1", started.trx_id)
+    assert (remarks, charges) == ("SANDBOX_TRANSACTION", 0)
+
+
+async def test_a_production_payment_cannot_be_pretended(shop: Shop) -> None:
+    started = await shop.start()
+    with pytest.raises(Refusal):
+        await shop.services.checkout.pretend(started.trx_id, Outcome.PAY)
+    assert await shop.status(started) == "pending"
