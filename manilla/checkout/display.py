@@ -16,7 +16,7 @@ TEXT_MAX = 4_000  # of a description; more would make the page heavy, and nobody
 # turn an amount around.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")

@@ -1,9 +1,10 @@
 """Customers at checkout, from the shop's link to the way back, against simulated providers."""
 
 import re
+from datetime import timedelta
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from manilla.merchants.merchants import Bearer, Change
 from manilla.payments.checkout import Outcome
@@ -14,7 +15,8 @@ from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 TARGET_PIXELS = 44
 
-ON_A, ON_B, ON_C = (f"Card, bank transfer or USSD on Provider {name}’s page" for name in "ABC")
+A_PAGE, B_PAGE, C_PAGE = (f"Provider {name}\N{RIGHT SINGLE QUOTATION MARK}s page" for name in "ABC")
+ON_A, ON_B, ON_C = (f"Card, bank transfer or USSD on {page}" for page in (A_PAGE, B_PAGE, C_PAGE))
 TO_ACCOUNT = "Bank transfer to an account made for this payment, with Provider A"
 
 
@@ -67,7 +69,7 @@ async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
         await page.goto(checkout.at("return") + "&reference=x&status=cancelled&trxref=y")
         assert page.url == checkout.url
         await sees(page, "Waiting for your payment")
-        await page.get_by_role("link", name="Continue on Provider A’s page").click()
+        await page.get_by_role("link", name=f"Continue on {A_PAGE}").click()
         await page.wait_for_url(f"{shop.simulator}/**")
         await page.goto(checkout.url)
         await page.get_by_role("link", name="Choose another way to pay").click()
@@ -286,18 +288,32 @@ async def _succeed(shop: Shop, page: Page) -> Checkout:
     return checkout
 
 
+async def test_a_page_that_is_open_when_its_link_expires_says_so(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = shop.link(await shop.sell(), ends_in=timedelta(seconds=3))
+    async with opened(browser, checkout.url) as page:
+        await sees(page, "How would you like to pay?")
+        await sees(page, "This link has expired")
+
+
 async def test_nobody_is_asked_while_nobody_looks(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, ACCOUNT)
     asked: list[str] = []
     async with opened(browser, checkout.at("pay")) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        await page.route("**/status?**", lambda route: _ask(asked, route))
         await _set_hidden(page, "true")
         await page.wait_for_timeout(3_500)
         assert asked == []
         await _set_hidden(page, "false")
         await page.wait_for_timeout(300)
         assert asked == [checkout.at("status")]
+
+
+async def _ask(asked: list[str], route: Route) -> None:
+    asked.append(route.request.url)
+    await route.continue_()
 
 
 async def _set_hidden(page: Page, value: str) -> None:

@@ -100,9 +100,9 @@ async def test_after_a_failure_the_same_key_and_body_are_tried_anew(
     assert is_fresh(await steps.initiate(live, body, Idempotency_Key="k"))
 
 
-@pytest.mark.parametrize("body", [b"not json", b"{}", steps.encoded(order(currency_code="USD"))])
-async def test_a_key_of_a_refused_body_is_free_for_another(merchant: Merchant, body: bytes) -> None:
-    assert (await steps.initiate(merchant, body, Idempotency_Key="k")).status in (400, 422)
+@pytest.mark.parametrize("body", ["not json", "{}"])
+async def test_a_key_of_a_refused_body_is_free_for_another(merchant: Merchant, body: str) -> None:
+    assert (await steps.initiate(merchant, body.encode(), Idempotency_Key="k")).status == 400
     assert is_fresh(await steps.initiate(merchant, order(), Idempotency_Key="k"))
 
 

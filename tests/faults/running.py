@@ -1,0 +1,116 @@
+"""A whole instance with a merchant, and crash points to arm in it."""
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from manilla.kit.db import Database
+from manilla.ledger import invariants
+from manilla.ledger.invariants import LEDGER
+from manilla.payments.invariants import PAYMENTS
+from tests.client import Reply
+from tests.instance import Instance
+from tests.payments.orders import INITIATE, VERIFY, order
+from tests.signing import sign
+
+WAIT_SECONDS = 30
+
+
+class Running:
+    """`manilla up` with its simulator; processes die where a test arms them to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.crashes = folder / "crashes"
+        self.crashes.mkdir()
+        self.instance = Instance(folder / "data", MANILLA_CRASH_FOLDER=str(self.crashes)).wait()
+        self.merchant = self.instance.command(
+            "merchant", "create", "Ada Stores", "ada@example.com", "--status", "approved"
+        )
+        self.simulator = f"http://127.0.0.1:{self.instance.port + 1}"
+
+    async def open(self) -> "Running":
+        url = json.loads((self.instance.folder / "instance.json").read_text())["database_url"]
+        self.db = await Database.open(url, size=4, name="tests")
+        return self
+
+    async def close(self) -> None:
+        await self.db.close()
+        assert self.instance.stop() == 0
+
+    def arm(self, point: str) -> None:
+        (self.crashes / point).touch()
+
+    def has_crashed(self, point: str) -> bool:
+        return not (self.crashes / point).exists()
+
+    async def call(self, method: str, target: str, body: bytes = b"") -> Reply:
+        keys = self.merchant["production"]
+        now = str(int(time.time()))
+        headers = {
+            "X-Environment": "production",
+            "X-Merchant-Key": keys["merchant_key"],
+            "X-API-Key": keys["api_key"],
+            "X-Timestamp": now,
+            "X-Signature": sign(keys["api_secret"], now, method, target, body),
+        }
+        return await self.instance.site.send(method, target, headers, body)
+
+    async def start(self, **changed: Any) -> str:
+        """A new payment's checkout, as path and query."""
+        reply = await self.call("POST", INITIATE, json.dumps(order(**changed)).encode())
+        assert reply.status == 200, reply.body
+        parts = urlsplit(reply.json["payment_url"])
+        return f"{parts.path}?{parts.query}"
+
+    async def choose(self, checkout: str, method: str) -> str:
+        """The customer chooses; the charge's reference comes back."""
+        path, _, query = checkout.partition("?")
+        reply = await self.instance.site.send(
+            "POST",
+            f"{path}/choose?{query}",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            urlencode({"method": method}).encode(),
+        )
+        assert reply.status == 303, reply.body
+        return trx_of(checkout) + "-1"
+
+    async def control(self, path: str, document: Any) -> None:
+        def send() -> None:
+            request = urllib.request.Request(
+                f"{self.simulator}/control/api/{path}",
+                json.dumps(document).encode(),
+                {"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=10).close()
+
+        await asyncio.to_thread(send)
+
+    async def status(self, checkout: str) -> str:
+        status: str = (await self.call("GET", VERIFY + trx_of(checkout))).json["status"]
+        return status
+
+    async def until(self, is_so: Any) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                try:
+                    if await is_so():
+                        return
+                except (OSError, urllib.error.URLError, IndexError, KeyError):
+                    pass  # a process has just died; another is being started
+                await asyncio.sleep(0.1)
+
+    async def end_leases(self) -> None:
+        """Time passes until what a dead process held is free again."""
+        await self.db.execute("UPDATE job SET due_at = now() WHERE due_at > now() AND attempts > 0")
+
+    async def books_are_in_order(self) -> bool:
+        return not [f for f in await invariants.check(self.db, (*LEDGER, *PAYMENTS)) if f.count]
+
+
+def trx_of(checkout: str) -> str:
+    return checkout.partition("?")[0].rsplit("/", 1)[1]

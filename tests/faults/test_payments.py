@@ -1,0 +1,71 @@
+"""Processes that die amid a payment: nothing is lost, nothing happens twice."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.faults.running import Running, trx_of
+
+
+@pytest.fixture(scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    running = await Running(tmp_path_factory.mktemp("faults")).open()
+    yield running
+    await running.close()
+
+
+async def _credits(running: Running, trx_id: str) -> tuple[int, int, int]:
+    record = await running.db.record(
+        """
+        SELECT (SELECT count(*) FROM posting WHERE trx_id = $1 AND kind = 'payment') AS credits,
+               (SELECT count(*) FROM notification WHERE trx_id = $1) AS told,
+               (SELECT count(*) FROM timeline WHERE trx_id = $1) AS steps""",
+        trx_id,
+    )
+    return record["credits"], record["told"], record["steps"]
+
+
+@pytest.mark.parametrize("method", ["providera-ngn", "providerb_ngn_va", "providerc-ngn"])
+async def test_a_crash_after_a_webhook_is_stored_loses_and_repeats_nothing(
+    running: Running, method: str
+) -> None:
+    checkout = await running.start()
+    reference = await running.choose(checkout, method)
+    running.arm("after_webhook_stored")
+    await running.control(f"{method[8]}/charges/{reference}/pay", {})
+
+    async def is_paid() -> bool:
+        return await running.status(checkout) == "success"
+
+    await running.until(is_paid)
+    assert running.has_crashed("after_webhook_stored")
+    assert await _credits(running, trx_of(checkout)) == (1, 1, 1)
+    assert await running.books_are_in_order()
+
+
+@pytest.mark.parametrize(
+    "point", ["amid_payment_credit", "before_payment_commit", "after_payment_commit"]
+)
+async def test_a_crash_amid_a_credit_is_one_credit_and_one_commission(
+    running: Running, point: str
+) -> None:
+    running.instance.command(
+        "merchant", "set", str(running.merchant["id"]), "--commission-percent", "1.5"
+    )
+    checkout = await running.start()
+    reference = await running.choose(checkout, "providera-ngn")
+    running.arm(point)
+    await running.control(f"a/charges/{reference}/pay", {})
+
+    async def has_crashed() -> bool:
+        return running.has_crashed(point)
+
+    await running.until(has_crashed)
+    await running.end_leases()
+
+    async def is_paid() -> bool:
+        return await running.status(checkout) == "success"
+
+    await running.until(is_paid)
+    assert await _credits(running, trx_of(checkout)) == (1, 1, 1)
+    assert await running.books_are_in_order()
