@@ -1,0 +1,142 @@
+"""Jobs: done at least once, by one at a time, and never lost with whoever held them."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from manilla.kit import jobs
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Runner, Work
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def kind() -> str:
+    """A kind of its own for each test."""
+    return f"test.{next(_numbers)}"
+
+
+async def _claim_one(db: Database, kind: str) -> Job:
+    [job] = await jobs.claim(db, {kind: 10})
+    return job
+
+
+async def _end_lease(db: Database, kind: str) -> None:
+    await db.execute("UPDATE job SET due_at = now() WHERE kind = $1", kind)
+
+
+async def _count(db: Database, kind: str) -> int:
+    count: int = await db.value("SELECT count(*) FROM job WHERE kind = $1", kind)
+    return count
+
+
+async def test_a_subject_has_one_job_due_at_the_earliest_time(db: Database, kind: str) -> None:
+    await jobs.put(db, 1, kind, "a", in_seconds=60)
+    assert await jobs.claim(db, {kind: 10}) == []
+    await jobs.put(db, 1, kind, "a")
+    await jobs.put(db, 1, kind, "a", in_seconds=60)
+    assert (await _claim_one(db, kind)).subject == "a"
+    assert await _count(db, kind) == 1
+
+
+async def test_a_claimed_job_is_nobody_elses(db: Database, kind: str) -> None:
+    for subject in "abc":
+        await jobs.put(db, 1, kind, subject)
+    claims = await asyncio.gather(*(jobs.claim(db, {kind: 1}) for _ in range(6)))
+    assert sorted(job.subject for claim in claims for job in claim) == ["a", "b", "c"]
+
+
+async def test_who_was_frozen_past_its_lease_cannot_end_the_job(db: Database, kind: str) -> None:
+    await jobs.put(db, 1, kind, "a")
+    frozen = await _claim_one(db, kind)
+    await _end_lease(db, kind)
+    other = await _claim_one(db, kind)
+    await jobs._end(db, frozen)
+    assert await _count(db, kind) == 1
+    await jobs._end(db, other)
+    assert await _count(db, kind) == 0
+
+
+async def test_a_new_cause_while_it_runs_is_not_lost(db: Database, kind: str) -> None:
+    await jobs.put(db, 1, kind, "a")
+    running = await _claim_one(db, kind)
+    await jobs.put(db, 1, kind, "a")
+    await jobs._end(db, running)
+    assert (await _claim_one(db, kind)).subject == "a"
+
+
+async def test_a_job_that_keeps_failing_is_parked_and_the_others_go_on(
+    db: Database, kind: str
+) -> None:
+    await jobs.put(db, 1, kind, "poison")
+    await jobs.put(db, 1, kind, "good")
+    done: list[str] = []
+
+    async def handler(job: Job) -> None:
+        if job.subject == "poison":
+            raise ValueError("not like this")
+        done.append(job.subject)
+
+    runner = Runner(db, {kind: Work(handler, places=4)})
+    for _ in range(jobs.FAILURES_MAX + 3):
+        for job in await jobs.claim(db, {kind: 10}):
+            await runner._do(job)
+        await _end_lease(db, kind)
+    assert done == ["good"]
+    parked = await db.record(
+        "SELECT failures, last_error, parked_at IS NOT NULL AS is_parked FROM job WHERE kind = $1",
+        kind,
+    )
+    assert dict(parked) == {
+        "failures": jobs.FAILURES_MAX,
+        "last_error": "ValueError: not like this",
+        "is_parked": True,
+    }
+    await jobs.put(db, 1, kind, "poison")
+    assert (await _claim_one(db, kind)).failures == 0
+
+
+async def test_a_runner_does_what_is_due_and_puts_off_what_is_not_done(
+    db: Database, kind: str
+) -> None:
+    for number in range(30):
+        await jobs.put(db, number, kind, "s")
+    tries: dict[int, int] = {}
+    most, running = 0, 0
+
+    async def handler(job: Job) -> float | None:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        tries[job.merchant_id] = tries.get(job.merchant_id, 0) + 1
+        return 0 if tries[job.merchant_id] < 2 else None
+
+    stop = asyncio.Event()
+    task = asyncio.create_task(Runner(db, {kind: Work(handler, places=4)}).run(stop))
+    async with asyncio.timeout(20):
+        while await _count(db, kind):
+            await asyncio.sleep(0.02)
+    stop.set()
+    await task
+    assert set(tries.values()) == {2}
+    assert len(tries) == 30
+    assert most <= 4
+
+
+async def test_a_runner_that_is_told_to_stop_lets_its_jobs_finish(db: Database, kind: str) -> None:
+    await jobs.put(db, 1, kind, "slow")
+    begun, stop = asyncio.Event(), asyncio.Event()
+
+    async def handler(_job: Job) -> None:
+        begun.set()
+        await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(Runner(db, {kind: Work(handler, places=4)}).run(stop))
+    await begun.wait()
+    stop.set()
+    await task
+    assert await _count(db, kind) == 0
