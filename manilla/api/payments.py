@@ -12,6 +12,11 @@ from manilla.api.scenario import read_scenario
 from manilla.kit import money
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
+from manilla.ledger.transactions import (
+    CurrencyNotEnabled,
+    DuplicateReference,
+    TransactionNotFound,
+)
 from manilla.payments import initiate, verify
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.initiate import Initiation, PaymentOrder, Session
@@ -94,7 +99,7 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
             description="What became of a payment of yours, in the environment it was made in.",
             answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
             use_case=verify_payment,
-            refusals=(verify.TransactionNotFound,),
+            refusals=(TransactionNotFound,),
             counts=True,
         ),
         Endpoint(
@@ -116,10 +121,10 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
 INITIATE, INITIATE_LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
 REFUSALS = (
     InvalidAmount,
-    initiate.CurrencyNotEnabled,
+    CurrencyNotEnabled,
     initiate.WalletNotAvailable,
     initiate.CommissionNotCovered,
-    initiate.DuplicateReference,
+    DuplicateReference,
 )
 
 

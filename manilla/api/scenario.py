@@ -2,7 +2,7 @@
 
 from manilla.api.endpoint import Call
 from manilla.api.refusals import ValidationFailed
-from manilla.payments.payment import Scenario
+from manilla.ledger.transactions import Scenario
 
 NAME = "X-Sandbox-Scenario"
 EXPECTED = "Expected `success`, `failed` or `pending`."

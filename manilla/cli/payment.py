@@ -68,6 +68,7 @@ async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
         "created_at": iso(payment.created_at),
         "updated_at": iso(payment.updated_at),
         "expires_at": iso(payment.expires_at),
+        "remarks": payment.remarks,
         "charges": [
             {
                 "reference": charge.reference,

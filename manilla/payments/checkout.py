@@ -8,6 +8,7 @@ import msgspec
 from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
@@ -16,7 +17,6 @@ from manilla.payments.charges import AlreadyDecided, GatewayAway, Till
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ErrorCode, Payment, Status
 from manilla.payments.states import Event
-from manilla.payments.verify import TransactionNotFound
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails

@@ -7,32 +7,31 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit import ids, strict_json
-from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.errors import Refusal
 from manilla.kit.idempotency import RepeatKey, Replayed
+from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger.posting import Environment
+from manilla.ledger.transactions import (
+    SANDBOX_REMARK,
+    CurrencyNotEnabled,
+    DuplicateReference,
+    KeyUsedBefore,
+    Scenario,
+)
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import commission, eligibility, queries
+from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.link import Links
-from manilla.payments.payment import SANDBOX_REMARK, Scenario
-from manilla.payments.queries import NewPayment, Taken
+from manilla.payments.queries import NewPayment
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
-TRIES = 5
-
 EXPIRE, COMPLETE_IN_SANDBOX = "payment.expire", "payment.sandbox"
-
-
-class CurrencyNotEnabled(Refusal):
-    code = "INVALID_CURRENCY"
-    message = "Currency is not enabled for this merchant."
 
 
 class WalletNotAvailable(Refusal):
@@ -43,16 +42,6 @@ class WalletNotAvailable(Refusal):
 class CommissionNotCovered(Refusal):
     code = "insufficient_balance"
     message = "Insufficient merchant balance to cover the API commission fee."
-
-
-class DuplicateReference(Refusal):
-    code = "DUPLICATE_REFERENCE"
-    message = "This ref_trx was used before."
-
-
-class KeyUsedBefore(Refusal):
-    code = "DUPLICATE_REFERENCE"
-    message = "This Idempotency-Key was used before, with another body."
 
 
 class PaymentOrder(msgspec.Struct, frozen=True):
@@ -121,12 +110,7 @@ class Initiation:
         self._catalogue = catalogue
         self._rails = rails
         self._links = links
-        connection = db.keep_connection()
-
-        async def take(new: Sequence[NewPayment]) -> Sequence[Taken]:
-            return await queries.take(connection, new)
-
-        self._batcher = Batcher(take)
+        self._intake = Intake(db, "payment_initiate")
 
     async def initiate(
         self, caller: Caller, order: PaymentOrder, ticket: Ticket
@@ -149,7 +133,7 @@ class Initiation:
             info=_info(caller, order, quote, methods),
         )
         new = self._row(caller, order, quote, trx_id, session, now, expires_at, ticket)
-        taken = await self._take(new, ticket)
+        taken = _accepted(await self._intake.take(new, ticket))
         return Replayed(taken.answer) if taken.answer is not None else session
 
     def _row(
@@ -196,17 +180,6 @@ class Initiation:
             body_hash=repeat.body_hash if repeat else None,
             answer=strict_json.encode(session).decode() if repeat else None,
         )
-
-    async def _take(self, new: NewPayment, ticket: Ticket) -> Taken:
-        for _ in range(TRIES):
-            taken = await self._batcher.submit(new)
-            if ticket.allowance is None:
-                ticket.spend(taken.used, taken.resets_in_seconds)
-            if taken.outcome != "again":
-                return _accepted(taken)
-            # Its like was in the same batch; what became of that one is known now.
-            new = msgspec.structs.replace(new, cost=0)
-        raise Unavailable
 
 
 def _accepted(taken: Taken) -> Taken:

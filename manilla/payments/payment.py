@@ -7,10 +7,9 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
+from manilla.ledger.transactions import Scenario
 from manilla.merchants.merchants import Bearer
 from manilla.payments.commission import Quote
-
-SANDBOX_REMARK = "SANDBOX_TRANSACTION"
 
 
 class Status(StrEnum):
@@ -26,14 +25,6 @@ class ErrorCode(StrEnum):
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
     EXPIRED_SESSION = "EXPIRED_SESSION"
     PAYMENT_CANCELED = "PAYMENT_CANCELED"
-
-
-class Scenario(StrEnum):
-    """What a sandbox payment was told to become."""
-
-    SUCCESS = "success"
-    FAILED = "failed"
-    PENDING = "pending"
 
 
 class Payment(msgspec.Struct, frozen=True):
@@ -63,6 +54,7 @@ class Payment(msgspec.Struct, frozen=True):
     opened_at: datetime | None
     credited_charge: str | None
     refunded_minor: int
+    remarks: str | None
 
     @property
     def is_sandbox(self) -> bool:

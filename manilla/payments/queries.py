@@ -1,22 +1,19 @@
 """The statements of the payments' room."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ratelimit, strict_json
-from manilla.kit.db import Connection, Database, KeptConnection
+from manilla.kit import ratelimit
+from manilla.kit.db import Connection, Database
+from manilla.kit.intake import NewItem
 from manilla.kit.ratelimit import Ticket
 from manilla.payments.payment import Payment
 
 
-class NewPayment(msgspec.Struct, frozen=True):
-    """A row to be, its job, and what its request is counted and answered by."""
+class NewPayment(NewItem, frozen=True, kw_only=True):
+    """A row to be, its job, and what its request is answered by."""
 
-    bucket: str
-    rate_limit: int
-    merchant_id: int
     trx_id: str
     environment: str
     ref_trx: str
@@ -25,74 +22,23 @@ class NewPayment(msgspec.Struct, frozen=True):
     commission_minor: int
     commission_bearer: str
     covers_minor: int  # what the wallet must hold for the commission
+    description: str | None
+    customer_name: str | None
+    customer_email: str | None
     ipn_url: str
+    success_redirect: str | None
+    cancel_redirect: str | None
     allow_payment_methods: list[str]
     is_legacy: bool
+    scenario: str | None
+    remarks: str | None
     expires_at: datetime
     job_kind: str
     due_at: datetime
-    description: str | None = None
-    customer_name: str | None = None
-    customer_email: str | None = None
-    success_redirect: str | None = None
-    cancel_redirect: str | None = None
-    scenario: str | None = None
-    remarks: str | None = None
-    endpoint: str | None = None
-    key: str | None = None
-    body_hash: str | None = None
-    answer: str | None = None
-    # Where it stands in its batch; how often it counts for the rate limit.
-    item: int = 0
-    cost: int = 1
-    behind: int = 0
-
-
-class Taken(msgspec.Struct, frozen=True):
-    item: int
-    outcome: str
-    trx_id: str | None  # of the first payment under this reference
-    status: str | None
-    answer: str | None  # to the first request under this key
-    used: int
-    resets_in_seconds: int
-
-
-# Each merchant's items go to their own call of the function, in merchant order: all statements take
-# their locks in the same order.
-TAKE = """
-    SELECT taken.*
-      FROM unnest($1::bigint[], $2::jsonb[]) AS m (merchant_id, items)
-     CROSS JOIN LATERAL payment_initiate(m.merchant_id, m.items, $3) AS taken"""
-
-
-async def take(db: KeptConnection, new: Sequence[NewPayment]) -> list[Taken]:
-    """All of them in one statement; the result of each stands at its place."""
-    by_merchant = _batched(new)
-    rows = await db.rows(
-        Taken,
-        TAKE,
-        list(by_merchant),
-        [strict_json.encode(items).decode() for items in by_merchant.values()],
-        ratelimit.WINDOW,
-    )
-    rows.sort(key=lambda row: row.item)
-    assert len(rows) == len(new)
-    return rows
-
-
-def _batched(new: Sequence[NewPayment]) -> dict[int, list[NewPayment]]:
-    """By merchant, in order; each item knows how many of its bucket are counted after it."""
-    behind: dict[str, int] = {}
-    by_merchant: dict[int, list[NewPayment]] = {m: [] for m in sorted({n.merchant_id for n in new})}
-    for place in range(len(new) - 1, -1, -1):
-        item = new[place]
-        after = behind.get(item.bucket, 0)
-        behind[item.bucket] = after + item.cost
-        by_merchant[item.merchant_id].append(
-            msgspec.structs.replace(item, item=place, behind=after)
-        )
-    return by_merchant
+    endpoint: str | None
+    key: str | None
+    body_hash: str | None
+    answer: str | None
 
 
 _PAYMENT = """
@@ -100,7 +46,7 @@ _PAYMENT = """
            commission_minor, commission_bearer, commission_trx_id, description, customer_name,
            customer_email, ipn_url, success_redirect, cancel_redirect, allow_payment_methods,
            is_legacy, scenario, created_at, updated_at, expires_at, opened_at, credited_charge,
-           refunded_minor
+           refunded_minor, remarks
       FROM payment"""
 
 

@@ -6,10 +6,11 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.ledger.transactions import Scenario
 from manilla.payments import charge_queries, queries, states
 from manilla.payments.charges import CHECK, Till
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, ErrorCode, Scenario, Status
+from manilla.payments.payment import Charge, ErrorCode, Status
 from manilla.payments.states import Event
 from manilla.providers.port import Unknown
 

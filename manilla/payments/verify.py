@@ -6,19 +6,14 @@ import msgspec
 
 from manilla.kit import clock, ids
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
 from manilla.payments import queries
 from manilla.payments.payment import Payment, Status
 
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
-
-
-class TransactionNotFound(Refusal):
-    status, code = 404, "TRANSACTION_NOT_FOUND"
-    message = "There is no such transaction."
 
 
 class Commission(msgspec.Struct, frozen=True):

@@ -1,0 +1,37 @@
+"""What payments and payouts have in common."""
+
+from enum import StrEnum
+
+from manilla.kit.errors import Refusal
+
+SANDBOX_REMARK = "SANDBOX_TRANSACTION"
+
+
+class TransactionNotFound(Refusal):
+    """The same answer for what does not exist and for what is not the caller's to see."""
+
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such transaction."
+
+
+class DuplicateReference(Refusal):
+    code = "DUPLICATE_REFERENCE"
+    message = "This ref_trx was used before."
+
+
+class KeyUsedBefore(Refusal):
+    code = "DUPLICATE_REFERENCE"
+    message = "This Idempotency-Key was used before, with another body."
+
+
+class CurrencyNotEnabled(Refusal):
+    code = "INVALID_CURRENCY"
+    message = "Currency is not enabled for this merchant."
+
+
+class Scenario(StrEnum):
+    """What a sandbox transaction was told to become."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    PENDING = "pending"
