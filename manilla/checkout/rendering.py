@@ -1,6 +1,7 @@
 """Pages: templates that escape by default, and that no cache keeps."""
 
 import hashlib
+import math
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ from litestar import MediaType, Response
 from manilla.checkout import display, scenes
 from manilla.checkout.address import NO_STORE, Address
 from manilla.checkout.scenes import Scene
+from manilla.kit.money import Money
 from manilla.methods.method import Flow
 from manilla.payments.checkout import Outcome, View
 from manilla.payments.link import way_back
@@ -45,6 +47,7 @@ def _environment() -> jinja2.Environment:
         clean=display.clean,
         name=display.name,
         gateway=display.gateway,
+        paid=lambda charge: Money(charge.currency, charge.paid_minor),
     )
     environment.globals.update(
         static=STATIC_PATH, version=_version(), Flow=Flow, Outcome=Outcome, shown=DESCRIPTION_SHOWN
@@ -118,4 +121,5 @@ def _end(scene: Scene, view: View, address: Address) -> datetime:
 
 
 def _seconds_until(moment: datetime) -> int:
-    return max(0, int((moment - datetime.now(UTC)).total_seconds()))
+    """Rounded up: a page that looks again when they are over must not come too early."""
+    return max(0, math.ceil((moment - datetime.now(UTC)).total_seconds()))

@@ -19,6 +19,7 @@ class Scene(StrEnum):
     SANDBOX = "sandbox"
     LINK_EXPIRED = "link_expired"  # the link is over, the payment not decided yet
     CLOSED = "closed"  # nothing but the way back
+    HELD = "held"  # money came, but not as agreed
     SUCCESS = "success"
     DECLINED = "declined"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -37,6 +38,8 @@ _FAILED = {
 def scene_of(view: View) -> Scene:
     if view.payment.status is not Status.PENDING:
         return outcome_of(view.payment)
+    if view.held is not None:
+        return Scene.HELD
     if view.is_blocked:
         return Scene.CLOSED
     if view.payment.is_sandbox:
@@ -76,7 +79,7 @@ def _is_over(charge: Charge) -> bool:
 
 def can_choose(view: View) -> bool:
     is_open = view.payment.status is Status.PENDING and not view.is_blocked
-    return is_open and not view.payment.is_sandbox and bool(view.offers)
+    return is_open and view.held is None and not view.payment.is_sandbox and bool(view.offers)
 
 
 def is_hosted(view: View) -> bool:

@@ -17,7 +17,7 @@ class Claim(msgspec.Struct, frozen=True):
 _CHARGE = """
     SELECT merchant_id, reference, trx_id, number, method_code, provider, currency, amount_minor,
            status, checkout_url, bank_name, account_number, account_name, account_expires_at,
-           reason, created_at
+           reason, paid_minor, created_at
       FROM charge"""
 
 

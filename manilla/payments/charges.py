@@ -93,9 +93,10 @@ class Till:
             if current.status is not Status.PENDING:
                 raise AlreadyDecided
             earlier = await charge_queries.charges(connection, payment.merchant_id, payment.trx_id)
-            usable = [c for c in earlier if c.method_code == method.code and _is_usable(c)]
-            if usable:
-                return usable[-1], False
+            # Only the latest: who came back from another method expects to begin anew.
+            latest = next((charge for charge in reversed(earlier) if charge.is_undecided), None)
+            if latest and latest.method_code == method.code and _is_usable(latest):
+                return latest, False
             if len(earlier) >= TRIES_MAX:
                 raise TooManyTries
             return await _insert(connection, payment, method, len(earlier) + 1), True

@@ -1,5 +1,7 @@
 """What a customer can do with a payment. The pages show it; the decisions are made here."""
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -15,7 +17,7 @@ from manilla.methods.method import Method
 from manilla.payments import charge_queries, eligibility, queries, states
 from manilla.payments.charges import AlreadyDecided, GatewayAway, Till
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
-from manilla.payments.payment import Charge, ErrorCode, Payment, Status
+from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
 from manilla.payments.states import Event
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
@@ -24,6 +26,8 @@ from manilla.providers.rails import Rails
 # An opened checkout of the sandbox waits so many times as long as an unopened one: a person needs
 # longer to choose an outcome than a program does to go on without one.
 SANDBOX_PATIENCE = 3
+ASK_PAUSE_SECONDS = 1.0
+ASKED_MAX = 10_000
 
 
 class NotOffered(Refusal):
@@ -47,6 +51,7 @@ class View(msgspec.Struct, frozen=True):
     charge: Charge | None  # the latest that is undecided, where there is one
     completes_at: datetime | None  # when a sandbox payment completes by itself
     is_blocked: bool  # the merchant can take no payment now
+    held: Charge | None  # paid, but not as agreed: a person looks into it
 
 
 class Outcome(StrEnum):
@@ -82,6 +87,8 @@ class Checkout:
         self._catalogue = catalogue
         self._rails = rails
         self._till = till
+        self._asked: dict[str, float] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def view(self, trx_id: str) -> View:
         payment = await self._find(trx_id)
@@ -97,6 +104,7 @@ class Checkout:
             charge=undecided[-1] if undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
+            held=next((c for c in tries if c.status is ChargeStatus.SUSPENSE), None),
         )
 
     async def choose(self, trx_id: str, method_code: str) -> Charge:
@@ -115,12 +123,12 @@ class Checkout:
     async def look_again(self, trx_id: str) -> None:
         """The customer says that something has happened: the provider is asked at once."""
         payment = await self._find(trx_id)
-        await self._till.ask_about_all(payment)
+        await self._ask(payment)
 
     async def cancel(self, trx_id: str) -> None:
         payment = await self._find(trx_id)
         # What was paid a moment ago must not be told to the merchant as canceled first.
-        await self._till.ask_about_all(payment)
+        await self._ask(payment)
         await states.give_up(
             self._db,
             payment.merchant_id,
@@ -135,6 +143,24 @@ class Checkout:
             raise NotOffered
         event, error_code = OUTCOMES[outcome]
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
+
+    async def _ask(self, payment: Payment) -> None:
+        """A link can be pressed without end; the provider is asked once a second at most."""
+        asking = self._asking.get(payment.trx_id)
+        if asking is None:
+            asking = asyncio.create_task(self._ask_in_turn(payment))
+            self._asking[payment.trx_id] = asking
+        await asyncio.shield(asking)
+
+    async def _ask_in_turn(self, payment: Payment) -> None:
+        last = self._asked.get(payment.trx_id, float("-inf"))
+        await asyncio.sleep(max(0, last + ASK_PAUSE_SECONDS - time.monotonic()))
+        # Who comes from now on wants to know more than this will tell.
+        del self._asking[payment.trx_id]
+        if len(self._asked) >= ASKED_MAX:
+            self._asked.clear()
+        self._asked[payment.trx_id] = time.monotonic()
+        await self._till.ask_about_all(payment)
 
     async def status(self, trx_id: str) -> Status:
         return (await self._find(trx_id)).status

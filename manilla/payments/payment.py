@@ -98,6 +98,7 @@ class Charge(msgspec.Struct, frozen=True):
     account_name: str | None = None
     account_expires_at: datetime | None = None
     reason: str | None = None
+    paid_minor: int | None = None
 
     @property
     def amount(self) -> Money:

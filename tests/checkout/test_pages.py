@@ -67,6 +67,14 @@ async def _sent(shop: Shop) -> str:
     return await _transfer(shop) + "&sent=1"
 
 
+async def _held(shop: Shop) -> str:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, ACCOUNT)
+    await shop.pay(charge, amount=900)
+    await shop.services.checkout.look_again(checkout.trx_id)
+    return checkout.url
+
+
 async def _sandbox(shop: Shop) -> str:
     return (await shop.sell_in_sandbox()).url
 
@@ -111,6 +119,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "waiting": (_waiting, "Waiting for your payment"),
     "transfer": (_transfer, "Make a bank transfer"),
     "transfer sent": (_sent, "Make a bank transfer"),
+    "another amount came": (_held, "Your payment is being looked into"),
     "sandbox": (_sandbox, "What should happen?"),
     "success": (_ended(Outcome.PAY), "Payment successful"),
     "success without a way back": (_legacy, "Payment successful"),

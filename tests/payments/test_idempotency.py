@@ -129,6 +129,20 @@ async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
     assert count == 1
 
 
+async def test_one_key_gets_one_answer_whichever_program_it_reaches(
+    merchant: Merchant, services: Services
+) -> None:
+    async with steps.second_program(services, merchant) as other:
+        for key in "abcde":
+            callers, sent = [merchant, other] * 8, order()
+            replies = await asyncio.gather(
+                *(steps.initiate(caller, sent, Idempotency_Key=key) for caller in callers)
+            )
+            assert {reply.status for reply in replies} == {200}
+            assert len({reply.body for reply in replies}) == 1
+            assert sum(is_fresh(reply) for reply in replies) == 1
+
+
 async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
     merchant: Merchant, db: Database
 ) -> None:

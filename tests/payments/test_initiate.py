@@ -354,6 +354,19 @@ async def test_of_64_requests_at_once_with_one_reference_one_is_taken(merchant: 
     assert named == {steps.trx_id_of(first)}
 
 
+async def test_one_reference_is_taken_once_whichever_program_it_reaches(
+    merchant: Merchant, services: Services
+) -> None:
+    async with steps.second_program(services, merchant) as other:
+        for _ in range(5):
+            callers, sent = [merchant, other] * 8, order()
+            replies = await asyncio.gather(*(steps.initiate(caller, sent) for caller in callers))
+            assert Counter(reply.status for reply in replies) == {200: 1, 422: 15}
+            [first] = [reply for reply in replies if reply.status == 200]
+            named = {reply.json["trx_id"] for reply in replies if reply.status == 422}
+            assert named == {steps.trx_id_of(first)}
+
+
 async def test_64_requests_at_once_with_references_of_their_own_are_all_taken(
     merchant: Merchant,
 ) -> None:

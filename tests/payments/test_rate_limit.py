@@ -137,3 +137,14 @@ async def test_beyond_the_limit_no_answer_is_stored(merchant: Merchant) -> None:
     assert (await steps.initiate(merchant, sent, Idempotency_Key="k")).status == 429
     later = await steps.initiate(from_elsewhere(merchant), sent, Idempotency_Key="k")
     assert (later.status, later.headers.get("idempotent-replayed")) == (200, None)
+
+
+async def test_the_limit_is_exact_whichever_program_a_request_reaches(
+    merchant: Merchant, services: Services
+) -> None:
+    async with steps.second_program(services, merchant) as other:
+        callers = [merchant, other] * 65
+        replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))
+    assert Counter(reply.status for reply in replies) == {200: 120, 429: 10}
+    left = sorted(remaining(reply) for reply in replies if reply.status == 200)
+    assert left == list(range(120))

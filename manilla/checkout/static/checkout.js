@@ -9,7 +9,7 @@ function countDown(timer) {
   const seconds = Number(timer.dataset.seconds);
   const end = Date.now() + seconds * 1000;
   const tick = () => {
-    const left = Math.max(0, Math.round((end - Date.now()) / 1000));
+    const left = Math.max(0, Math.ceil((end - Date.now()) / 1000));
     timer.textContent = clock(left);
     timer.closest("p").classList.toggle("soon", left < 120);
     if (left > 0) return;

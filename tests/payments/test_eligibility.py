@@ -1,0 +1,351 @@
+"""Which gateways a payment is told it can be paid through, under every rule."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.methods import catalogue
+from manilla.methods.method import Flow, Kind
+from manilla.providers.port import Provider
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.payments import steps
+from tests.payments.orders import order
+
+A, A_ACCOUNT = "providera-ngn", "providera_ngn_va"
+B, B_ACCOUNT = "providerb-ngn", "providerb_ngn_va"
+C = "providerc-ngn"
+DOLLARS = "eligibility-usd"
+WITHOUT_BVN = [A, B, B_ACCOUNT, C]
+ALL = [A, A_ACCOUNT, B, B_ACCOUNT, C]
+BVN = "12345678901"
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def _dollars(services: Services) -> AsyncIterator[None]:
+    """A method of another currency, which no payment in naira may see."""
+    method = await catalogue.add(
+        services.db,
+        Kind.DEPOSIT,
+        DOLLARS,
+        name="Provider C dollar checkout",
+        currency="USD",
+        provider=Provider.C,
+        flow=Flow.HOSTED,
+        wanted=catalogue.Change(),
+    )
+    await steps.until(lambda: services.methods.by_id(Kind.DEPOSIT, method.id) == method)
+    yield
+    await steps.change_method(services, DOLLARS, active=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def _providers(services: Services) -> AsyncIterator[None]:
+    await steps.configure(services, steps.ALL_PROVIDERS)
+    yield
+    await steps.configure(services, {})
+
+
+@pytest.fixture
+async def _providers_restored(services: Services) -> AsyncIterator[None]:
+    yield
+    await steps.configure(services, steps.ALL_PROVIDERS)
+
+
+restores_providers = pytest.mark.usefixtures("_providers_restored")
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    """An approved merchant, calling in the sandbox."""
+    return await new_merchant(site, db, keyring)
+
+
+async def info(merchant: Merchant, **changed: Any) -> dict[str, Any]:
+    reply = await steps.initiate(merchant, order(**changed))
+    assert reply.status == 200, reply.body
+    found: dict[str, Any] = reply.json["info"]
+    return found
+
+
+async def codes(merchant: Merchant, **changed: Any) -> list[str]:
+    found: list[str] = (await info(merchant, **changed))["merchant_payment_method_codes"]
+    return found
+
+
+def without(provider: Provider, *names: str) -> steps.Given:
+    """All providers, but of this one nothing, or not what is named."""
+    rest = {n: v for n, v in steps.ALL_PROVIDERS[provider].items() if n not in names}
+    return {**steps.ALL_PROVIDERS, provider: rest if names else {}}
+
+
+def with_(provider: Provider, more: Mapping[str, str]) -> steps.Given:
+    return {**steps.ALL_PROVIDERS, provider: {**steps.ALL_PROVIDERS[provider], **more}}
+
+
+@pytest.mark.parametrize("environment", Environment)
+async def test_all_gateways_of_the_currency_are_offered_in_the_order_of_providers(
+    merchant: Merchant, services: Services, environment: Environment
+) -> None:
+    await steps.change(services, merchant, bvn=BVN)
+    found = await info(steps.in_environment(merchant, environment))
+    assert found["merchant_payment_method_codes"] == ALL
+    assert found["merchant_payment_methods_restricted"] is False
+
+
+@pytest.mark.parametrize("keywords", [None, "providerb", "nothing at all"])
+async def test_ids_are_those_of_the_codes(
+    merchant: Merchant, db: Database, keywords: str | None
+) -> None:
+    ids = {method.code: method.id for method in await catalogue.load(db)}
+    found = await info(merchant, allow_payment_methods=keywords)
+    expected = [ids[code] for code in found["merchant_payment_method_codes"]]
+    assert found["merchant_payment_method_ids"] == expected
+
+
+@restores_providers
+@pytest.mark.parametrize("environment", Environment)
+async def test_without_any_credentials_nothing_is_offered_and_the_payment_is_taken(
+    merchant: Merchant, services: Services, environment: Environment
+) -> None:
+    await steps.configure(services, {})
+    found = await info(steps.in_environment(merchant, environment))
+    assert found["merchant_payment_method_codes"] == []
+    assert found["merchant_payment_method_ids"] == []
+    assert found["merchant_payment_methods_restricted"] is False
+
+
+@restores_providers
+@pytest.mark.parametrize(
+    ("provider", "missing", "offered"),
+    [
+        (Provider.A, (), [B, B_ACCOUNT, C]),
+        (Provider.A, ("secret_key",), [B, B_ACCOUNT, C]),
+        (Provider.A, ("webhook_secret",), [B, B_ACCOUNT, C]),
+        (Provider.B, (), [A, C]),
+        (Provider.B, ("api_key",), [A, C]),
+        (Provider.B, ("secret_key",), [A, C]),
+        (Provider.B, ("business_id",), [A, C]),
+        (Provider.C, (), [A, B, B_ACCOUNT]),
+        (Provider.C, ("secret_key",), [A, B, B_ACCOUNT]),
+        (Provider.C, ("webhook_secret",), [A, B, B_ACCOUNT]),
+    ],
+)
+async def test_a_provider_whose_credentials_are_missing_is_not_offered(
+    merchant: Merchant,
+    services: Services,
+    provider: Provider,
+    missing: tuple[str, ...],
+    offered: list[str],
+) -> None:
+    await steps.configure(services, without(provider, *missing))
+    assert await codes(merchant) == offered
+
+
+@restores_providers
+@pytest.mark.parametrize("environment", Environment)
+@pytest.mark.parametrize(
+    ("provider", "offered"), [(Provider.B, [A, C]), (Provider.C, [A, B, B_ACCOUNT])]
+)
+async def test_a_provider_that_is_closed_for_pay_in_is_not_offered(
+    merchant: Merchant,
+    services: Services,
+    provider: Provider,
+    offered: list[str],
+    environment: Environment,
+) -> None:
+    await steps.configure(services, with_(provider, {"pay_in_enabled": "false"}))
+    assert await codes(steps.in_environment(merchant, environment)) == offered
+
+
+@restores_providers
+@pytest.mark.parametrize("provider", [Provider.B, Provider.C])
+async def test_a_provider_that_is_closed_for_pay_out_takes_payments(
+    merchant: Merchant, services: Services, provider: Provider
+) -> None:
+    await steps.configure(services, with_(provider, {"pay_out_enabled": "false"}))
+    assert await codes(merchant) == WITHOUT_BVN
+
+
+@pytest.mark.parametrize("code", WITHOUT_BVN)
+async def test_an_inactive_method_is_not_offered(
+    merchant: Merchant, services: Services, code: str
+) -> None:
+    await steps.change_method(services, code, active=False)
+    try:
+        assert await codes(merchant) == [other for other in WITHOUT_BVN if other != code]
+    finally:
+        await steps.change_method(services, code, active=True)
+
+
+async def test_methods_are_offered_by_their_position(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.change_method(services, C, position=0)
+    try:
+        assert await codes(merchant) == [C, A, B, B_ACCOUNT]
+    finally:
+        await steps.change_method(services, C, position=5)
+    assert await codes(merchant) == WITHOUT_BVN
+
+
+async def test_a_gateway_serves_no_currency_but_its_own(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.change(services, merchant, currencies=["NGN", "USD", "GHS"])
+    assert await codes(merchant, currency_code="NGN") == WITHOUT_BVN
+    assert await codes(merchant, currency_code="USD") == [DOLLARS]
+    assert await codes(merchant, currency_code="GHS") == []
+
+
+async def test_neither_selection_nor_keywords_bring_in_another_currency(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.change(services, merchant, currencies=["NGN", "USD"], gateways=[A, DOLLARS])
+    for keywords in (None, ["dollar", DOLLARS, A]):
+        assert await codes(merchant, currency_code="NGN", allow_payment_methods=keywords) == [A]
+    for keywords in (None, [DOLLARS, A]):
+        offered = await codes(merchant, currency_code="USD", allow_payment_methods=keywords)
+        assert offered == [DOLLARS]
+
+
+@pytest.mark.parametrize(
+    ("selected", "offered"),
+    [
+        ([A], [A]),
+        ([C, A], [A, C]),
+        ([B_ACCOUNT, B], [B, B_ACCOUNT]),
+        (ALL, WITHOUT_BVN),
+        ([A_ACCOUNT], []),
+        ([DOLLARS], []),
+    ],
+)
+@pytest.mark.parametrize("environment", Environment)
+async def test_a_merchants_selection_narrows_what_is_offered(
+    merchant: Merchant,
+    services: Services,
+    environment: Environment,
+    selected: list[str],
+    offered: list[str],
+) -> None:
+    await steps.change(services, merchant, gateways=selected)
+    found = await info(steps.in_environment(merchant, environment))
+    assert found["merchant_payment_method_codes"] == offered
+    assert found["merchant_payment_methods_restricted"] is True
+
+
+async def test_a_merchant_that_selects_nothing_is_not_restricted(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.change(services, merchant, gateways=[A])
+    await steps.change(services, merchant, gateways=[])
+    found = await info(merchant)
+    assert found["merchant_payment_method_codes"] == WITHOUT_BVN
+    assert found["merchant_payment_methods_restricted"] is False
+
+
+@restores_providers
+async def test_a_selected_gateway_without_credentials_is_not_offered(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.change(services, merchant, gateways=[A, B])
+    await steps.configure(services, without(Provider.B))
+    assert await codes(merchant) == [A]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "offered"),
+    [
+        ("providerb-ngn", [B]),
+        ("providerb", [B, B_ACCOUNT]),
+        ("PROVIDERB", [B, B_ACCOUNT]),
+        ("Provider C", [C]),
+        ("provider c", [C]),
+        ("CHECKOUT", [A, B, C]),
+        ("bank transfer", [B_ACCOUNT]),
+        ("_va", [B_ACCOUNT]),
+        ("providera,providerc", [A, C]),
+        ("providerc , PROVIDERA", [A, C]),
+        (["providerc", "Provider A"], [A, C]),
+        (["providerc,providera"], []),
+        (["ngn"], WITHOUT_BVN),
+        ("", WITHOUT_BVN),
+        ([], WITHOUT_BVN),
+        ("card", []),
+        ("provider_", []),
+        (["%"], []),
+        ([".*"], []),
+    ],
+    ids=repr,
+)
+async def test_keywords_match_parts_of_names_and_codes_in_any_case(
+    merchant: Merchant, keywords: Any, offered: list[str]
+) -> None:
+    assert await codes(merchant, allow_payment_methods=keywords) == offered
+
+
+async def test_keywords_do_not_make_a_merchant_restricted(merchant: Merchant) -> None:
+    found = await info(merchant, allow_payment_methods="providera")
+    assert found["merchant_payment_methods_restricted"] is False
+
+
+@pytest.mark.parametrize("keywords", [[A, C], f"{A},{C}", "checkout"])
+async def test_keywords_narrow_the_selection_and_never_add_to_it(
+    merchant: Merchant, services: Services, keywords: Any
+) -> None:
+    await steps.change(services, merchant, gateways=[B_ACCOUNT, C])
+    assert await codes(merchant, allow_payment_methods=keywords) == [C]
+
+
+@pytest.mark.parametrize("code", [A_ACCOUNT, DOLLARS, "providera_ngn_transfer", "platform"])
+async def test_keywords_name_nothing_that_was_not_offered_before(
+    merchant: Merchant, code: str
+) -> None:
+    assert await codes(merchant, allow_payment_methods=[code]) == []
+
+
+@restores_providers
+async def test_keywords_add_no_gateway_that_is_closed_inactive_or_without_credentials(
+    merchant: Merchant, services: Services
+) -> None:
+    closed = with_(Provider.B, {"pay_in_enabled": "false"})
+    await steps.configure(services, {**closed, Provider.A: {}})
+    await steps.change_method(services, C, active=False)
+    try:
+        assert await codes(merchant, allow_payment_methods=ALL) == []
+    finally:
+        await steps.change_method(services, C, active=True)
+
+
+@pytest.mark.parametrize("environment", Environment)
+async def test_a_virtual_account_at_provider_a_needs_a_bvn(
+    merchant: Merchant, services: Services, environment: Environment
+) -> None:
+    caller = steps.in_environment(merchant, environment)
+    assert await codes(caller) == WITHOUT_BVN
+    await steps.change(services, merchant, bvn=BVN)
+    await asyncio.sleep(1)
+    assert await codes(caller) == ALL
+
+
+@restores_providers
+@pytest.mark.parametrize("environment", Environment)
+async def test_a_virtual_account_at_provider_as_sandbox_needs_no_bvn(
+    merchant: Merchant, services: Services, environment: Environment
+) -> None:
+    await steps.configure(services, with_(Provider.A, {"sandbox": "true"}))
+    assert await codes(steps.in_environment(merchant, environment)) == ALL
+
+
+@restores_providers
+@pytest.mark.parametrize("provider", [Provider.B, Provider.C])
+async def test_the_sandbox_of_another_provider_is_no_reason_to_do_without_a_bvn(
+    merchant: Merchant, services: Services, provider: Provider
+) -> None:
+    await steps.configure(services, with_(provider, {"sandbox": "true"}))
+    assert await codes(merchant) == WITHOUT_BVN

@@ -1,0 +1,449 @@
+"""The older API: a bearer token, fewer fields, the same payments. And what both tell merchants."""
+
+import json
+import time
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.wallets import WalletStatus
+from manilla.payments import states
+from manilla.payments.payment import ErrorCode
+from manilla.payments.states import Event
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site, new_merchant
+from tests.payments import steps
+from tests.payments.orders import new_reference, order
+
+FAILURES = [
+    (Event.DECLINED, ErrorCode.PAYMENT_DECLINED, "failed", "Payment Failed"),
+    (Event.DECLINED, ErrorCode.INSUFFICIENT_FUNDS, "failed", "Payment Failed"),
+    (Event.EXPIRED, ErrorCode.EXPIRED_SESSION, "failed", "Payment Failed"),
+    (Event.CANCELED, ErrorCode.PAYMENT_CANCELED, "canceled", "Payment Canceled"),
+]
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    """An approved merchant, calling in the sandbox."""
+    return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+def live(merchant: Merchant) -> Merchant:
+    return steps.in_environment(merchant, Environment.PRODUCTION)
+
+
+def small_order(**changed: Any) -> dict[str, Any]:
+    """What the older API requires, and no more."""
+    fields = {
+        "payment_amount": 1000,
+        "currency_code": "NGN",
+        "ref_trx": new_reference(),
+        "ipn_url": "https://shop.example/ipn",
+        **changed,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def assert_unknown(reply: Reply) -> None:
+    assert reply.status == 401
+    assert reply.json == {
+        "error": "Invalid API credentials.",
+        "error_code": "INVALID_CREDENTIALS",
+    }
+
+
+@pytest.mark.parametrize("environment", Environment)
+async def test_the_answer_is_that_of_version_1(
+    merchant: Merchant, services: Services, environment: Environment
+) -> None:
+    caller = steps.in_environment(merchant, environment)
+    await steps.set_commission(services, merchant, "1.5", Bearer.CUSTOMER)
+    sent = order(
+        description="Two tickets",
+        customer_name="Ngozi",
+        customer_email="ngozi@example.com",
+        allow_payment_methods="Card, bank",
+    )
+    old = await steps.initiate_legacy(caller, sent)
+    new = await steps.initiate(caller, sent | {"ref_trx": "other"})
+    assert old.status == new.status == 200
+    assert set(old.json) == {"payment_url", "info"}
+    assert steps.exact(old)["info"] | {"ref_trx": "other"} == steps.exact(new)["info"]
+    assert old.json["info"]["ref_trx"] == sent["ref_trx"]
+
+
+async def test_redirects_are_optional_and_echoed_as_null(merchant: Merchant) -> None:
+    info = (await steps.initiate_legacy(merchant, small_order())).json["info"]
+    for field in ("success_redirect", "cancel_redirect", "description", "customer_email"):
+        assert info[field] is None
+
+
+@pytest.mark.parametrize("field", ["success_redirect", "cancel_redirect"])
+async def test_a_redirect_that_is_sent_must_be_an_address(merchant: Merchant, field: str) -> None:
+    good = await steps.initiate_legacy(merchant, small_order(**{field: "https://shop.example/"}))
+    assert good.json["info"][field] == "https://shop.example/"
+    bad = await steps.initiate_legacy(merchant, small_order(**{field: "javascript:alert(1)"}))
+    assert (bad.status, bad.code) == (400, "VALIDATION_FAILED")
+    assert list(bad.json["errors"]) == [field]
+
+
+@pytest.mark.parametrize("field", ["payment_amount", "currency_code", "ref_trx", "ipn_url"])
+async def test_what_is_required_is_named_where_it_is_missing(
+    merchant: Merchant, field: str
+) -> None:
+    expected = "INVALID_AMOUNT" if field == "payment_amount" else "VALIDATION_FAILED"
+    for body in (small_order(**{field: None}), small_order() | {field: None}):
+        reply = await steps.initiate_legacy(merchant, body)
+        assert (reply.status, reply.code) == (400, expected)
+        assert list(reply.json["errors"]) == [field]
+
+
+async def test_an_empty_body_is_told_of_all_four_required_fields(merchant: Merchant) -> None:
+    reply = await steps.initiate_legacy(merchant, {})
+    assert set(reply.json["errors"]) == {"payment_amount", "currency_code", "ref_trx", "ipn_url"}
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@pytest.mark.parametrize("environment", Environment)
+async def test_the_api_key_alone_opens_its_environment(
+    merchant: Merchant, scheme: str, environment: Environment
+) -> None:
+    caller = steps.in_environment(merchant, environment)
+    token = f"{scheme} {caller.credentials.api_key}"
+    reply = await steps.initiate_legacy(caller, small_order(), Authorization=token)
+    assert reply.status == 200
+    assert reply.json["info"]["environment"] == environment.value
+
+
+async def test_without_a_named_environment_it_is_production(live: Merchant) -> None:
+    reply = await steps.initiate_legacy(live, small_order(), X_Environment=None)
+    assert reply.json["info"]["environment"] == "production"
+
+
+async def test_an_unknown_environment_is_refused(merchant: Merchant) -> None:
+    reply = await steps.initiate_legacy(merchant, small_order(), X_Environment="mars")
+    assert (reply.status, reply.code) == (400, "INVALID_ENVIRONMENT")
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        *(None, "", "Bearer", "Bearer ", "{key}", "Basic {key}", "Token {key}", "Bearer{key}"),
+        *("Bearer {key}x", "Bearer x{key}", "Bearer {key} {key}", "Bearer guess"),
+        *("Bearer {upper}", "Bearer {merchant_key}", "Bearer {secret}", "Bearer {other}"),
+    ],
+)
+@pytest.mark.parametrize("environment", Environment)
+async def test_anything_but_the_environments_own_api_key_is_refused(
+    merchant: Merchant, environment: Environment, authorization: str | None
+) -> None:
+    caller = steps.in_environment(merchant, environment)
+    [other] = set(Environment) - {environment}
+    keys = {
+        "key": caller.credentials.api_key,
+        "upper": caller.credentials.api_key.upper(),
+        "merchant_key": caller.credentials.merchant_key,
+        "secret": caller.credentials.api_secret,
+        "other": steps.in_environment(merchant, other).credentials.api_key,
+    }
+    given = None if authorization is None else authorization.format(**keys)
+    assert_unknown(await steps.initiate_legacy(caller, small_order(), Authorization=given))
+
+
+async def test_the_headers_of_version_1_do_not_open_the_older_api(merchant: Merchant) -> None:
+    body = steps.encoded(small_order())
+    signed = merchant.headers("POST", "/api/initiate-payment", body)
+    assert_unknown(await merchant.site.send("POST", "/api/initiate-payment", signed, body))
+
+
+async def test_a_bearer_token_does_not_open_version_1(merchant: Merchant) -> None:
+    headers = {
+        "Authorization": f"Bearer {merchant.credentials.api_key}",
+        "X-Environment": "sandbox",
+    }
+    body = steps.encoded(order())
+    assert_unknown(await merchant.site.send("POST", "/api/v1/initiate-payment", headers, body))
+
+
+async def test_a_key_that_was_rotated_away_is_refused(
+    merchant: Merchant, services: Services
+) -> None:
+    new = await merchants.rotate(
+        services.db, services.keyring, merchant.new.id, merchant.environment
+    )
+    assert_unknown(await steps.initiate_legacy(merchant, small_order()))
+    reply = await steps.initiate_legacy(
+        merchant, small_order(), Authorization=f"Bearer {new.api_key}"
+    )
+    assert reply.status == 200
+
+
+async def test_credentials_are_asked_for_before_the_body_is_looked_at(merchant: Merchant) -> None:
+    assert_unknown(await steps.initiate_legacy(merchant, b"not json", Authorization="Bearer x"))
+
+
+async def test_a_pending_merchant_has_the_sandbox_only(
+    site: Site, db: Database, keyring: Keyring
+) -> None:
+    pending = await new_merchant(site, db, keyring, Status.PENDING)
+    assert (await steps.initiate_legacy(pending, small_order())).status == 200
+    live = steps.in_environment(pending, Environment.PRODUCTION)
+    reply = await steps.initiate_legacy(live, small_order())
+    assert (reply.status, reply.json["error"]) == (403, "Merchant Pending Approval")
+    assert reply.code == "MERCHANT_PENDING_APPROVAL"
+
+
+@pytest.mark.parametrize("environment", Environment)
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.DISABLED])
+async def test_a_suspended_merchant_is_refused(
+    merchant: Merchant, services: Services, status: Status, environment: Environment
+) -> None:
+    await steps.change(services, merchant, status=status)
+    caller = steps.in_environment(merchant, environment)
+    reply = await steps.initiate_legacy(caller, small_order())
+    assert (reply.status, reply.code) == (403, "MERCHANT_SUSPENDED")
+
+
+async def test_currency_wallet_and_balance_are_asked_for_as_in_version_1(
+    live: Merchant, services: Services
+) -> None:
+    await steps.set_commission(services, live, "1.5", Bearer.MERCHANT)
+    await steps.change(services, live, currencies=["NGN", "USD"])
+    await wallets.set_status(
+        services.db, live.new.id, live.environment, "USD", WalletStatus.INACTIVE
+    )
+    expected = {
+        "GHS": "Currency is not enabled for this merchant.",
+        "USD": "Receiver wallet for this currency is not available.",
+        "NGN": "Insufficient merchant balance to cover the API commission fee.",
+    }
+    for currency, error in expected.items():
+        reply = await steps.initiate_legacy(live, small_order(currency_code=currency))
+        assert (reply.status, reply.json["error"]) == (422, error)
+
+
+async def test_references_are_shared_with_version_1(merchant: Merchant) -> None:
+    old, new = order(), order()
+    first_old = await steps.initiate_legacy(merchant, old)
+    first_new = await steps.initiate(merchant, new)
+    second_old = await steps.initiate(merchant, old)
+    second_new = await steps.initiate_legacy(merchant, new)
+    for first, second in ((first_old, second_old), (first_new, second_new)):
+        assert (second.status, second.code) == (422, "DUPLICATE_REFERENCE")
+        assert second.json["trx_id"] == steps.trx_id_of(first)
+        assert second.json["status"] == "pending"
+
+
+async def test_a_key_marks_a_repetition_as_in_version_1(merchant: Merchant) -> None:
+    sent = small_order()
+    first = await steps.initiate_legacy(merchant, sent, Idempotency_Key="k")
+    again = await steps.initiate_legacy(merchant, sent, Idempotency_Key="k")
+    assert (again.body, again.headers.get("idempotent-replayed")) == (first.body, "true")
+    other = await steps.initiate_legacy(merchant, small_order(), Idempotency_Key="k")
+    assert (other.status, other.code) == (422, "DUPLICATE_REFERENCE")
+
+
+async def test_every_answer_has_the_rate_limit_and_a_request_id(merchant: Merchant) -> None:
+    replies = [
+        await steps.initiate_legacy(merchant, small_order()),
+        await steps.initiate_legacy(merchant, {}),
+        await steps.initiate(merchant, order()),
+        await steps.initiate_legacy(merchant, small_order(), Authorization="Bearer guess"),
+    ]
+    assert [reply.headers["ratelimit"].split(";t=")[0] for reply in replies] == [
+        *('"merchant";r=119', '"merchant";r=118', '"merchant";r=117', '"address";r=119')
+    ]
+    assert {reply.headers["ratelimit-policy"].split(";", 1)[1] for reply in replies} == {
+        "q=120;w=60"
+    }
+    assert len({reply.headers["x-request-id"] for reply in replies}) == len(replies)
+
+
+async def test_beyond_the_limit_the_older_api_is_refused_too(
+    merchant: Merchant, services: Services
+) -> None:
+    async with steps.setting(services, "rate_limit_per_minute", 1):
+        sent = small_order()
+        assert (await steps.initiate_legacy(merchant, {})).status == 400
+        for body in (sent, b"not json"):
+            reply = await steps.initiate_legacy(merchant, body)
+            assert (reply.status, reply.code) == (429, "RATE_LIMIT_EXCEEDED")
+            assert 1 <= int(reply.headers["retry-after"]) <= 60
+        elsewhere = msgspec.structs.replace(merchant, site=merchant.site.elsewhere())
+        assert (await steps.initiate_legacy(elsewhere, sent)).status == 200
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A notification as it is kept until it is sent."""
+
+    environment: str
+    event: str
+    status: str
+    url: str
+    body: bytes
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.body, parse_float=Decimal)
+
+
+async def told(services: Services, merchant: Merchant, trx_id: str) -> list[Told]:
+    return await services.db.rows(
+        Told,
+        """
+        SELECT environment, event, status, url, body FROM notification
+         WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id""",
+        merchant.new.id,
+        trx_id,
+    )
+
+
+async def settle(
+    services: Services, merchant: Merchant, trx_id: str, event: Event, code: ErrorCode
+) -> None:
+    await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
+
+
+async def test_success_of_a_legacy_payment_is_told_in_the_simple_shape(
+    merchant: Merchant, services: Services
+) -> None:
+    await steps.set_commission(services, merchant, "1.5", Bearer.CUSTOMER)
+    reply = await steps.initiate_legacy(merchant, small_order(payment_amount=1000.25))
+    trx_id = steps.trx_id_of(reply)
+    assert await told(services, merchant, trx_id) == []
+    await steps.complete(services, merchant, trx_id)
+    [message] = await told(services, merchant, trx_id)
+    assert message.payload == {
+        "event": "payment.success",
+        "trx_id": trx_id,
+        "amount": Decimal("1000.25"),
+        "currency": "NGN",
+        "status": "completed",
+    }
+    assert (message.url, message.environment) == ("https://shop.example/ipn", "sandbox")
+
+
+@pytest.mark.parametrize(("event", "code"), [(event, code) for event, code, *_ in FAILURES])
+async def test_failure_of_a_legacy_payment_is_told_in_the_simple_shape(
+    merchant: Merchant, services: Services, event: Event, code: ErrorCode
+) -> None:
+    trx_id = steps.trx_id_of(await steps.initiate_legacy(merchant, small_order()))
+    await settle(services, merchant, trx_id, event, code)
+    [message] = await told(services, merchant, trx_id)
+    assert message.payload == {
+        "event": "payment.failed",
+        "trx_id": trx_id,
+        "amount": 1000,
+        "currency": "NGN",
+        "status": "failed",
+    }
+
+
+def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dict[str, Any]:
+    """All of `data` but the commission."""
+    return {
+        "ref_trx": sent["ref_trx"],
+        "trx_id": trx_id,
+        "description": sent.get("description"),
+        "ipn_url": "https://shop.example/ipn",
+        "customer_name": sent.get("customer_name"),
+        "customer_email": sent.get("customer_email"),
+        "merchant_name": "Ada Stores",
+        "amount": 43,
+        "base_amount": 43,
+        "currency_code": "NGN",
+        "environment": "sandbox",
+        "is_sandbox": True,
+    }
+
+
+def commission_of(data: dict[str, Any]) -> dict[str, Any]:
+    """`commission_trx_id` may be absent here; in the sandbox there is none."""
+    commission: dict[str, Any] = data.pop("commission")
+    assert commission.pop("commission_trx_id", None) is None
+    return commission
+
+
+@pytest.mark.parametrize("sends_all", [True, False])
+@pytest.mark.parametrize(
+    ("bearer", "customer_paid"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43.00")]
+)
+async def test_success_of_a_payment_is_told_to_the_letter(
+    merchant: Merchant, services: Services, bearer: Bearer, customer_paid: str, sends_all: bool
+) -> None:
+    await steps.set_commission(services, merchant, "1.5", bearer)
+    more = {"description": "Zoë 😀", "customer_name": "Ngozi", "customer_email": "n@example.com"}
+    sent = order(payment_amount=43, **(more if sends_all else {}))
+    trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
+    assert await told(services, merchant, trx_id) == []
+    await steps.complete(services, merchant, trx_id)
+    [message] = await told(services, merchant, trx_id)
+    payload = message.payload
+    data, moment = payload.pop("data"), payload.pop("timestamp")
+    assert payload == {"event": "payment", "message": "Payment Completed", "status": "completed"}
+    assert type(moment) is int
+    assert abs(time.time() - moment) < 10
+    assert commission_of(data) == {
+        "base_amount": 43,
+        "commission_fee": Decimal("0.65"),
+        "commission_bearer": bearer.value,
+        "customer_paid": Decimal(customer_paid),
+        "merchant_received": 43,
+    }
+    assert data == version_1_data(merchant, sent, trx_id)
+    assert (message.url, message.environment) == ("https://shop.example/ipn", "sandbox")
+
+
+@pytest.mark.parametrize(("event", "code", "status", "text"), FAILURES)
+async def test_failure_of_a_payment_is_told_to_the_letter(
+    merchant: Merchant, services: Services, event: Event, code: ErrorCode, status: str, text: str
+) -> None:
+    sent = order(payment_amount=43)
+    trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
+    await settle(services, merchant, trx_id, event, code)
+    [message] = await told(services, merchant, trx_id)
+    payload = message.payload
+    data = payload.pop("data")
+    assert type(payload.pop("timestamp")) is int
+    assert payload == {
+        "event": "payment",
+        "message": text,
+        "status": status,
+        "error_code": code.value,
+    }
+    commission = commission_of(data)
+    assert (commission["base_amount"], commission["commission_bearer"]) == (43, "customer")
+    assert (commission["customer_paid"], commission["merchant_received"]) == (0, 0)
+    assert data == version_1_data(merchant, sent, trx_id)
+
+
+@pytest.mark.parametrize("is_legacy", [True, False])
+async def test_what_happens_once_is_told_once(
+    merchant: Merchant, services: Services, is_legacy: bool
+) -> None:
+    call = steps.initiate_legacy if is_legacy else steps.initiate
+    trx_id = steps.trx_id_of(await call(merchant, order()))
+    for _ in range(3):
+        await steps.complete(services, merchant, trx_id)
+    await settle(services, merchant, trx_id, Event.CANCELED, ErrorCode.PAYMENT_CANCELED)
+    [message] = await told(services, merchant, trx_id)
+    assert message.status == "completed"
+
+
+async def test_a_large_amount_is_told_with_all_its_digits(
+    merchant: Merchant, services: Services
+) -> None:
+    for call in (steps.initiate, steps.initiate_legacy):
+        trx_id = steps.trx_id_of(await call(merchant, steps.order_of("90071992547409.93")))
+        await steps.complete(services, merchant, trx_id)
+        [message] = await told(services, merchant, trx_id)
+        assert b'"amount":90071992547409.93' in message.body
