@@ -7,14 +7,17 @@ import uvicorn
 
 from manilla import __version__
 from manilla.api import openapi, v1
-from manilla.api.endpoint import Gate, MerchantApi
+from manilla.api.endpoint import Endpoint, Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
 from manilla.checkout import routes as checkout
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.pages import app as pages
-from manilla.payments.initiate import Initiation
+from manilla.payments import initiate as pay_in
+from manilla.payouts import initiate as pay_out
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
 from manilla.services import Services, opened
 from manilla.settings import Settings
 
@@ -25,10 +28,7 @@ GRACE_SECONDS = 10
 def build(services: Services) -> Any:
     """The API does not pass through the framework of the pages: see decision record 2."""
     base_url = services.settings.base_url
-    initiation = Initiation(
-        services.db, services.platform, services.methods, services.rails, services.links
-    )
-    endpoints = v1.endpoints(services.db, services.platform, initiation, base_url)
+    endpoints = _endpoints(services)
     gate = Gate(
         watch=services.watch,
         directory=services.directory,
@@ -62,6 +62,20 @@ def build(services: Services) -> Any:
             await site(scope, receive, send)
 
     return app
+
+
+def _endpoints(services: Services) -> list[Endpoint]:
+    db, platform, methods = services.db, services.platform, services.methods
+    banks = Banks(services.rails, methods)
+    return v1.endpoints(
+        db,
+        platform,
+        methods,
+        banks,
+        pay_in.Initiation(db, platform, methods, services.rails, services.links),
+        pay_out.Initiation(db, platform, methods, services.rails, Resolver(services.rails, banks)),
+        services.settings.base_url,
+    )
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:

@@ -13,6 +13,7 @@ from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
 from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
+from manilla.payouts.tasks import PayoutTasks
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
@@ -44,6 +45,9 @@ def works(services: Services) -> dict[str, Work]:
     return {
         **PaymentTasks(services.db, services.till).works(),
         **RefundTasks(services.db, services.rails).works(),
+        **PayoutTasks(
+            services.db, services.directory, services.rails, services.settings.base_url
+        ).works(),
     }
 
 

@@ -18,13 +18,12 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.kit.process import Supervisor
 from manilla.ledger import invariants
-from manilla.ledger.invariants import LEDGER
-from manilla.payments.invariants import PAYMENTS
 from manilla.services import Services, opened
 from manilla.settings import Mode, Settings
 from manilla.sql import migrate
 from tests.client import Site
 from tests.instance import free_port
+from tests.invariants import ALL
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +116,7 @@ async def _books_are_in_order(request: pytest.FixtureRequest) -> AsyncIterator[N
     yield
     if "db" in request.fixturenames or "site" in request.fixturenames:
         db: Database = request.getfixturevalue("services").db
-        broken = [f for f in await invariants.check(db, (*LEDGER, *PAYMENTS)) if f.count]
+        broken = [f for f in await invariants.check(db, ALL) if f.count]
         assert not broken
 
 

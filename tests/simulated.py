@@ -45,6 +45,11 @@ class World:
             assert reply.status == 200, await reply.text()
             return await reply.json()
 
+    async def read(self, path: str) -> Any:
+        async with self._session.get(f"{self.url}/control/api/{path}") as reply:
+            assert reply.status == 200, await reply.text()
+            return await reply.json()
+
     async def pay(self, provider: str, reference: str, **how: Any) -> None:
         """The customer pays; the provider sends its webhook."""
         await self.control(f"{provider}/charges/{reference}/pay", how)

@@ -56,7 +56,7 @@ async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Datab
     """So that it can be distributed by merchant: see the decision record on the ledger."""
     small = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
     small |= {"merchant", "merchant_key", "credential", "rate_window"}
-    small |= {"provider_credentials", "rail_state", "rail_minute", "method"}
+    small |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first

@@ -1,15 +1,24 @@
 """The table of the endpoints: version 1, and what is left of the API before it."""
 
-from manilla.api import payments
+from manilla.api import payments, payouts
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
 from manilla.kit.db import Database
-from manilla.payments.initiate import Initiation
+from manilla.methods.catalogue import Catalogue
+from manilla.payments import initiate as pay_in
+from manilla.payouts import initiate as pay_out
+from manilla.payouts.banks import Banks
 from manilla.platform.settings import CurrentSettings
 
 
 def endpoints(
-    db: Database, platform: CurrentSettings, initiation: Initiation, base_url: str
+    db: Database,
+    platform: CurrentSettings,
+    catalogue: Catalogue,
+    banks: Banks,
+    pay_ins: pay_in.Initiation,
+    pay_outs: pay_out.Initiation,
+    base_url: str,
 ) -> list[Endpoint]:
     async def site_info(_call: Call) -> SiteInfo:
         return describe(platform.now, base_url)
@@ -23,5 +32,6 @@ def endpoints(
             answers=(SiteInfo,),
             use_case=site_info,
         ),
-        *payments.endpoints(db, initiation),
+        *payments.endpoints(db, pay_ins),
+        *payouts.endpoints(db, catalogue, banks, pay_outs),
     ]

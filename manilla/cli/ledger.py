@@ -8,6 +8,7 @@ from manilla.cli.output import Json, print_json, print_rows
 from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding
 from manilla.payments.invariants import PAYMENTS
+from manilla.payouts.invariants import PAYOUTS
 
 app = typer.Typer(help="The books.", no_args_is_help=True)
 
@@ -22,7 +23,7 @@ def check(as_json: Json = False, data: Data = None) -> None:
     """Check every invariant; exit 1 if one is broken."""
 
     async def command(tools: Tools) -> list[Finding]:
-        return await invariants.check(tools.db, (*LEDGER, *PAYMENTS))
+        return await invariants.check(tools.db, (*LEDGER, *PAYMENTS, *PAYOUTS))
 
     findings = run(data, command)
     is_sound = all(finding.count == 0 for finding in findings)

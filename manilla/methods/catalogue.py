@@ -57,6 +57,9 @@ class Catalogue:
     def by_id(self, kind: Kind, method_id: int) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
 
+    def by_code(self, kind: Kind, code: str) -> Method | None:
+        return next((m for m in self._all if m.kind is kind and m.code == code), None)
+
     def offered(self, kind: Kind, currency: str, environment: Environment) -> list[Method]:
         """Active methods of exactly this currency whose provider can be used, in their order."""
         return [

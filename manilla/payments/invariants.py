@@ -132,16 +132,4 @@ PAYMENTS: tuple[Invariant, ...] = (
                      AND n.event = 'refund'
                      AND convert_from(n.body, 'UTF8') LIKE '%' || r.trx_id || '%')""",
     ),
-    Invariant(
-        "in_flight_is_what_is_open",
-        "What is in flight is the sum of the refunds that are not decided.",
-        """SELECT coalesce(e.merchant_id, r.merchant_id) AS merchant_id, e.sum, r.sum AS refunds
-             FROM (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum FROM entry
-                    WHERE account = 'in_flight' GROUP BY merchant_id, environment, currency) AS e
-             FULL JOIN (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum
-                          FROM refund WHERE status = 'pending'
-                         GROUP BY merchant_id, environment, currency) AS r
-                  USING (merchant_id, environment, currency)
-            WHERE coalesce(e.sum, 0) <> coalesce(r.sum, 0)""",
-    ),
 )

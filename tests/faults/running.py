@@ -11,10 +11,9 @@ from urllib.parse import urlencode, urlsplit
 
 from manilla.kit.db import Database
 from manilla.ledger import invariants
-from manilla.ledger.invariants import LEDGER
-from manilla.payments.invariants import PAYMENTS
 from tests.client import Reply
 from tests.instance import Instance
+from tests.invariants import ALL
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.signing import sign
 
@@ -109,7 +108,7 @@ class Running:
         await self.db.execute("UPDATE job SET due_at = now() WHERE due_at > now() AND attempts > 0")
 
     async def books_are_in_order(self) -> bool:
-        return not [f for f in await invariants.check(self.db, (*LEDGER, *PAYMENTS)) if f.count]
+        return not [f for f in await invariants.check(self.db, ALL) if f.count]
 
 
 def trx_of(checkout: str) -> str:

@@ -1,0 +1,166 @@
+"""Payouts as merchants call for them."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from manilla.api.endpoint import Call, Endpoint
+from manilla.api.fields import Amount, CurrencyCode, Reference, WebAddress
+from manilla.api.refusals import InvalidAmount
+from manilla.api.repeats import read_repeat_key
+from manilla.api.scenario import read_scenario
+from manilla.kit import money
+from manilla.kit.db import Database
+from manilla.kit.money import Money, MoneyError
+from manilla.ledger.transactions import (
+    CurrencyNotEnabled,
+    DuplicateReference,
+    TransactionNotFound,
+)
+from manilla.methods.catalogue import Catalogue
+from manilla.payouts import methods, refusals, verify
+from manilla.payouts.banks import BankList, Banks
+from manilla.payouts.initiate import Initiated, Initiation, PayoutOrder
+from manilla.payouts.methods import PayoutMethods
+
+INITIATE = "/api/v1/initiate-payout"
+NEITHER = "Give either `beneficiary` or `withdraw_account_id`."
+BOTH = "`withdraw_account_id` must be absent where `beneficiary` is given."
+
+
+class MethodsQuery(Struct, frozen=True):
+    currency: CurrencyCode
+
+
+class BanksQuery(Struct, frozen=True):
+    method_code: str | None = None
+
+
+class PayoutRequest(Struct, frozen=True, kw_only=True):
+    payout_amount: Amount
+    currency_code: CurrencyCode
+    ref_trx: Reference
+    ipn_url: WebAddress
+    withdraw_method_id: int
+    withdraw_account_id: int | None = None
+    beneficiary: dict[str, Any] | None = None
+    description: Annotated[str, Meta(max_length=255)] | None = None
+
+    @classmethod
+    def faults(cls, values: dict[str, Any]) -> dict[str, str]:
+        return {**_amount_faults(values), **_beneficiary_faults(values)}
+
+
+def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
+    amount, currency = values.get("payout_amount"), values.get("currency_code")
+    if amount is None:
+        return {}
+    try:
+        # Of a currency that there is not, it is said later that it is not enabled.
+        Money.of(amount, currency if currency in money.DECIMALS else "NGN")
+    except MoneyError as error:
+        return {"payout_amount": str(error)}
+    return {}
+
+
+def _beneficiary_faults(values: dict[str, Any]) -> dict[str, str]:
+    has_beneficiary = values.get("beneficiary") is not None
+    has_account = values.get("withdraw_account_id") is not None
+    if has_beneficiary and has_account:
+        return {"withdraw_account_id": BOTH}
+    if not has_beneficiary and not has_account:
+        return {"beneficiary": NEITHER, "withdraw_account_id": NEITHER}
+    return {}
+
+
+def endpoints(
+    db: Database, catalogue: Catalogue, banks: Banks, initiation: Initiation
+) -> list[Endpoint]:
+    async def payout_methods(call: Call) -> PayoutMethods:
+        return methods.offered(catalogue, call.caller, call.query.currency)
+
+    async def bank_list(call: Call) -> BankList:
+        return await banks.listed(call.caller, call.query.method_code)
+
+    async def initiate_payout(call: Call) -> Any:
+        return await initiation.initiate(call.caller, _order(call), call.ticket)
+
+    async def verify_payout(call: Call) -> Any:
+        return await verify.verify(db, call.caller, call.parameter, call.ticket)
+
+    return [
+        Endpoint(
+            method="GET",
+            path="/api/v1/payout-methods",
+            summary="List payout methods",
+            description="The methods that can be used now, and what each wants to know.",
+            answers=(PayoutMethods,),
+            use_case=payout_methods,
+            query=MethodsQuery,
+            refusals=(CurrencyNotEnabled,),
+        ),
+        Endpoint(
+            method="POST",
+            path=INITIATE,
+            summary="Initiate a payout",
+            description="Debits the wallet at once and sends the money to the beneficiary.",
+            answers=(Initiated,),
+            use_case=initiate_payout,
+            body=PayoutRequest,
+            refusals=REFUSALS,
+            counts=True,
+            is_repeatable=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/api/v1/verify-payout/{trxId}",
+            summary="Verify a payout",
+            description="What became of a payout of yours, in the environment it was made in.",
+            answers=(verify.DeliveredPayout, verify.UndeliveredPayout),
+            use_case=verify_payout,
+            refusals=(TransactionNotFound,),
+            counts=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/api/v1/payout/bank-list",
+            summary="List bank codes",
+            description="Provider B's bank codes, or another rail's by `method_code`.",
+            answers=(BankList,),
+            use_case=bank_list,
+            query=BanksQuery,
+            refusals=(refusals.GatewayNotConfigured, refusals.PayoutFailed),
+        ),
+    ]
+
+
+REFUSALS = (
+    InvalidAmount,
+    CurrencyNotEnabled,
+    DuplicateReference,
+    refusals.InsufficientBalance,
+    refusals.ProviderInsufficientBalance,
+    refusals.KycRequired,
+    refusals.PayoutDisabled,
+    refusals.ScheduleBlocked,
+    refusals.GatewayNotConfigured,
+    refusals.InvalidBeneficiary,
+    refusals.GatewayPayoutFailed,
+    refusals.PayoutFailed,
+)
+
+
+def _order(call: Call) -> PayoutOrder:
+    body: PayoutRequest = call.body
+    return PayoutOrder(
+        amount=body.payout_amount,
+        currency_code=body.currency_code,
+        ref_trx=body.ref_trx,
+        ipn_url=body.ipn_url,
+        withdraw_method_id=body.withdraw_method_id,
+        withdraw_account_id=body.withdraw_account_id,
+        beneficiary=body.beneficiary,
+        description=body.description,
+        scenario=read_scenario(call),
+        repeat_key=read_repeat_key(call, INITIATE),
+    )

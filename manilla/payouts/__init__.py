@@ -1,0 +1,1 @@
+"""Pay-out: from a merchant's wallet to a beneficiary's bank."""

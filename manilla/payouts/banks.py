@@ -1,0 +1,79 @@
+"""Which banks a rail can reach, kept for an hour."""
+
+import time
+
+import msgspec
+
+from manilla.merchants.directory import Caller
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts.refusals import GatewayNotConfigured, PayoutFailed
+from manilla.payouts.sandbox_banks import BANKS
+from manilla.providers.port import Bank, Done, Provider
+from manilla.providers.rails import Rails
+
+KEEP_SECONDS = 3600
+RETRY_SECONDS = 5
+DEFAULT_METHOD = "providerb_ngn_transfer"
+
+
+class ListedBank(msgspec.Struct, frozen=True):
+    bank_code: str
+    bank_name: str
+
+
+class BankList(msgspec.Struct, frozen=True):
+    provider: str
+    currency_code: str
+    banks: list[ListedBank]
+
+
+class Banks:
+    def __init__(self, rails: Rails, catalogue: Catalogue) -> None:
+        self._rails = rails
+        self._catalogue = catalogue
+        self._kept: dict[Provider, tuple[float, list[Bank]]] = {}
+
+    async def listed(self, caller: Caller, method_code: str | None) -> BankList:
+        method = self._method(method_code or DEFAULT_METHOD)
+        if method.provider is None:
+            raise PayoutFailed("This method has no list of banks: an administrator processes it.")
+        if not self._catalogue.is_usable(method, caller.environment):
+            raise GatewayNotConfigured
+        banks = await self.of_rail(method.provider, is_sandbox=caller.is_sandbox)
+        if banks is None:
+            raise PayoutFailed("The provider does not answer at the moment. Please try again.")
+        return BankList(
+            provider=method.provider,
+            currency_code=method.currency,
+            banks=[ListedBank(bank.code, bank.name) for bank in banks],
+        )
+
+    async def of_rail(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
+        """None where the provider cannot be asked, and was not within the hour."""
+        if is_sandbox:
+            return BANKS[provider]
+        kept_until, banks = self._kept.get(provider, (0.0, []))
+        if time.monotonic() < kept_until:
+            return banks or None
+        adapter = self._rails.adapter(provider)
+        answer = await adapter.banks() if adapter else None
+        if isinstance(answer, Done):
+            banks = answer.value
+            self._kept[provider] = (time.monotonic() + KEEP_SECONDS, banks)
+        else:
+            self._kept[provider] = (time.monotonic() + RETRY_SECONDS, banks)
+        return banks or None
+
+    def known(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
+        """What is known without asking anybody."""
+        if is_sandbox:
+            return BANKS[provider]
+        kept_until, banks = self._kept.get(provider, (0.0, []))
+        return banks if banks and time.monotonic() < kept_until else None
+
+    def _method(self, code: str) -> Method:
+        method = self._catalogue.by_code(Kind.WITHDRAW, code)
+        if method is None or not method.active:
+            raise PayoutFailed(f"There is no payout method {code!r}.")
+        return method

@@ -1,0 +1,170 @@
+"""Who is paid: read from the request or a saved account, checked, and named by the rail itself."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from manilla.methods.method import Method
+from manilla.payouts import methods, nuban
+from manilla.payouts.banks import Banks
+from manilla.payouts.refusals import (
+    GatewayNotConfigured,
+    InvalidBeneficiary,
+    PayoutFailed,
+    ProviderInsufficientBalance,
+)
+from manilla.providers.port import (
+    Bank,
+    Done,
+    Provider,
+    RefusalCode,
+    Refused,
+    ResolvedAccount,
+    Unknown,
+)
+from manilla.providers.rails import Rails
+
+ALIASES = {
+    "bank": methods.BANK_CODE,
+    "account": methods.ACCOUNT_NUMBER,
+    "name": methods.ACCOUNT_NAME,
+    "nameEnquiryReference": "name_enquiry_reference",
+}
+OPTIONAL = (methods.ACCOUNT_NAME, "name_enquiry_reference")
+TEXT_LENGTH_MAX = 200
+KEEP_SECONDS = 600
+KEPT_MAX = 20_000
+
+# Account numbers of the sandbox that decide what happens, on any rail.
+SANDBOX_INVALID, SANDBOX_PROVIDER_POOR = "0000000002", "0000000004"
+SANDBOX_NAME = "SANDBOX BENEFICIARY"
+
+
+class Beneficiary(msgspec.Struct, frozen=True):
+    """As the merchant gave it, in canonical names."""
+
+    fields: dict[str, str]
+
+    @property
+    def bank_code(self) -> str:
+        return self.fields[methods.BANK_CODE]
+
+    @property
+    def account_number(self) -> str:
+        return self.fields[methods.ACCOUNT_NUMBER]
+
+
+def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
+    """Refuses what the method cannot use; what it does not know is passed over."""
+    fields: dict[str, str] = {}
+    for name, value in given.items():
+        canonical = _canonical(method, name)
+        if canonical is None or value is None:
+            continue
+        if not isinstance(value, str) or not value.strip() or len(value) > TEXT_LENGTH_MAX:
+            raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
+        if fields.get(canonical, value.strip()) != value.strip():
+            raise InvalidBeneficiary(f"{canonical} is given twice, with different values.")
+        fields[canonical] = value.strip()
+    required = [field.name for field in _schema(method) if field.validation == "required"]
+    missing = [name for name in required if name not in fields]
+    if missing:
+        raise InvalidBeneficiary(f"The beneficiary lacks {' and '.join(missing)}.")
+    if not method.is_manual:
+        _check_account_number(fields[methods.ACCOUNT_NUMBER])
+    return Beneficiary(fields)
+
+
+def _schema(method: Method) -> list[methods.Field]:
+    return methods.MANUAL if method.is_manual else methods.AUTOMATIC
+
+
+def _canonical(method: Method, name: str) -> str | None:
+    if method.is_manual:
+        plain = name.replace("_", " ").lower()
+        return next((f.name for f in methods.MANUAL if f.name.lower() == plain), None)
+    canonical = ALIASES.get(name, name)
+    known = (methods.BANK_CODE, methods.ACCOUNT_NUMBER, *OPTIONAL)
+    return canonical if canonical in known else None
+
+
+def _check_account_number(text: str) -> None:
+    if len(text) != 10 or not (text.isascii() and text.isdigit()):
+        raise InvalidBeneficiary("account_number must be a NUBAN of 10 digits.")
+
+
+def warning(beneficiary: Beneficiary) -> str | None:
+    """Many banks deviate from the check digit: it is noted, and refuses nobody."""
+    if nuban.fits(beneficiary.bank_code, beneficiary.account_number) is False:
+        return "The account number's check digit does not fit the bank."
+    return None
+
+
+class Resolver:
+    """Asks the rail who holds an account. What it says is kept for ten minutes."""
+
+    def __init__(self, rails: Rails, banks: Banks) -> None:
+        self._rails = rails
+        self._banks = banks
+        self._kept: dict[tuple[Provider, str, str], tuple[float, ResolvedAccount]] = {}
+
+    def resolve_in_sandbox(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
+        self._check_bank(provider, who, self._banks.known(provider, is_sandbox=True) or [], True)
+        if who.account_number == SANDBOX_INVALID:
+            raise InvalidBeneficiary("The account could not be verified.")
+        if who.account_number == SANDBOX_PROVIDER_POOR:
+            raise ProviderInsufficientBalance
+        return ResolvedAccount(SANDBOX_NAME)
+
+    def known(self, provider: Provider, who: Beneficiary) -> ResolvedAccount | None:
+        """Without asking anybody."""
+        kept_until, account = self._kept.get(self._key(provider, who), (0.0, None))
+        return account if time.monotonic() < kept_until else None
+
+    async def resolve(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
+        known = self.known(provider, who)
+        if known is not None:
+            return known
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            raise GatewayNotConfigured
+        banks = await self._banks.of_rail(provider, is_sandbox=False)
+        if banks is not None:
+            self._check_bank(provider, who, banks, False)
+        answer = await adapter.resolve(who.bank_code, who.account_number)
+        match answer:
+            case Done(account):
+                self._keep(provider, who, account)
+                return account
+            case Refused(RefusalCode.PAYOUT_FAILED, guidance):
+                raise PayoutFailed(f"The provider refuses payouts: {guidance}")
+            case Refused(_, guidance):
+                raise InvalidBeneficiary(f"The account could not be verified: {guidance}")
+            case Unknown():
+                raise PayoutFailed(
+                    "The account could not be verified, because the provider does not answer. "
+                    "Nothing was debited: please try again, or choose another method."
+                )
+
+    def _check_bank(
+        self, provider: Provider, who: Beneficiary, banks: list[Bank], is_sandbox: bool
+    ) -> None:
+        if any(bank.code == who.bank_code for bank in banks):
+            return
+        for other in Provider:
+            known = self._banks.known(other, is_sandbox=is_sandbox) or []
+            if other is not provider and any(bank.code == who.bank_code for bank in known):
+                raise InvalidBeneficiary(
+                    f"{who.bank_code} is a bank code of {other}, not of the chosen {provider}."
+                )
+        raise InvalidBeneficiary(f"{who.bank_code} is not a bank code of {provider}.")
+
+    def _key(self, provider: Provider, who: Beneficiary) -> tuple[Provider, str, str]:
+        return provider, who.bank_code, who.account_number
+
+    def _keep(self, provider: Provider, who: Beneficiary, account: ResolvedAccount) -> None:
+        if len(self._kept) >= KEPT_MAX:
+            del self._kept[next(iter(self._kept))]
+        self._kept[self._key(provider, who)] = (time.monotonic() + KEEP_SECONDS, account)

@@ -1,0 +1,78 @@
+"""What a payout's end moves in the books. Each posting is there once, whoever asks for it."""
+
+from manilla.kit.db import Connection
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.payouts import queries
+from manilla.payouts.payout import Payout
+
+SANDBOX = "sandbox"
+
+
+def _payer(payout: Payout) -> str:
+    """Where a delivered payout's money left us."""
+    if payout.is_sandbox:
+        return posting.clearing(SANDBOX)
+    return posting.BANK if payout.provider is None else posting.clearing(payout.provider)
+
+
+async def deliver(connection: Connection, payout: Payout) -> None:
+    postings = [
+        _posting(
+            payout,
+            "payout_delivered",
+            0,
+            Line(posting.IN_FLIGHT, -payout.amount_minor),
+            Line(_payer(payout), payout.amount_minor),
+        )
+    ]
+    fee_minor = payout.provider_fee_minor or 0
+    if fee_minor and payout.provider is not None and not payout.is_sandbox:
+        postings.append(
+            _posting(
+                payout,
+                "payout_provider_fee",
+                0,
+                Line(posting.clearing(payout.provider), fee_minor),
+                Line(posting.provider_fee(payout.provider), -fee_minor),
+            )
+        )
+        fee = Money(payout.currency, fee_minor)
+        await queries.set_transfer_fee(connection, payout.provider, fee)
+    await _post(connection, postings)
+
+
+async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
+    """The exact reverse of the debit; of a delivered one, from where its money went."""
+    account = _payer(payout) if was_delivered else posting.IN_FLIGHT
+    fee = Line(posting.PAYOUT_FEE, -payout.fee_minor) if payout.fee_minor else None
+    refund = _posting(
+        payout,
+        "payout_refund",
+        payout.payable.minor,
+        Line(account, -payout.amount_minor),
+        fee,
+    )
+    await _post(connection, [refund])
+
+
+def _posting(
+    payout: Payout, kind: str, wallet_minor: int, first: Line, second: Line | None
+) -> Posting:
+    return Posting(
+        merchant_id=payout.merchant_id,
+        trx_id=payout.trx_id,
+        kind=kind,
+        environment=payout.environment,
+        wallet=Money(payout.currency, wallet_minor),
+        first=first,
+        second=second,
+    )
+
+
+async def _post(connection: Connection, postings: list[Posting]) -> None:
+    for posted in await ledger.post(connection, postings):
+        # The payout's row, which we hold, says that it was not posted before.
+        assert posted.outcome is Outcome.POSTED, posted.outcome

@@ -1,0 +1,41 @@
+"""What a provider's wallet holds for payouts, asked for at most every few seconds."""
+
+import time
+
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.payouts import queries
+from manilla.payouts.refusals import ProviderInsufficientBalance
+from manilla.providers.port import Done, Provider
+from manilla.providers.rails import Rails
+
+KEEP_SECONDS = 5
+
+
+class ProviderFunds:
+    def __init__(self, db: Database, rails: Rails) -> None:
+        self._db = db
+        self._rails = rails
+        self._kept: dict[tuple[Provider, str], tuple[float, Money | None]] = {}
+
+    def is_known(self, provider: Provider, currency: str) -> bool:
+        kept_until, _ = self._kept.get((provider, currency), (0.0, None))
+        return time.monotonic() < kept_until
+
+    async def check(self, provider: Provider, amount: Money) -> None:
+        """Refuses what is known to be too much. What is not known is left to the provider."""
+        if not self.is_known(provider, amount.currency):
+            await self._look(provider, amount.currency)
+        _, available = self._kept[provider, amount.currency]
+        if available is not None and available < amount:
+            raise ProviderInsufficientBalance
+
+    async def _look(self, provider: Provider, currency: str) -> None:
+        """Less what the provider takes for a transfer, as far as it has told."""
+        adapter = self._rails.adapter(provider)
+        answer = await adapter.balance(currency) if adapter else None
+        available = None
+        if isinstance(answer, Done):
+            fee_minor = await queries.transfer_fee_minor(self._db, provider, currency)
+            available = Money(currency, answer.value.minor - fee_minor)
+        self._kept[provider, currency] = (time.monotonic() + KEEP_SECONDS, available)

@@ -1,0 +1,98 @@
+"""What must always be true of payouts, and of the money that is under way."""
+
+from manilla.ledger.invariants import Invariant
+
+PAYOUTS: tuple[Invariant, ...] = (
+    Invariant(
+        "payouts_were_debited_once",
+        "Each payout has exactly one debit, of its amount and fee.",
+        """SELECT p.merchant_id, p.trx_id, p.amount_minor, p.fee_minor, d.debited
+             FROM payout p
+             FULL JOIN (SELECT g.merchant_id, g.trx_id, -sum(e.amount_minor) AS debited
+                          FROM posting g
+                          JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+                         WHERE g.kind = 'payout' AND e.account = 'wallet'
+                         GROUP BY g.merchant_id, g.trx_id) AS d
+                  USING (merchant_id, trx_id)
+            WHERE p.amount_minor + p.fee_minor IS DISTINCT FROM d.debited""",
+    ),
+    Invariant(
+        "ended_payouts_were_refunded_once",
+        "Each failed or canceled payout has one refund of what was debited; no other has any.",
+        """SELECT p.merchant_id, p.trx_id, p.status, r.refunded
+             FROM payout p
+             FULL JOIN (SELECT g.merchant_id, g.trx_id, sum(e.amount_minor) AS refunded
+                          FROM posting g
+                          JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+                         WHERE g.kind = 'payout_refund' AND e.account = 'wallet'
+                         GROUP BY g.merchant_id, g.trx_id) AS r
+                  USING (merchant_id, trx_id)
+            WHERE CASE WHEN p.status IN ('failed', 'canceled')
+                       THEN p.amount_minor + p.fee_minor END IS DISTINCT FROM r.refunded""",
+    ),
+    Invariant(
+        "payouts_were_delivered_as_they_say",
+        "A completed payout has its delivery in the books, a pending one none.",
+        """SELECT p.merchant_id, p.trx_id, p.status, g.kind
+             FROM payout p
+             LEFT JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
+                  AND g.kind = 'payout_delivered'
+            WHERE (p.status = 'completed' AND g.kind IS NULL)
+               OR (p.status IN ('pending', 'canceled') AND g.kind IS NOT NULL)
+               OR (p.status = 'failed' AND NOT p.is_reversed AND g.kind IS NOT NULL)""",
+    ),
+    Invariant(
+        "in_flight_is_what_is_open",
+        "What is in flight is the sum of the payouts and refunds that are not decided.",
+        """SELECT coalesce(e.merchant_id, o.merchant_id) AS merchant_id, e.sum, o.sum AS open
+             FROM (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum FROM entry
+                    WHERE account = 'in_flight' GROUP BY merchant_id, environment, currency) AS e
+             FULL JOIN (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum
+                          FROM (SELECT merchant_id, environment, currency, amount_minor
+                                  FROM payout WHERE status = 'pending'
+                                 UNION ALL
+                                SELECT merchant_id, environment, currency, amount_minor
+                                  FROM refund WHERE status = 'pending') AS open
+                         GROUP BY merchant_id, environment, currency) AS o
+                  USING (merchant_id, environment, currency)
+            WHERE coalesce(e.sum, 0) <> coalesce(o.sum, 0)""",
+    ),
+    Invariant(
+        "final_payouts_were_told",
+        "Each payout that is decided has the notification of its state.",
+        """SELECT p.merchant_id, p.trx_id, p.status FROM payout p
+            WHERE p.status <> 'pending' AND NOT EXISTS (
+                  SELECT FROM notification n
+                   WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
+                     AND n.event = 'payout' AND n.status = p.status)""",
+    ),
+    Invariant(
+        "open_payouts_have_a_job",
+        "Each open automatic payout is worked on, or a case says why not.",
+        """SELECT p.merchant_id, p.trx_id FROM payout p
+            WHERE p.status = 'pending' AND p.provider IS NOT NULL AND p.environment = 'production'
+              AND NOT EXISTS (SELECT FROM job j
+                   WHERE j.merchant_id = p.merchant_id AND j.kind = 'transfer'
+                     AND j.subject = p.trx_id)
+              AND NOT EXISTS (SELECT FROM operator_case c
+                   WHERE c.merchant_id = p.merchant_id AND c.trx_id = p.trx_id
+                     AND c.status = 'open')""",
+    ),
+    Invariant(
+        "payout_history_is_gapless_and_legal",
+        "A payout's timeline leads without a gap from pending to its status, by legal steps.",
+        """SELECT * FROM (
+             SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
+                    row_number() OVER h AS expected,
+                    lag(t.to_status, 1, 'pending') OVER h AS before,
+                    lead(t.number) OVER h IS NULL AS is_last
+               FROM payout p
+               LEFT JOIN timeline t ON t.merchant_id = p.merchant_id AND t.trx_id = p.trx_id
+             WINDOW h AS (PARTITION BY p.merchant_id, p.trx_id ORDER BY t.number)) AS history
+            WHERE number <> expected OR from_status <> before
+               OR (is_last AND coalesce(to_status, 'pending') <> status)
+               OR (from_status IN ('failed', 'canceled') AND to_status <> from_status)
+               OR (from_status, to_status) IN (('completed', 'pending'),
+                                               ('completed', 'canceled'))""",
+    ),
+)

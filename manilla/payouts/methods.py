@@ -1,0 +1,74 @@
+"""Withdrawal methods as a merchant is told of them, with what each wants to know."""
+
+from decimal import Decimal
+
+import msgspec
+
+from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.merchants.directory import Caller
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+
+BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "bank_code", "account_number", "account_name"
+BANK_NAME_BY_HAND, ACCOUNT_NUMBER_BY_HAND = "Bank Name", "Account Number"
+
+
+class Field(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of the beneficiary."""
+
+    name: str
+    type: str
+    validation: str
+    label: str | None = None
+    api_auto_resolved: bool = False
+
+
+AUTOMATIC = [
+    Field(BANK_CODE, "select", "required", "Bank"),
+    Field(ACCOUNT_NUMBER, "text", "required", "Account Number"),
+    Field(ACCOUNT_NAME, "text", "nullable", "Account Name", api_auto_resolved=True),
+]
+MANUAL = [
+    Field(BANK_NAME_BY_HAND, "text", "required"),
+    Field(ACCOUNT_NUMBER_BY_HAND, "text", "required"),
+]
+
+
+class WithdrawalMethod(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    method_code: str
+    type: str
+    currency: str
+    min_withdraw: Decimal
+    max_withdraw: Decimal | None
+    fields: list[Field]
+
+
+class PayoutMethods(msgspec.Struct, frozen=True):
+    currency_code: str
+    methods: list[WithdrawalMethod]
+
+
+def offered(catalogue: Catalogue, caller: Caller, currency: str) -> PayoutMethods:
+    if currency not in caller.currencies:
+        raise CurrencyNotEnabled
+    methods = catalogue.offered(Kind.WITHDRAW, currency, caller.environment)
+    return PayoutMethods(currency, [describe(method) for method in methods])
+
+
+def describe(method: Method) -> WithdrawalMethod:
+    return WithdrawalMethod(
+        id=method.id,
+        name=method.name,
+        method_code=method.code,
+        type=processing_type(method),
+        currency=method.currency,
+        min_withdraw=method.minimum.amount,
+        max_withdraw=method.maximum.amount if method.maximum else None,
+        fields=MANUAL if method.is_manual else AUTOMATIC,
+    )
+
+
+def processing_type(method: Method) -> str:
+    return "manual" if method.is_manual else "auto"

@@ -1,0 +1,60 @@
+"""The notifications that tell a merchant what became of a payout."""
+
+import time
+from typing import Any
+
+from manilla.kit.db import Connection
+from manilla.notify import outbox
+from manilla.payouts.payout import Payout, Status
+from manilla.payouts.verify import EVENT
+
+MESSAGES = {
+    Status.COMPLETED: "Payout Completed",
+    Status.FAILED: "Payout Failed",
+    Status.CANCELED: "Payout Canceled",
+}
+REVERSED = "Payout Reversed"
+
+
+async def tell_of_payout(connection: Connection, payout: Payout) -> None:
+    """Of a final state, in the transaction that brings it about."""
+    payload = {
+        "event": EVENT,
+        "data": _data(payout),
+        "message": REVERSED if payout.is_reversed else MESSAGES[payout.status],
+        "status": payout.status,
+        "timestamp": int(time.time()),
+    }
+    if payout.status is not Status.COMPLETED:
+        payload |= _failure(payout)
+    await outbox.tell(
+        connection,
+        merchant_id=payout.merchant_id,
+        environment=payout.environment,
+        trx_id=payout.trx_id,
+        url=payout.ipn_url,
+        payload=payload,
+        event=EVENT,
+        status=payout.status,
+    )
+
+
+def _data(payout: Payout) -> dict[str, Any]:
+    data = {
+        "ref_trx": payout.ref_trx,
+        "trx_id": payout.trx_id,
+        "ipn_url": payout.ipn_url,
+        "environment": payout.environment,
+        "is_sandbox": payout.is_sandbox,
+        "api_merchant_payout": True,
+        "payout_amount": payout.amount.amount,
+        "currency_code": payout.currency,
+        "withdraw_method_id": payout.method_id,
+        "withdraw_method": payout.method_name,
+    }
+    return data if payout.status is Status.COMPLETED else data | _failure(payout)
+
+
+def _failure(payout: Payout) -> dict[str, Any]:
+    """Beside the data as in it: a receiver finds it where it looks for either."""
+    return {"refunded_amount": payout.payable.amount, "error_code": payout.error_code}

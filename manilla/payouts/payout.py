@@ -1,0 +1,83 @@
+"""A payout and its states."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    COMPLETED = "completed"
+    FAILED = "failed"  # refused, failed or reversed; the wallet has its money back
+    CANCELED = "canceled"  # rejected by an administrator; the wallet has its money back
+
+
+class Code(StrEnum):
+    """What a payout is refused by, or failed for."""
+
+    INSUFFICIENT_BALANCE = "insufficient_balance"
+    PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
+    KYC_REQUIRED = "kyc_required"
+    MERCHANT_PAYOUT_DISABLED = "merchant_payout_disabled"
+    PAYOUT_SCHEDULE_BLOCKED = "payout_schedule_blocked"
+    GATEWAY_NOT_CONFIGURED = "gateway_not_configured"
+    INVALID_BENEFICIARY = "invalid_beneficiary"
+    GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
+    PAYOUT_FAILED = "payout_failed"
+
+
+class Payout(msgspec.Struct, frozen=True):
+    merchant_id: int
+    trx_id: str
+    environment: Environment
+    ref_trx: str
+    status: Status
+    error_code: Code | None
+    guidance: str | None
+    is_reversed: bool
+    currency: str
+    amount_minor: int
+    fee_minor: int
+    method_id: int
+    method_code: str
+    method_name: str
+    provider: str | None
+    beneficiary: dict[str, Any]
+    account_name: str | None
+    description: str | None
+    ipn_url: str
+    scenario: str | None
+    remarks: str | None
+    began_at: datetime | None
+    accepted_at: datetime | None
+    provider_reference: str | None
+    provider_fee_minor: int | None
+    bank_reference: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.environment is Environment.SANDBOX
+
+    @property
+    def is_manual(self) -> bool:
+        return self.provider is None
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def fee(self) -> Money:
+        return Money(self.currency, self.fee_minor)
+
+    @property
+    def payable(self) -> Money:
+        """What the wallet was debited, and gets back if the payout fails."""
+        return self.amount + self.fee

@@ -1,0 +1,132 @@
+"""The statements of the payouts' room."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from manilla.kit import ratelimit
+from manilla.kit.db import Connection, Database
+from manilla.kit.intake import NewItem
+from manilla.kit.money import Money
+from manilla.kit.ratelimit import Ticket
+from manilla.payouts.payout import Payout
+
+
+class NewPayout(NewItem, frozen=True, kw_only=True):
+    """A row to be, its job, and what its request is answered by."""
+
+    only_look: bool = False  # whether anything stands in its way; nothing is written
+    trx_id: str
+    environment: str
+    ref_trx: str
+    currency: str
+    amount_minor: int
+    fee_minor: int
+    method_id: int
+    method_code: str
+    method_name: str
+    provider: str | None
+    beneficiary: dict[str, str]
+    account_name: str | None
+    description: str | None
+    ipn_url: str
+    scenario: str | None
+    remarks: str | None
+    job_kind: str | None
+    due_at: datetime | None
+    endpoint: str | None
+    key: str | None
+    body_hash: str | None
+    answer: str | None
+
+
+_PAYOUT = """
+    SELECT merchant_id, trx_id, environment, ref_trx, status, error_code, guidance, is_reversed,
+           currency, amount_minor, fee_minor, method_id, method_code, method_name, provider,
+           beneficiary, account_name, description, ipn_url, scenario, remarks, began_at,
+           accepted_at, provider_reference, provider_fee_minor, bank_reference, created_at,
+           updated_at
+      FROM payout"""
+
+
+async def payout(
+    db: Database | Connection, merchant_id: int, trx_id: str, *, lock: bool = False
+) -> Payout | None:
+    record = await db.record(
+        _PAYOUT + " WHERE merchant_id = $1 AND trx_id = $2" + (" FOR UPDATE" if lock else ""),
+        *(merchant_id, trx_id),
+    )
+    return None if record is None else _read(record)
+
+
+async def counted_payout(
+    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: Ticket
+) -> Payout | None:
+    """The payout, and the request for it counted, in one statement."""
+    record = await db.record(
+        f"""
+        SELECT taken.used, taken.resets_in_seconds, found.*
+          FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
+          LEFT JOIN LATERAL ({_PAYOUT}
+                WHERE merchant_id = $1 AND environment = $2 AND trx_id = $3) AS found
+            ON true""",
+        *(merchant_id, environment, trx_id, ticket.bucket, ratelimit.WINDOW),
+    )
+    ticket.spend(record["used"], record["resets_in_seconds"])
+    return None if record["trx_id"] is None else _read(record)
+
+
+async def payouts(
+    db: Database, *, status: str | None, merchant_id: int | None, manual_only: bool, limit: int
+) -> list[Payout]:
+    """Newest first."""
+    records = await db.records(
+        _PAYOUT
+        + """
+         WHERE ($1::text IS NULL OR status = $1) AND ($2::bigint IS NULL OR merchant_id = $2)
+           AND (NOT $3 OR provider IS NULL)
+         ORDER BY created_at DESC LIMIT $4""",
+        *(status, merchant_id, manual_only, limit),
+    )
+    return [_read(record) for record in records]
+
+
+async def change_payout(connection: Connection, after: Payout) -> None:
+    """Writes what a transition may change. The row is locked by whoever calls."""
+    await connection.execute(
+        """
+        UPDATE payout
+           SET status = $3, error_code = $4, guidance = $5, is_reversed = $6,
+               provider_reference = $7, provider_fee_minor = $8, bank_reference = $9,
+               updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(after.merchant_id, after.trx_id, after.status, after.error_code, after.guidance),
+        *(after.is_reversed, after.provider_reference, after.provider_fee_minor),
+        after.bank_reference,
+    )
+
+
+async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
+    """What the rail took for its last transfer; 0 where it has not told yet."""
+    minor: int | None = await db.value(
+        "SELECT minor FROM transfer_fee WHERE provider = $1 AND currency = $2",
+        *(provider, currency),
+    )
+    return minor or 0
+
+
+async def set_transfer_fee(connection: Connection, provider: str, fee: Money) -> None:
+    await connection.execute(
+        """
+        INSERT INTO transfer_fee (provider, currency, minor) VALUES ($1, $2, $3)
+            ON CONFLICT (provider, currency) DO UPDATE SET minor = excluded.minor
+         WHERE transfer_fee.minor <> excluded.minor""",
+        *(provider, fee.currency, fee.minor),
+    )
+
+
+def _read(record: Any) -> Payout:
+    fields = dict(record)
+    fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])
+    return msgspec.convert(fields, Payout)

@@ -1,0 +1,57 @@
+"""What a payout is refused by. Each says what to do about it."""
+
+from manilla.kit.errors import Refusal
+from manilla.payouts.payout import Code
+
+
+class InsufficientBalance(Refusal):
+    code = Code.INSUFFICIENT_BALANCE
+    message = "The wallet cannot cover payout_amount and the fee."
+
+
+class ProviderInsufficientBalance(Refusal):
+    code = Code.PROVIDER_INSUFFICIENT_BALANCE
+    message = (
+        "The provider's wallet cannot cover this payout now. Nothing was debited: try again later, "
+        "or choose another method."
+    )
+
+
+class KycRequired(Refusal):
+    code = Code.KYC_REQUIRED
+    message = "Complete the KYC and phone verification of your account to pay out."
+
+
+class PayoutDisabled(Refusal):
+    code = Code.MERCHANT_PAYOUT_DISABLED
+    message = "Withdrawals are switched off. Please contact support."
+
+
+class ScheduleBlocked(Refusal):
+    code = Code.PAYOUT_SCHEDULE_BLOCKED
+    message = "Payouts are not taken today."
+
+
+class GatewayNotConfigured(Refusal):
+    code = Code.GATEWAY_NOT_CONFIGURED
+    message = "The credentials of this method's provider are not configured. Choose another method."
+
+
+class InvalidBeneficiary(Refusal):
+    code = Code.INVALID_BENEFICIARY
+    message = "The beneficiary could not be verified."
+
+
+class GatewayPayoutFailed(Refusal):
+    code = Code.GATEWAY_PAYOUT_FAILED
+    message = "The gateway rejected the transfer."
+
+
+class PayoutFailed(Refusal):
+    code = Code.PAYOUT_FAILED
+    message = "The payout could not be processed."
+
+
+class MerchantBlocked(Refusal):
+    status, code = 403, "MERCHANT_SUSPENDED"
+    message = "The merchant account is suspended."

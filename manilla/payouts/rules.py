@@ -1,0 +1,66 @@
+"""What must hold before anything is asked of a provider: rules, in the order they are told."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from manilla.kit.money import Money
+from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.merchants.directory import Caller
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts.refusals import (
+    GatewayNotConfigured,
+    KycRequired,
+    PayoutDisabled,
+    PayoutFailed,
+    ScheduleBlocked,
+)
+from manilla.platform.settings import WEEKDAYS, PlatformSettings
+
+LAGOS = ZoneInfo("Africa/Lagos")
+
+
+def open_method(catalogue: Catalogue, caller: Caller, method_id: int) -> Method:
+    method = catalogue.by_id(Kind.WITHDRAW, method_id)
+    if method is None or not method.active:
+        raise PayoutFailed("There is no such payout method: see payout-methods.")
+    if not catalogue.is_usable(method, caller.environment):
+        raise GatewayNotConfigured
+    return method
+
+
+def check(
+    settings: PlatformSettings, caller: Caller, method: Method, currency: str, now: datetime
+) -> None:
+    if not settings.withdrawals_enabled or not caller.payouts_enabled:
+        raise PayoutDisabled
+    if not caller.is_sandbox:
+        _check_verified(settings, caller)
+        _check_day(settings, now)
+    if currency not in caller.currencies:
+        raise CurrencyNotEnabled
+    if currency not in caller.active_wallets:
+        raise PayoutFailed(f"There is no active wallet in {currency}.")
+    if method.currency != currency:
+        raise PayoutFailed(f"This method pays out in {method.currency}, not in {currency}.")
+
+
+def check_amount(method: Method, amount: Money) -> None:
+    if method.takes(amount):
+        return
+    upper = f" and at most {method.maximum}" if method.maximum else ""
+    raise PayoutFailed(f"payout_amount must be at least {method.minimum}{upper} for this method.")
+
+
+def _check_verified(settings: PlatformSettings, caller: Caller) -> None:
+    if settings.kyc_required and not caller.kyc_verified:
+        raise KycRequired("Complete the KYC of your account to pay out.")
+    if settings.phone_required and not caller.phone_verified:
+        raise KycRequired("Verify the phone number of your account to pay out.")
+
+
+def _check_day(settings: PlatformSettings, now: datetime) -> None:
+    today = WEEKDAYS[now.astimezone(LAGOS).weekday()]
+    if today not in settings.payout_days.split(","):
+        days = settings.payout_days or "no day"
+        raise ScheduleBlocked(f"Payouts are not taken today. They are taken on: {days}.")

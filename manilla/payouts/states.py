@@ -1,0 +1,145 @@
+"""The states of a payout, and the only functions that change them.
+
+Each runs in one transaction that holds the payout's row: status, money, timeline and notification
+are written together or not at all, and whoever comes second finds what the first has done.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit import crash, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger import timeline
+from manilla.payouts import books, notices, queries
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
+from manilla.payouts.payout import Code, Payout, Status
+
+
+class Event(StrEnum):
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    REVERSED = "reversed"  # was delivered, and came back
+    REJECTED = "rejected"  # by an administrator
+
+
+# What is not listed moves no money. It is a case where it contradicts what was decided.
+NEXT: dict[tuple[Status, Event], Status] = {
+    (Status.PENDING, Event.DELIVERED): Status.COMPLETED,
+    (Status.PENDING, Event.FAILED): Status.FAILED,
+    (Status.PENDING, Event.REVERSED): Status.FAILED,
+    (Status.PENDING, Event.REJECTED): Status.CANCELED,
+    (Status.COMPLETED, Event.REVERSED): Status.FAILED,
+}
+# What says again what was decided before.
+AGREES: frozenset[tuple[Status, Event]] = frozenset(
+    (
+        (Status.COMPLETED, Event.DELIVERED),
+        (Status.FAILED, Event.FAILED),
+        (Status.FAILED, Event.REVERSED),
+        (Status.CANCELED, Event.REJECTED),
+    )
+)
+
+
+class News(msgspec.Struct, frozen=True):
+    """What is known of a payout, and who says so."""
+
+    event: Event
+    source: str
+    error_code: Code | None = None
+    guidance: str | None = None
+    provider_reference: str | None = None
+    provider_fee: Money | None = None
+    bank_reference: str | None = None
+
+
+async def settle(db: Database, merchant_id: int, trx_id: str, news: News) -> bool:
+    """True where this has changed the payout's status."""
+    async with db.transaction() as connection:
+        payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
+        assert payout is not None
+        status = NEXT.get((payout.status, news.event))
+        if status is None:
+            if (payout.status, news.event) not in AGREES:
+                await _report(connection, payout, news)
+            return False
+        await _change(connection, payout, status, news)
+        crash.point("before_payout_commit")
+    crash.point("after_payout_commit")
+    return True
+
+
+async def _change(connection: Connection, before: Payout, status: Status, news: News) -> None:
+    is_done = status is Status.COMPLETED
+    after = msgspec.structs.replace(
+        before,
+        status=status,
+        error_code=None if is_done else news.error_code or Code.GATEWAY_PAYOUT_FAILED,
+        guidance=None if is_done else news.guidance,
+        is_reversed=news.event is Event.REVERSED,
+        provider_reference=news.provider_reference or before.provider_reference,
+        provider_fee_minor=_fee_minor(before, news),
+        bank_reference=news.bank_reference or before.bank_reference,
+    )
+    await queries.change_payout(connection, after)
+    crash.point("between_status_and_refund")
+    if is_done:
+        await books.deliver(connection, after)
+    else:
+        await books.give_back(connection, after, was_delivered=before.status is Status.COMPLETED)
+    await timeline.add(
+        connection,
+        after.merchant_id,
+        after.trx_id,
+        news.event,
+        before=before.status,
+        after=status,
+        detail=_detail(news),
+    )
+    await _forget_jobs(connection, after)
+    await notices.tell_of_payout(connection, after)
+
+
+def _fee_minor(before: Payout, news: News) -> int | None:
+    return before.provider_fee_minor if news.provider_fee is None else news.provider_fee.minor
+
+
+def _detail(news: News) -> str:
+    parts = [news.source, news.error_code, news.guidance, news.bank_reference]
+    return ": ".join(part for part in parts if part)
+
+
+async def _forget_jobs(connection: Connection, payout: Payout) -> None:
+    for kind in (SEND, COMPLETE_IN_SANDBOX):
+        await jobs.forget(connection, payout.merchant_id, kind, payout.trx_id)
+
+
+async def _report(connection: Connection, payout: Payout, news: News) -> None:
+    await cases.open_case(
+        connection,
+        Kind.CONTRADICTION,
+        payout.trx_id,
+        f"The payout is {payout.status}; {news.source} now says {news.event}. Nothing was moved.",
+        merchant_id=payout.merchant_id,
+        environment=payout.environment,
+        trx_id=payout.trx_id,
+        amount=payout.amount,
+    )
+
+
+async def report(db: Database | Connection, payout: Payout, kind: Kind, detail: str) -> None:
+    """Something about a payout that a person must look at; nothing is moved."""
+    await cases.open_case(
+        db,
+        kind,
+        payout.trx_id,
+        detail,
+        merchant_id=payout.merchant_id,
+        environment=payout.environment,
+        trx_id=payout.trx_id,
+        amount=payout.amount,
+    )

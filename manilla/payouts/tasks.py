@@ -1,0 +1,209 @@
+"""Sends payouts, and asks about them until they are decided: never twice, never on a guess."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit import crash
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.ledger.transactions import Scenario
+from manilla.merchants.directory import Directory
+from manilla.payouts import queries, sending, states
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SANDBOX_FAILS, SEND
+from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.sending import Accepted
+from manilla.payouts.states import Event, News
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    Direction,
+    Done,
+    Provider,
+    RefusalCode,
+    Refused,
+    Sent,
+    TransferOrder,
+    TransferState,
+    TransferStatus,
+    Unknown,
+    after_unknown,
+)
+from manilla.providers.rails import Rails
+
+# How old a payout is, and how soon it is then asked about again. It never ends: what is open for
+# long becomes a case, and is asked about all the same.
+CHECKS: tuple[tuple[timedelta, float], ...] = (
+    (timedelta(minutes=1), 5),
+    (timedelta(minutes=10), 20),
+    (timedelta(hours=1), 60),
+    (timedelta(hours=24), 300),
+)
+SELDOM_SECONDS = 3600.0
+CASE_AFTER = timedelta(hours=24)
+RAIL_DOWN_SECONDS = 3.0
+NARRATION_LENGTH_MAX = 100
+
+EVENTS = {
+    TransferStatus.DELIVERED: Event.DELIVERED,
+    TransferStatus.FAILED: Event.FAILED,
+    TransferStatus.REVERSED: Event.REVERSED,
+}
+
+
+CODES = {
+    RefusalCode.PROVIDER_INSUFFICIENT_BALANCE: Code.PROVIDER_INSUFFICIENT_BALANCE,
+    RefusalCode.INVALID_BENEFICIARY: Code.INVALID_BENEFICIARY,
+    RefusalCode.PAYOUT_FAILED: Code.PAYOUT_FAILED,
+}
+
+
+class PayoutTasks:
+    def __init__(self, db: Database, directory: Directory, rails: Rails, base_url: str) -> None:
+        self._db = db
+        self._directory = directory
+        self._rails = rails
+        self._base_url = base_url
+
+        async def begin(begun: Sequence[Job]) -> Sequence[bool]:
+            return await sending.begin(db, begun)
+
+        async def accept(accepted: Sequence[Accepted]) -> Sequence[None]:
+            return await sending.accept(db, accepted)
+
+        self._begin: Batcher[Job, bool] = Batcher(begin)
+        self._accept: Batcher[Accepted, None] = Batcher(accept)
+
+    def works(self) -> dict[str, Work]:
+        return {
+            SEND: Work(self.go_on, places=64),
+            COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, places=16),
+        }
+
+    async def complete_in_sandbox(self, job: Job) -> None:
+        payout = await self._find(job)
+        assert payout is not None
+        fails = payout.scenario == Scenario.FAILED or (
+            payout.scenario is None and payout.beneficiary.get("account_number") == SANDBOX_FAILS
+        )
+        news = News(Event.DELIVERED, "sandbox")
+        if fails:
+            guidance = "The sandbox was told to fail it."
+            news = News(Event.FAILED, "sandbox", Code.GATEWAY_PAYOUT_FAILED, guidance)
+        await states.settle(self._db, job.merchant_id, job.subject, news)
+
+    async def go_on(self, job: Job) -> float | None:
+        """One step of a payout: sends it, or asks what became of it."""
+        payout = await self._find(job)
+        if payout is None or payout.provider is None or payout.is_sandbox:
+            await self._report_unknown(job)
+            return None
+        provider = Provider(payout.provider)
+        adapter = self._rails.adapter(provider)
+        if adapter is None or self._rails.is_down(provider, Direction.PAY_OUT):
+            return await self._wait(payout, "the rail is down", RAIL_DOWN_SECONDS)
+        if payout.status is Status.PENDING and payout.began_at is None:
+            return await self._send_first(adapter, payout, job)
+        return await self._ask(adapter, payout)
+
+    async def _find(self, job: Job) -> Payout | None:
+        return await queries.payout(self._db, job.merchant_id, job.subject)
+
+    async def _send_first(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
+        """The one send whose refusal is conclusive."""
+        order = await self._order(payout)
+        crash.point("before_transfer_is_sent")
+        if not await self._begin.submit(job):
+            return 0  # another worker has taken the job over: it begins from what is saved
+        answer = await adapter.send(order)
+        crash.point("after_transfer_is_sent")
+        if isinstance(answer, Refused):
+            code = CODES.get(answer.code, Code.GATEWAY_PAYOUT_FAILED)
+            news = News(Event.FAILED, "the provider's refusal", code, answer.guidance)
+            await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
+            return None
+        return await self._after_send(payout, answer)
+
+    async def _after_send(self, payout: Payout, answer: Answer[Sent]) -> float | None:
+        match answer:
+            case Done(sent):
+                accepted = Accepted(
+                    payout.merchant_id, payout.trx_id, sent.provider_reference, sent.fee
+                )
+                await self._accept.submit(accepted)
+                return CHECKS[0][1]
+            case Unknown(reason):
+                return await self._wait(payout, reason)
+        raise AssertionError("a refusal is not an answer to a repeated send")
+
+    async def _ask(self, adapter: Adapter, payout: Payout) -> float | None:
+        answer = await adapter.transfer_state(payout.trx_id)
+        match answer:
+            case Done(TransferState(TransferStatus.NOT_FOUND)):
+                if payout.status is not Status.PENDING:
+                    return None
+                # It never arrived. All providers refuse a reference twice, so that sending it
+                # again cannot pay twice; but a refusal now may be about the repetition.
+                again = after_unknown(await adapter.send(await self._order(payout)))
+                return await self._after_send(payout, again)
+            case Done(state) if state.status in EVENTS:
+                await self._decide(payout, state)
+                return None
+            case Done():
+                return await self._wait(payout, "the provider says that it is under way")
+            case Refused(_, guidance):
+                return await self._wait(payout, guidance)
+            case Unknown(reason):
+                return await self._wait(payout, reason)
+
+    async def _decide(self, payout: Payout, state: TransferState) -> None:
+        if state.amount is not None and state.amount != payout.amount:
+            detail = f"The provider speaks of {state.amount}; {payout.amount} was sent."
+            await states.report(self._db, payout, Kind.WRONG_AMOUNT, detail)
+            return
+        event = EVENTS[state.status]
+        news = News(
+            event=event,
+            source="the provider when asked",
+            error_code=None if event is Event.DELIVERED else Code.GATEWAY_PAYOUT_FAILED,
+            guidance=state.message or None,
+            provider_reference=state.provider_reference,
+            provider_fee=state.fee,
+        )
+        await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
+
+    async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:
+        """A timeout is no refusal: the provider may still pay. The payout stays open."""
+        if payout.status is not Status.PENDING:
+            return None
+        age = datetime.now(UTC) - payout.created_at
+        if age > CASE_AFTER:
+            detail = f"Open for more than {CASE_AFTER.days} day: {reason}."
+            await states.report(self._db, payout, Kind.NO_ANSWER, detail)
+        seconds = next((each for limit, each in CHECKS if age < limit), SELDOM_SECONDS)
+        return max(seconds, at_least_seconds)
+
+    async def _report_unknown(self, job: Job) -> None:
+        await cases.open_case(
+            self._db,
+            Kind.UNKNOWN_REFERENCE,
+            job.subject,
+            "A provider sent a signed webhook about a transfer that we did not make.",
+            merchant_id=job.merchant_id,
+        )
+
+    async def _order(self, payout: Payout) -> TransferOrder:
+        merchant = await self._directory.of(payout.environment, payout.merchant_id)
+        return TransferOrder(
+            reference=payout.trx_id,
+            amount=payout.amount,
+            bank_code=payout.beneficiary["bank_code"],
+            account_number=payout.beneficiary["account_number"],
+            account_name=payout.account_name or "",
+            narration=(payout.description or f"Payout {payout.ref_trx}")[:NARRATION_LENGTH_MAX],
+            customer_email=merchant.email,
+            notification_url=f"{self._base_url}/webhooks/{payout.provider}",
+            name_enquiry_reference=payout.beneficiary.get("name_enquiry_reference"),
+        )

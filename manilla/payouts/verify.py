@@ -1,0 +1,81 @@
+"""What a merchant is told of a payout that it asks about."""
+
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit import clock, ids
+from manilla.kit.db import Database
+from manilla.kit.ratelimit import Ticket
+from manilla.ledger.transactions import TransactionNotFound
+from manilla.merchants.directory import Caller
+from manilla.payouts import queries
+from manilla.payouts.payout import Payout, Status
+
+EVENT = "payout"
+PENDING = "Payout is still pending."
+FAILED = "Payout failed or was canceled."
+
+
+class DeliveredPayout(msgspec.Struct, frozen=True):
+    status: str
+    event: str
+    trx_id: str
+    ref_trx: str
+    amount: Decimal
+    fee: Decimal
+    currency: str
+    net_amount: Decimal
+    description: str | None
+    created_at: str
+    updated_at: str
+
+
+class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Pending, or failed for good; then with the reason's code."""
+
+    status: str
+    event: str
+    trx_id: str
+    ref_trx: str
+    message: str
+    error_code: str | None = None
+
+
+async def verify(
+    db: Database, caller: Caller, trx_id: str, ticket: Ticket
+) -> DeliveredPayout | UndeliveredPayout:
+    found = None
+    if ids.merchant_of(trx_id) == caller.merchant_id:
+        found = await queries.counted_payout(
+            db, caller.merchant_id, caller.environment, trx_id, ticket
+        )
+    if found is None:
+        raise TransactionNotFound
+    return describe(found)
+
+
+def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
+    if payout.status is Status.COMPLETED:
+        return DeliveredPayout(
+            status="success",
+            event=EVENT,
+            trx_id=payout.trx_id,
+            ref_trx=payout.ref_trx,
+            amount=payout.amount.amount,
+            fee=payout.fee.amount,
+            currency=payout.currency,
+            net_amount=payout.amount.amount,
+            description=payout.description,
+            created_at=clock.iso(payout.created_at),
+            updated_at=clock.iso(payout.updated_at),
+        )
+    is_pending = payout.status is Status.PENDING
+    return UndeliveredPayout(
+        status="pending" if is_pending else "failed",
+        event=EVENT,
+        trx_id=payout.trx_id,
+        ref_trx=payout.ref_trx,
+        message=PENDING if is_pending else f"{FAILED} {payout.guidance or ''}".rstrip(),
+        error_code=payout.error_code,
+    )

@@ -1,0 +1,130 @@
+-- Takes one merchant's new payouts, debits its wallets, and says of each what became of it:
+--   created               the wallet is debited, the payout is there, and so is its job
+--   free                  it was only looked at, and nothing seems to stand in its way
+--   rate_limited          the caller has used up its window; nothing was written
+--   replayed              the key was used before, for the same body: here is what was answered
+--   key_conflict          the key was used before, for another body
+--   duplicate             the reference was used before: here is the first payout of it
+--   again                 another item of this batch has the same reference or key: ask once more
+--   merchant_blocked      the merchant may not pay out any more
+--   payout_disabled       its payouts, or everybody's, were switched off
+--   no_wallet             there is no active wallet
+--   insufficient_balance  the wallet cannot cover the amount and the fee
+--
+-- What a process holds in memory may refuse a payout; only this permits one. It reads the merchant,
+-- the switches, the wallet and its balance under the wallet's lock.
+CREATE OR REPLACE FUNCTION payout_initiate(p_merchant_id bigint, p_items jsonb, p_window interval)
+RETURNS TABLE (
+    item integer, outcome text, trx_id text, status text, answer text,
+    used bigint, resets_in_seconds integer)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM FROM wallet w
+      WHERE w.merchant_id = p_merchant_id
+        AND (w.environment::text, w.currency::text) IN (
+            SELECT g.environment, g.currency
+              FROM jsonb_to_recordset(p_items) AS g (environment text, currency text))
+      ORDER BY w.environment, w.currency
+        FOR NO KEY UPDATE;
+
+    -- A new statement: it sees what the earlier holders of these locks have committed.
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(p_items) AS g (
+               item integer, bucket text, cost bigint, behind bigint, rate_limit bigint,
+               only_look boolean, trx_id text, environment text, ref_trx text, currency text,
+               amount_minor bigint, fee_minor bigint, method_id integer, method_code text,
+               method_name text, provider text, beneficiary jsonb, account_name text,
+               description text, ipn_url text, scenario text, remarks text,
+               job_kind text, due_at timestamptz,
+               endpoint text, key text, body_hash text, answer text)
+    ), taken AS MATERIALIZED (
+        SELECT t.* FROM (
+               SELECT array_agg(b.bucket) AS buckets, array_agg(b.cost) AS costs
+                 FROM (SELECT bucket, sum(cost)::bigint AS cost FROM given GROUP BY bucket) AS b)
+               AS b, rate_take(b.buckets, b.costs, p_window) AS t
+    ), judged AS MATERIALIZED (
+        SELECT g.*, t.used - g.behind AS used, t.resets_in_seconds,
+               k.answer AS first_answer, p.trx_id AS first_trx_id, p.status AS first_status,
+               CASE
+               WHEN g.cost > 0 AND t.used - g.behind > g.rate_limit THEN 'rate_limited'
+               WHEN k.body_hash = g.body_hash THEN 'replayed'
+               WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
+               WHEN m.status IN ('rejected', 'disabled')
+                 OR (m.status = 'pending' AND g.environment = 'production')
+                    THEN 'merchant_blocked'
+               WHEN NOT m.payouts_enabled OR EXISTS (
+                    SELECT FROM setting
+                     WHERE setting.key = 'withdrawals_enabled' AND value = 'false')
+                    THEN 'payout_disabled'
+               WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
+               WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN row_number() OVER same_reference > 1 THEN 'again'
+               WHEN g.key IS NOT NULL AND row_number() OVER same_key > 1 THEN 'again'
+               WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
+               WHEN g.only_look THEN 'free'
+               ELSE 'created'
+               END AS outcome
+          FROM given g
+          JOIN taken t ON t.bucket = g.bucket
+          LEFT JOIN merchant m ON m.id = p_merchant_id
+          LEFT JOIN idempotency k ON k.merchant_id = p_merchant_id
+               AND k.environment = g.environment::environment AND k.endpoint = g.endpoint
+               AND k.key = g.key
+          LEFT JOIN payout p ON p.merchant_id = p_merchant_id
+               AND p.environment = g.environment::environment AND p.ref_trx = g.ref_trx
+          LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
+               AND w.environment = g.environment::environment AND w.currency = g.currency
+        WINDOW same_reference AS (PARTITION BY g.environment, g.ref_trx ORDER BY g.item),
+               same_key AS (PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.item)
+    ), debited AS MATERIALIZED (
+        SELECT d.item, d.outcome
+          FROM (SELECT coalesce(array_agg(item ORDER BY item), '{}') AS items,
+                       coalesce(array_agg(trx_id ORDER BY item), '{}') AS trx_ids,
+                       coalesce(array_agg('payout'::text), '{}') AS kinds,
+                       coalesce(array_agg(environment ORDER BY item), '{}') AS environments,
+                       coalesce(array_agg(currency ORDER BY item), '{}') AS currencies,
+                       coalesce(array_agg(NULL::text), '{}') AS reasons,
+                       coalesce(array_agg(-(amount_minor + fee_minor) ORDER BY item), '{}')
+                                AS wallet_minors,
+                       coalesce(array_agg('in_flight'::text), '{}') AS first_accounts,
+                       coalesce(array_agg(amount_minor ORDER BY item), '{}') AS first_minors,
+                       coalesce(array_agg(CASE WHEN fee_minor > 0 THEN 'payout_fee' END
+                                ORDER BY item), '{}') AS second_accounts,
+                       coalesce(array_agg(nullif(fee_minor, 0) ORDER BY item), '{}')
+                                AS second_minors
+                  FROM judged WHERE outcome = 'created') AS a,
+               LATERAL ledger_post(
+                   p_merchant_id, a.items, a.trx_ids, a.kinds, a.environments, a.currencies,
+                   a.reasons, a.wallet_minors, a.first_accounts, a.first_minors,
+                   a.second_accounts, a.second_minors) AS d
+    ), decided AS MATERIALIZED (
+        SELECT j.*, CASE WHEN d.outcome IS NULL THEN j.outcome
+                         WHEN d.outcome = 'posted' THEN 'created'
+                         ELSE d.outcome END AS decision
+          FROM judged j LEFT JOIN debited d ON d.item = j.item
+    ), created AS (
+        INSERT INTO payout (
+               merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
+               method_id, method_code, method_name, provider, beneficiary, account_name,
+               description, ipn_url, scenario, remarks)
+        SELECT p_merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
+               fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
+               description, ipn_url, scenario, remarks
+          FROM decided WHERE decision = 'created' ORDER BY environment, ref_trx
+    ), jobs AS (
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        SELECT p_merchant_id, job_kind, trx_id, due_at
+          FROM decided WHERE decision = 'created' AND job_kind IS NOT NULL
+    ), answers AS (
+        INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
+        SELECT p_merchant_id, environment::environment, endpoint, key, body_hash, answer
+          FROM decided WHERE decision = 'created' AND key IS NOT NULL
+    )
+    SELECT item, decision, first_trx_id, first_status, first_answer, used, resets_in_seconds
+      FROM decided;
+END $$;

@@ -1,0 +1,68 @@
+"""Payouts: debited at once, sent by a job, settled once."""
+
+from manilla.sql import script
+
+revision = "0004"
+down_revision = "0003"
+
+SCHEMA = """
+-- A beneficiary that a merchant has saved.
+CREATE TABLE payout_account (
+    merchant_id  bigint NOT NULL,
+    id           bigint GENERATED ALWAYS AS IDENTITY,
+    method_code  text NOT NULL,
+    beneficiary  jsonb NOT NULL,
+    account_name text,
+    label        text,
+    active       boolean NOT NULL DEFAULT true,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (merchant_id, id)
+);
+
+-- What a rail takes for a transfer, as it told us last.
+CREATE TABLE transfer_fee (
+    provider text NOT NULL,
+    currency currency NOT NULL,
+    minor    bigint NOT NULL,
+    PRIMARY KEY (provider, currency)
+);
+
+CREATE TABLE payout (
+    merchant_id        bigint NOT NULL,
+    trx_id             text NOT NULL,
+    environment        environment NOT NULL,
+    ref_trx            text NOT NULL,
+    status             text NOT NULL DEFAULT 'pending'
+                       CHECK (status IN ('pending', 'completed', 'failed', 'canceled')),
+    error_code         text,
+    guidance           text,  -- what the merchant is told beside the code
+    is_reversed        boolean NOT NULL DEFAULT false,
+    currency           currency NOT NULL,
+    amount_minor       bigint NOT NULL CHECK (amount_minor > 0),
+    fee_minor          bigint NOT NULL CHECK (fee_minor >= 0),
+    method_id          integer NOT NULL,
+    method_code        text NOT NULL,
+    method_name        text NOT NULL,
+    provider           text,  -- null: an administrator processes it
+    beneficiary        jsonb NOT NULL,
+    account_name       text,  -- as the rail resolved it
+    description        text,
+    ipn_url            text NOT NULL,
+    scenario           text CHECK (scenario IN ('success', 'failed', 'pending')),
+    remarks            text,
+    began_at           timestamptz,  -- saved before the first byte goes to the provider
+    accepted_at        timestamptz,  -- the provider has taken it on
+    provider_reference text,
+    provider_fee_minor bigint,
+    bank_reference     text,
+    created_at         timestamptz NOT NULL DEFAULT now(),
+    updated_at         timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (merchant_id, trx_id),
+    UNIQUE (merchant_id, environment, ref_trx),
+    CHECK (status IN ('pending', 'completed') OR error_code IS NOT NULL)
+) WITH (fillfactor = 80);
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)

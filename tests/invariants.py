@@ -1,0 +1,7 @@
+"""Everything that must be true of the books after every test."""
+
+from manilla.ledger.invariants import LEDGER
+from manilla.payments.invariants import PAYMENTS
+from manilla.payouts.invariants import PAYOUTS
+
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS)
