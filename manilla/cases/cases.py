@@ -6,7 +6,10 @@ from enum import StrEnum
 import msgspec
 import structlog
 
+from manilla.cases import suspense
+from manilla.cases.suspense import Action
 from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 
@@ -20,6 +23,7 @@ class Kind(StrEnum):
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed message and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
     CONTRADICTION = "contradiction"  # of a final state; nothing was moved
+    CLEARING_DIFFERS = "clearing_differs"  # our books and a provider's balance
     NO_ANSWER = "no_answer"  # the provider could not be asked for too long
 
 
@@ -43,6 +47,14 @@ class Case(msgspec.Struct, frozen=True):
         if self.currency is None or self.amount_minor is None:
             return None
         return Money(self.currency, self.amount_minor)
+
+
+_CASE = """
+    SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail,
+           status, resolution, opened_at, resolved_at
+      FROM operator_case"""
+
+NOTE_LENGTH_MAX = 200
 
 
 async def open_case(
@@ -72,11 +84,44 @@ async def open_case(
 async def cases(db: Database, *, include_resolved: bool = False) -> list[Case]:
     return await db.rows(
         Case,
-        """
-        SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor,
-               detail, status, resolution, opened_at, resolved_at
-          FROM operator_case
-         WHERE $1 OR status = 'open'
-         ORDER BY opened_at LIMIT 1000""",
+        _CASE + " WHERE $1 OR status = 'open' ORDER BY opened_at LIMIT 1000",
         include_resolved,
     )
+
+
+class CaseNotFound(Refusal):
+    status, code = 404, "CASE_NOT_FOUND"
+    message = "There is no such case."
+
+
+class CaseRefused(Refusal):
+    message = "The case cannot be resolved like this."
+
+
+async def find(db: Database, case_id: int) -> Case:
+    found = await db.row(Case, _CASE + " WHERE id = $1", case_id)
+    if found is None:
+        raise CaseNotFound(f"There is no case {case_id}.")
+    return found
+
+
+async def resolve(db: Database, case_id: int, note: str, action: Action) -> Case:
+    """Closes a case, with the money it was about where there is any; once."""
+    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
+        raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
+    async with db.transaction() as connection:
+        case = await connection.row(Case, _CASE + " WHERE id = $1 FOR UPDATE", case_id)
+        if case is None:
+            raise CaseNotFound(f"There is no case {case_id}.")
+        if case.status != "open":
+            raise CaseRefused(f"Case {case_id} is resolved already: {case.resolution}")
+        if action is not Action.NOTHING:
+            await suspense.release(connection, case.merchant_id, case.reference, action)
+        await connection.execute(
+            """
+            UPDATE operator_case
+               SET status = 'resolved', resolution = $3, resolved_at = now()
+             WHERE merchant_id = $1 AND id = $2""",
+            *(case.merchant_id, case.id, f"{action}: {note}"),
+        )
+    return await find(db, case_id)

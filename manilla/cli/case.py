@@ -6,16 +6,14 @@ import typer
 
 from manilla.cases import cases
 from manilla.cases.cases import Case
+from manilla.cases.suspense import Action
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_rows
+from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.clock import iso
 
 app = typer.Typer(help="Cases for an operator.", no_args_is_help=True)
 
-
-@app.callback()
-def _group() -> None:
-    """Makes `list` a subcommand although it is the only one."""
+CaseId = Annotated[int, typer.Argument(metavar="CASE", min=1, help="The case's number.")]
 
 
 @app.command("list")
@@ -31,6 +29,39 @@ def list_cases(
 
     rows = [_row(case) for case in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There is no case.")
+
+
+@app.command()
+def show(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
+    """Show a case."""
+
+    async def command(tools: Tools) -> Case:
+        return await cases.find(tools.db, case_id)
+
+    print_fields(_described(run(data, command)), as_json=as_json)
+
+
+@app.command()
+def resolve(
+    case_id: CaseId,
+    note: Annotated[str, typer.Option("--note", help="What was found and done.")],
+    action: Annotated[
+        Action, typer.Option("--action", help="What becomes of money in suspense.")
+    ] = Action.NOTHING,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Resolve a case; exit 1 where it is resolved already."""
+
+    async def command(tools: Tools) -> Case:
+        return await cases.resolve(tools.db, case_id, note, action)
+
+    print_fields(_described(run(data, command)), as_json=as_json)
+
+
+def _described(case: Case) -> dict[str, Any]:
+    resolved_at = iso(case.resolved_at) if case.resolved_at else None
+    return {**_row(case), "resolution": case.resolution, "resolved_at": resolved_at}
 
 
 def _row(case: Case) -> dict[str, Any]:

@@ -7,15 +7,18 @@ import typer
 
 from manilla import __version__
 from manilla.cli import (
+    account,
     case,
     ledger,
     master_key,
     merchant,
     method,
     payment,
+    payout,
     programs,
     provider,
     setting,
+    settle,
     up,
     wallet,
 )
@@ -46,7 +49,11 @@ app.add_typer(wallet.app, name="wallet")
 app.add_typer(payment.app, name="payment")
 app.command("refund")(payment.refund)
 app.add_typer(payment.refunds_app, name="refunds")
+app.add_typer(payout.app, name="payout")
+app.add_typer(account.app, name="account")
 app.add_typer(case.app, name="case")
+app.command("settle")(settle.settle)
+app.command("reconcile")(settle.reconcile)
 app.add_typer(setting.app, name="setting")
 app.add_typer(provider.app, name="provider")
 app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")

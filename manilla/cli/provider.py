@@ -47,7 +47,7 @@ def show(
     async def command(tools: Tools) -> list[dict[str, Any]]:
         current = await credentials.load(tools.db, tools.keyring)
         async with open_session() as session:
-            rails = _rails(tools, session)
+            rails = configured_rails(tools, session)
             health = await rails.health.overview()
         return [
             {**_shown(current[each]), "rails": _rails_shown(each, health)}
@@ -82,7 +82,7 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
 
     async def command(tools: Tools) -> tuple[Answer[Money], Answer[list[Bank]]]:
         async with open_session() as session:
-            rails = _rails(tools, session)
+            rails = configured_rails(tools, session)
             await rails.load()
             adapter = rails.adapter(provider)
             if adapter is None:
@@ -105,7 +105,7 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
         raise typer.Exit(1)
 
 
-def _rails(tools: Tools, session: Any) -> Rails:
+def configured_rails(tools: Tools, session: Any) -> Rails:
     return Rails(tools.db, tools.keyring, Watch(tools.db), session, is_production_mode=False)
 
 

@@ -1,6 +1,6 @@
 """The statements of the payouts' room."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -88,6 +88,19 @@ async def payouts(
            AND (NOT $3 OR provider IS NULL)
          ORDER BY created_at DESC LIMIT $4""",
         *(status, merchant_id, manual_only, limit),
+    )
+    return [_read(record) for record in records]
+
+
+async def decided_since(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
+    """What was completed or failed lately, newest first."""
+    records = await db.records(
+        _PAYOUT
+        + """
+         WHERE provider = $1 AND environment = 'production' AND status IN ('completed', 'failed')
+           AND updated_at > now() - $2::interval AND began_at IS NOT NULL
+         ORDER BY updated_at DESC LIMIT $3""",
+        *(provider, age, limit),
     )
     return [_read(record) for record in records]
 

@@ -1,0 +1,104 @@
+"""`manilla account`: the beneficiaries that a merchant has saved."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.merchant import MerchantId
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.clock import iso
+from manilla.merchants import merchants
+from manilla.methods import catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts import accounts, beneficiary
+from manilla.payouts.accounts import SavedAccount
+
+app = typer.Typer(help="Merchants' saved payout accounts.", no_args_is_help=True)
+
+FieldValues = Annotated[
+    list[str],
+    typer.Argument(metavar="FIELD=VALUE...", help="As payout-methods names them: bank_code=058"),
+]
+
+
+@app.command()
+def add(
+    merchant_id: MerchantId,
+    method_code: Annotated[str, typer.Argument(metavar="METHOD", help="A withdrawal method.")],
+    values: FieldValues,
+    label: Annotated[str | None, typer.Option("--label", help="A name for it.")] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Save a payout account; its number is what withdraw_account_id takes."""
+
+    async def command(tools: Tools) -> SavedAccount:
+        await merchants.get(tools.db, merchant_id)
+        method = await _method(tools, method_code)
+        who = beneficiary.read(method, dict(_pair(value) for value in values))
+        account_id = await accounts.add(
+            tools.db,
+            merchant_id,
+            method.code,
+            who.fields,
+            account_name=who.fields.get("account_name"),
+            label=label,
+        )
+        saved = await accounts.find(tools.db, merchant_id, account_id)
+        assert saved is not None
+        return saved
+
+    print_fields(_shown(run(data, command)), as_json=as_json)
+
+
+@app.command("list")
+def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = None) -> None:
+    """List a merchant's saved payout accounts."""
+
+    async def command(tools: Tools) -> list[SavedAccount]:
+        return await accounts.accounts(tools.db, merchant_id)
+
+    rows = [_shown(account) for account in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="There is no saved account.")
+
+
+@app.command()
+def remove(
+    merchant_id: MerchantId,
+    account_id: Annotated[int, typer.Argument(metavar="ACCOUNT")],
+    data: Data = None,
+) -> None:
+    """Close a saved account; payouts that were made to it stay as they are."""
+
+    async def command(tools: Tools) -> bool:
+        return await accounts.remove(tools.db, merchant_id, account_id)
+
+    if not run(data, command):
+        raise InstanceRefusal(f"Merchant {merchant_id} has no open account {account_id}.")
+
+
+async def _method(tools: Tools, code: str) -> Method:
+    for method in await catalogue.load(tools.db):
+        if method.code == code and method.kind is Kind.WITHDRAW:
+            return method
+    raise catalogue.UnknownMethod(f"There is no withdraw method {code!r}.")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not FIELD=VALUE.", param_hint="FIELD=VALUE")
+    return name, value
+
+
+def _shown(account: SavedAccount) -> dict[str, Any]:
+    return {
+        "id": account.id,
+        "merchant_id": account.merchant_id,
+        "method": account.method_code,
+        "beneficiary": account.beneficiary,
+        "label": account.label,
+        "active": account.active,
+        "created_at": iso(account.created_at),
+    }

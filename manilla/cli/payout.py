@@ -1,0 +1,144 @@
+"""`manilla payout`: what an operator sees and decides of payouts."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit.clock import iso
+from manilla.ledger import timeline
+from manilla.payouts import manual, queries
+from manilla.payouts.payout import Payout, Status
+
+app = typer.Typer(help="Payouts.", no_args_is_help=True)
+
+TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
+LIST_MAX = 1000
+
+
+@app.command("list")
+def list_payouts(
+    status: Annotated[Status | None, typer.Option("--status")] = None,
+    merchant: Annotated[int | None, typer.Option("--merchant", metavar="ID")] = None,
+    manual_only: Annotated[
+        bool, typer.Option("--manual", help="Only those that an administrator processes.")
+    ] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List payouts, newest first."""
+
+    async def command(tools: Tools) -> list[Payout]:
+        return await queries.payouts(
+            tools.db, status=status, merchant_id=merchant, manual_only=manual_only, limit=LIST_MAX
+        )
+
+    rows = [_row(payout) for payout in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="There is no payout.")
+
+
+@app.command()
+def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+    """Show a payout, its beneficiary, and what happened to it."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return await _described(tools, await manual.find(tools.db, trx_id))
+
+    described = run(data, command)
+    if as_json:
+        print_fields(described, as_json=True)
+        return
+    steps = described.pop("timeline")
+    print_fields(described, as_json=False)
+    print_rows(steps, as_json=False, empty="Nothing has happened to it yet.")
+
+
+@app.command()
+def complete(
+    trx_id: TrxId,
+    bank_reference: Annotated[str | None, typer.Option("--bank-reference", metavar="R")] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Say that a manual payout was paid; exit 1 where it is decided already."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return await _described(tools, await manual.complete(tools.db, trx_id, bank_reference))
+
+    _print(run(data, command), as_json)
+
+
+@app.command()
+def reject(
+    trx_id: TrxId,
+    reason: Annotated[str, typer.Option("--reason", metavar="R", help="The merchant sees it.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Reject a manual payout; the wallet gets its money back. Exit 1 where it is decided."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return await _described(tools, await manual.reject(tools.db, trx_id, reason))
+
+    _print(run(data, command), as_json)
+
+
+@app.command()
+def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
+    """Work on an open automatic payout at once; it is never sent under another reference."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        return await _described(tools, await manual.requeue(tools.db, trx_id))
+
+    _print(run(data, command), as_json)
+
+
+def _print(described: dict[str, Any], as_json: bool) -> None:
+    if not as_json:
+        described.pop("timeline")
+    print_fields(described, as_json=as_json)
+
+
+def _row(payout: Payout) -> dict[str, Any]:
+    return {
+        "trx_id": payout.trx_id,
+        "merchant_id": payout.merchant_id,
+        "environment": payout.environment,
+        "ref_trx": payout.ref_trx,
+        "status": payout.status,
+        "error_code": payout.error_code,
+        "currency": payout.currency,
+        "payout_amount": payout.amount.amount,
+        "fee": payout.fee.amount,
+        "method": payout.method_code,
+        "created_at": iso(payout.created_at),
+    }
+
+
+async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
+    steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
+    return {
+        **_row(payout),
+        "payable_amount": payout.payable.amount,
+        "beneficiary": payout.beneficiary,
+        "account_name": payout.account_name,
+        "description": payout.description,
+        "guidance": payout.guidance,
+        "reversed": payout.is_reversed,
+        "provider_reference": payout.provider_reference,
+        "bank_reference": payout.bank_reference,
+        "remarks": payout.remarks,
+        "sent_at": iso(payout.began_at) if payout.began_at else None,
+        "accepted_at": iso(payout.accepted_at) if payout.accepted_at else None,
+        "updated_at": iso(payout.updated_at),
+        "timeline": [
+            {
+                "at": iso(step.at),
+                "event": step.event,
+                "status": step.to_status,
+                "detail": step.detail,
+            }
+            for step in steps
+        ],
+    }

@@ -1,0 +1,71 @@
+"""Money that moves between a provider and our bank, or that a provider keeps: booked by hand."""
+
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Environment, Line, Outcome, Posting
+
+NOBODY = 0  # these are the platform's own: no merchant has a part in them
+NOTE_LENGTH_MAX = 200
+
+
+class Kind(StrEnum):
+    TOP_UP = "top_up"  # from our bank to the provider's wallet
+    SETTLEMENT = "settlement"  # from the provider to our bank
+    FEE = "fee"  # the provider has kept it
+
+
+class BadSettlement(Refusal):
+    message = "This cannot be booked."
+
+
+class Settled(msgspec.Struct, frozen=True):
+    trx_id: str
+    kind: Kind
+    provider: str
+    amount: Money
+
+
+async def settle(db: Database, kind: Kind, provider: str, amount: Money, note: str) -> Settled:
+    if amount.minor <= 0:
+        raise BadSettlement("The amount must be above zero.")
+    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
+        raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
+    trx_id = ids.new_trx_id(NOBODY)
+    clearing, other = _lines(kind, provider, amount.minor)
+    [posted] = await ledger.post(
+        db,
+        [
+            Posting(
+                merchant_id=NOBODY,
+                trx_id=trx_id,
+                kind=f"settle_{kind}",
+                environment=Environment.PRODUCTION,
+                wallet=Money(amount.currency, 0),
+                first=clearing,
+                second=other,
+                reason=note,
+            )
+        ],
+    )
+    assert posted.outcome is Outcome.POSTED
+    return Settled(trx_id, kind, provider, amount)
+
+
+def _lines(kind: Kind, provider: str, minor: int) -> tuple[Line, Line]:
+    """Clearing is below zero by what the provider holds for us."""
+    clearing = posting.clearing(provider)
+    match kind:
+        case Kind.TOP_UP:
+            return Line(clearing, -minor), Line(posting.BANK, minor)
+        case Kind.SETTLEMENT:
+            return Line(clearing, minor), Line(posting.BANK, -minor)
+        case Kind.FEE:
+            return Line(clearing, minor), Line(posting.provider_fee(provider), -minor)
