@@ -30,6 +30,7 @@ def build(services: Services) -> Any:
     base_url = services.settings.base_url
     endpoints = _endpoints(services)
     gate = Gate(
+        db=services.db,
         watch=services.watch,
         directory=services.directory,
         limiter=RateLimiter(services.db),

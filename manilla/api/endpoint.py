@@ -22,7 +22,9 @@ from manilla.api.refusals import (
     NotFound,
     ValidationFailed,
 )
-from manilla.kit import http, ids, logs, metrics, strict_json
+from manilla.api.repeats import read_repeat_key
+from manilla.kit import http, idempotency, ids, logs, metrics, strict_json
+from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.idempotency import Replayed
 from manilla.kit.ratelimit import (
@@ -85,6 +87,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 class Gate(msgspec.Struct, frozen=True):
     """What the kernel needs to decide who may pass."""
 
+    db: Database
     watch: Watch
     directory: Directory
     limiter: RateLimiter
@@ -217,10 +220,27 @@ class MerchantApi:
             )
             return _success(await endpoint.use_case(call))
         except Refusal as refusal:
-            if ticket.allowance is None and not isinstance(refusal, Unavailable):
+            if isinstance(refusal, Unavailable | RateLimitExceeded):
+                raise
+            if ticket.allowance is None:
                 # Refused before the statement that would have counted it.
                 await gate.limiter.spend(ticket)
-            raise
+            first = await self._first_answer(endpoint, exchange, caller, body)
+            if first is None:
+                raise
+            return _success(first)
+
+    async def _first_answer(
+        self, endpoint: Endpoint, exchange: _Exchange, caller: Caller, body: bytes
+    ) -> Replayed | None:
+        """What succeeded once is not refused when it is repeated, whatever has changed since."""
+        if not endpoint.is_repeatable or b"idempotency-key" not in exchange.headers:
+            return None
+        repeat = read_repeat_key(exchange.headers, endpoint.path, body)
+        assert repeat is not None
+        return await idempotency.find_answer(
+            self._gate.db, caller.merchant_id, caller.environment, repeat
+        )
 
     async def _identify(
         self, exchange: _Exchange, scope: Any, endpoint: Endpoint, body: bytes

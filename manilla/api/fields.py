@@ -34,6 +34,10 @@ def _check_email(text: str) -> str | None:
     return None if _EMAIL.fullmatch(text) else "Expected an email address."
 
 
+def _check_letters(text: str) -> str | None:
+    return None if text.isascii() and text.isalpha() else "Expected a code of three letters."
+
+
 def _check_text(text: str) -> str | None:
     return None if text.strip() else "This field is required."
 
@@ -43,7 +47,9 @@ _EMAIL = re.compile(r"[^\s@<>()\[\]\\,;:\"]+@[^\s@<>()\[\]\\,;:\"_.]+(\.[^\s@<>(
 WebAddress = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_address})]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_text})]
-CurrencyCode = Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{3}$")]
+CurrencyCode = Annotated[
+    str, msgspec.Meta(min_length=3, max_length=3, extra={CHECK_TAG: _check_letters})
+]
 
 
 def read_body(kind: type[Given], raw: bytes, *, compressed: bool) -> Given:

@@ -143,5 +143,5 @@ def _order(call: Call, endpoint: str) -> PaymentOrder:
         allow_payment_methods=read_keywords(body.allow_payment_methods),
         is_legacy=endpoint == INITIATE_LEGACY,
         scenario=read_scenario(call),
-        repeat_key=read_repeat_key(call, endpoint),
+        repeat_key=read_repeat_key(call.headers, endpoint, call.raw_body),
     )

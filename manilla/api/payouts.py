@@ -162,5 +162,5 @@ def _order(call: Call) -> PayoutOrder:
         beneficiary=body.beneficiary,
         description=body.description,
         scenario=read_scenario(call),
-        repeat_key=read_repeat_key(call, INITIATE),
+        repeat_key=read_repeat_key(call.headers, INITIATE, call.raw_body),
     )

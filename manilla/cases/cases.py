@@ -117,6 +117,8 @@ async def resolve(db: Database, case_id: int, note: str, action: Action) -> Case
             raise CaseRefused(f"Case {case_id} is resolved already: {case.resolution}")
         if action is not Action.NOTHING:
             await suspense.release(connection, case.merchant_id, case.reference, action)
+        elif await suspense.is_held(connection, case.merchant_id, case.reference):
+            raise CaseRefused("Money of this case is in suspense: `--action credit` or `return`.")
         await connection.execute(
             """
             UPDATE operator_case

@@ -13,7 +13,7 @@ from manilla.kit import strict_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-PIPE_WIDTH = 200
+PIPE_WIDTH = 2000
 
 console = Console(highlight=False, soft_wrap=True)
 

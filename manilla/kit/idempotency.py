@@ -25,5 +25,19 @@ class Replayed(msgspec.Struct, frozen=True):
     body: str
 
 
+async def find_answer(
+    db: Database, merchant_id: int, environment: str, repeat: RepeatKey
+) -> Replayed | None:
+    """What was answered before to the same request under this key."""
+    answer: str | None = await db.value(
+        """
+        SELECT answer FROM idempotency
+         WHERE merchant_id = $1 AND environment = $2 AND endpoint = $3 AND key = $4
+           AND body_hash = $5""",
+        *(merchant_id, environment, repeat.endpoint, repeat.key, repeat.body_hash),
+    )
+    return None if answer is None else Replayed(answer)
+
+
 async def forget_old_answers(db: Database) -> None:
     await db.execute("DELETE FROM idempotency WHERE created_at < now() - interval '24 hours'")

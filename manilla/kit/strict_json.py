@@ -49,7 +49,27 @@ def _constant(name: str) -> None:
     raise JsonError(f"{name} is not a JSON number.")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=Decimal, parse_constant=_constant)
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return BEYOND_BOUNDS
+
+
+def _integer(text: str) -> int | Decimal:
+    try:
+        return int(text)
+    except ValueError:
+        return BEYOND_BOUNDS
+
+
+# A number in good form, but larger or finer than any that can be held. It is no amount, and whoever
+# reads the field says so.
+BEYOND_BOUNDS = Decimal("Infinity")
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_float=_number, parse_int=_integer, parse_constant=_constant
+)
 
 
 def _deeper_than(value: Any, levels: int) -> bool:

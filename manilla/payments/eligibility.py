@@ -38,7 +38,7 @@ def eligible(
         if method.takes(customer_pays)
         and (caller.gateways is None or method.code in caller.gateways)
         and _has_bvn_if_needed(rails, caller, method)
-        and (not keywords or _matches(method, keywords))
+        and _matches(method, keywords)
     ]
 
 
@@ -49,11 +49,13 @@ def _has_bvn_if_needed(rails: Rails, caller: Caller, method: Method) -> bool:
 
 
 def _matches(method: Method, keywords: Sequence[str]) -> bool:
+    words = [word.strip().lower() for word in keywords if word.strip()]
     name, code = method.name.lower(), method.code.lower()
-    return any(word.lower() in name or word.lower() in code for word in keywords)
+    return not words or any(word in name or word in code for word in words)
 
 
 def read_keywords(given: str | list[str] | None) -> list[str]:
-    """As they are echoed: a list, trimmed, in the case they came in."""
-    words = given.split(",") if isinstance(given, str) else given or []
-    return [word.strip() for word in words if word.strip()]
+    """As they are echoed: a list as it came, a text with commas as a list of its trimmed words."""
+    if isinstance(given, str):
+        return [word.strip() for word in given.split(",") if word.strip()]
+    return given or []

@@ -43,8 +43,6 @@ class RefundTasks:
         if refund is None:
             await self._report_unknown(job)
             return None
-        if refund.by_operator and refund.status is RefundStatus.PENDING:
-            return None
         if refund.provider is None:
             await refunds.complete(self._db, refund, "sandbox")
             return None
@@ -57,7 +55,8 @@ class RefundTasks:
         if refund.sent_at is None:
             return await self._send(adapter, refund)
         if provider not in CAN_BE_ASKED:
-            await self._leave_to_operator(refund, "It was sent; the provider cannot be asked.")
+            if not refund.by_operator:
+                await self._leave_to_operator(refund, "It was sent; the provider cannot be asked.")
             return None
         return await self._ask(adapter, refund)
 

@@ -104,14 +104,15 @@ async def _new_refund(
     )
 
 
-async def complete(db: Database, refund: Refund, detail: str) -> bool:
+async def complete(db: Database, refund: Refund, detail: str, *, by_hand: bool = False) -> bool:
     """The customer has the money back. False where that was decided before."""
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
         if current.status is not RefundStatus.PENDING:
             return False
-        # The money leaves what the provider holds for us.
-        paid_by = Line(posting.clearing(current.payer), current.amount_minor)
+        # The money leaves what the provider holds for us, or our own bank.
+        account = posting.BANK if by_hand else posting.clearing(current.payer)
+        paid_by = Line(account, current.amount_minor)
         in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
         outcome = await _post(connection, current, "refund_paid", 0, in_flight, paid_by)
         assert outcome is Outcome.POSTED
@@ -155,7 +156,11 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
     refund = await find(db, trx_id)
     if not refund.by_operator:
         raise RefundRefused(f"The refund is {refund.status}, and the provider's to decide.")
-    decided = await (complete if is_paid else fail)(db, refund, detail)
+    decided = (
+        await complete(db, refund, detail, by_hand=True)
+        if is_paid
+        else await fail(db, refund, detail)
+    )
     if not decided:
         raise RefundRefused(f"The refund is {(await find(db, trx_id)).status} already.")
     return await find(db, trx_id)

@@ -14,11 +14,8 @@ from manilla.cases.cases import Kind
 from manilla.kit import crash, ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money, MoneyError
-from manilla.ledger import posting, timeline
-from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Posting
-from manilla.merchants.merchants import Bearer
-from manilla.payments import charge_queries, notices, queries
+from manilla.ledger import timeline
+from manilla.payments import books, charge_queries, notices, queries
 from manilla.payments.charge_queries import Claim
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
@@ -120,10 +117,12 @@ async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Paym
 async def _paid(
     connection: Connection, payment: Payment, charge: Charge, state: ChargeState
 ) -> None:
-    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
-        return  # its money is in the books
     assert state.paid is not None
     claims = await charge_queries.claims(connection, charge.merchant_id, charge.reference)
+    if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
+        # Its money is in the books. What a signed message says against it is for a person.
+        await _report_disagreement(connection, payment, charge, claims)
+        return
     trouble = _trouble(payment, charge, state.paid, claims)
     if trouble is None:
         await charge_queries.conclude_charge(
@@ -132,7 +131,7 @@ async def _paid(
         await _credit(connection, payment, charge.provider, charge)
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
-    await _book_provider_fee(connection, payment, charge, state.fee)
+    await books.keep_provider_fee(connection, payment, charge, state.fee)
 
 
 def _trouble(
@@ -155,6 +154,35 @@ def _trouble(
     return Kind.PAID_AFTER_DECLINE, "The payment had failed: it was declined."
 
 
+async def _report_disagreement(
+    connection: Connection, payment: Payment, charge: Charge, claims: Sequence[Claim]
+) -> None:
+    for claim in claims:
+        if charge.status is ChargeStatus.PAID and not _agrees(claim, charge.amount):
+            detail = f"Credited; a signed webhook says {claim.amount:f} {claim.currency}."
+            await _open_case(connection, payment, charge, Kind.WEBHOOK_DISAGREES, detail)
+
+
+async def _open_case(
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    kind: Kind,
+    detail: str,
+    amount: Money | None = None,
+) -> None:
+    await cases.open_case(
+        connection,
+        kind,
+        charge.reference,
+        detail,
+        merchant_id=payment.merchant_id,
+        environment=payment.environment,
+        trx_id=payment.trx_id,
+        amount=amount or charge.amount,
+    )
+
+
 def _agrees(claim: Claim, amount: Money) -> bool:
     try:
         return Money.of(claim.amount.normalize(), claim.currency) == amount
@@ -165,9 +193,7 @@ def _agrees(claim: Claim, amount: Money) -> bool:
 async def _credit(
     connection: Connection, payment: Payment, payer: str, charge: Charge | None
 ) -> None:
-    quote = payment.quote
-    deducted = quote.deducted_later(payment.environment)
-    is_charged = not payment.is_sandbox and quote.commission.minor > 0
+    is_charged = not payment.is_sandbox and payment.commission_minor > 0
     after = msgspec.structs.replace(
         payment,
         status=NEXT[standing(payment), Event.PAID],
@@ -175,31 +201,7 @@ async def _credit(
         credited_charge=charge.reference if charge else None,
         commission_trx_id=ids.new_trx_id(payment.merchant_id) if is_charged else None,
     )
-    added = quote.commission.minor if quote.bearer is Bearer.CUSTOMER else 0
-    postings = [
-        Posting(
-            merchant_id=payment.merchant_id,
-            trx_id=payment.trx_id,
-            kind="payment",
-            environment=payment.environment,
-            wallet=quote.merchant_receives,
-            first=Line(posting.clearing(payer), -quote.customer_pays.minor),
-            second=Line(posting.COMMISSION, added) if added else None,
-        )
-    ]
-    if deducted.minor:
-        assert after.commission_trx_id is not None
-        postings.append(
-            Posting(
-                merchant_id=payment.merchant_id,
-                trx_id=after.commission_trx_id,
-                kind="commission",
-                environment=payment.environment,
-                wallet=Money(deducted.currency, -deducted.minor),
-                first=Line(posting.COMMISSION, deducted.minor),
-            )
-        )
-    await _post(connection, postings)
+    await books.credit(connection, after, payer)
     crash.point("amid_payment_credit")
     detail = f"charge {charge.reference}" if charge else "sandbox"
     await _change(connection, payment, after, Event.PAID, detail)
@@ -238,16 +240,10 @@ async def _charge_failed(
     connection: Connection, payment: Payment, charge: Charge, state: ChargeState
 ) -> None:
     if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
-        await cases.open_case(
-            connection,
-            Kind.CONTRADICTION,
-            charge.reference,
-            "The provider said that the charge was paid, now that it failed. Nothing was moved.",
-            merchant_id=payment.merchant_id,
-            environment=payment.environment,
-            trx_id=payment.trx_id,
-            amount=charge.amount,
+        detail = (
+            "The provider said that the charge was paid, now that it failed. Nothing was moved."
         )
+        await _open_case(connection, payment, charge, Kind.CONTRADICTION, detail)
         return
     if not charge.is_undecided:
         return
@@ -278,31 +274,8 @@ async def _suspend(
     await charge_queries.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )
-    if paid.minor:
-        await _post(
-            connection,
-            [
-                Posting(
-                    merchant_id=payment.merchant_id,
-                    trx_id=charge.reference,
-                    kind="suspense",
-                    environment=payment.environment,
-                    wallet=Money(paid.currency, 0),
-                    first=Line(posting.clearing(charge.provider), -paid.minor),
-                    second=Line(posting.SUSPENSE, paid.minor),
-                )
-            ],
-        )
-    await cases.open_case(
-        connection,
-        kind,
-        charge.reference,
-        detail,
-        merchant_id=payment.merchant_id,
-        environment=payment.environment,
-        trx_id=payment.trx_id,
-        amount=paid,
-    )
+    await books.suspend(connection, payment, charge, paid)
+    await _open_case(connection, payment, charge, kind, detail, paid)
     await timeline.add(
         connection,
         payment.merchant_id,
@@ -312,31 +285,3 @@ async def _suspend(
         after=payment.status,
         detail=f"charge {charge.reference}: {detail}",
     )
-
-
-async def _book_provider_fee(
-    connection: Connection, payment: Payment, charge: Charge, fee: Money | None
-) -> None:
-    """What the provider keeps of a charge, so that clearing can equal what it holds for us."""
-    if fee is None or fee.minor <= 0:
-        return
-    await _post(
-        connection,
-        [
-            Posting(
-                merchant_id=payment.merchant_id,
-                trx_id=charge.reference,
-                kind="provider_fee",
-                environment=payment.environment,
-                wallet=Money(fee.currency, 0),
-                first=Line(posting.clearing(charge.provider), fee.minor),
-                second=Line(posting.provider_fee(charge.provider), -fee.minor),
-            )
-        ],
-    )
-
-
-async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
-    for posted in await ledger.post(connection, postings):
-        # The rows that would make it a duplicate are written under the lock that we hold.
-        assert posted.outcome is posting.Outcome.POSTED, posted.outcome

@@ -79,6 +79,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
         )
 
     gate = Gate(
+        db=services.db,
         watch=services.watch,
         directory=services.directory,
         limiter=RateLimiter(services.db),

@@ -17,9 +17,11 @@ async def test_the_description_is_public_and_covers_what_is_served(site: Site) -
     assert set(operation["responses"]) == {"200", "400", "401", "403", "429", "503"}
     assert "INVALID_CREDENTIALS" in operation["responses"]["401"]["description"]
     schemes = document["components"]["securitySchemes"].values()
-    assert {scheme["name"] for scheme in schemes} == {
-        *("X-Merchant-Key", "X-API-Key", "X-Timestamp", "X-Signature")
+    assert {scheme.get("name", scheme["type"]) for scheme in schemes} == {
+        *("X-Merchant-Key", "X-API-Key", "X-Timestamp", "X-Signature", "http")
     }
+    legacy = document["paths"]["/api/initiate-payment"]["post"]
+    assert legacy["security"] == [{"Bearer": []}]
 
 
 async def test_every_reference_in_the_description_leads_somewhere(site: Site) -> None:

@@ -24,8 +24,6 @@ from manilla.kit.strict_json import JsonError
         (b"[" * 17 + b"]" * 17, "nested more than 16"),
         (b"[" * 30_000, "nested more than 16"),
         (b'{"a":' * 17 + b"1" + b"}" * 17, "nested more than 16"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
-        (b'{"a": 1e99999999999999999999}', "not valid JSON"),
     ],
 )
 def test_what_is_ambiguous_or_malformed_is_refused(document: bytes, complaint: str) -> None:
@@ -55,3 +53,10 @@ def test_text_that_cannot_be_stored_is_noticed_anywhere(text: str) -> None:
 
 def test_ordinary_text_of_any_language_is_storable() -> None:
     assert strict_json.is_storable({"name": "Adébáyọ̀ ₦ 😀 \u202e\u200b", "list": [1, None, True]})
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 5000, "1e99999999999999999999", "1e-99999999999999999999"]
+)
+def test_a_number_that_nothing_can_hold_is_beyond_all_bounds(number: str) -> None:
+    assert strict_json.decode(f'{{"a": {number}}}'.encode()) == {"a": strict_json.BEYOND_BOUNDS}

@@ -110,14 +110,32 @@ async def test_a_signed_webhook_of_another_amount_or_currency_is_reviewed_not_cr
 
 
 async def test_a_webhook_about_a_sandbox_payment_credits_nothing(
-    shop: Shop, site: Site, db: Database
+    shop: Shop, sandbox_shop: Shop, site: Site, db: Database
 ) -> None:
-    reference = "TXN" + "0" * 30 + "-1"
+    started = await sandbox_shop.start()
+    before = await sandbox_shop.balance()
+    reference = f"{started.trx_id}-1"
     message = webhooks.paid("providera", reference)
     assert (await webhooks.send(site, "providera", message)).status == 200
     await shop.world.run_jobs()
     kind = await db.value("SELECT kind FROM operator_case WHERE reference = $1", reference)
     assert kind == "unknown_reference"
+    assert await sandbox_shop.status(started) == "pending"
+    assert await sandbox_shop.balance() == before
+
+
+async def test_a_signed_webhook_of_another_amount_after_the_credit_is_a_case(
+    shop: Shop, site: Site
+) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, "providera-ngn")
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    message = webhooks.paid("providera", charge.reference, "999999.99")
+    assert (await webhooks.send(site, "providera", message)).status == 200
+    await shop.world.run_jobs()
+    assert await shop.cases() == [("webhook_disagrees", charge.reference)]
+    assert await shop.balance() == 100_000
 
 
 async def test_a_webhook_before_our_own_save_is_found_by_its_reference(

@@ -1,6 +1,7 @@
 """Idempotency-Key: a request that may be a repetition is answered as the first was."""
 
 import asyncio
+import json
 from collections import Counter
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
+from manilla.merchants import wallets
 from manilla.merchants.merchants import Bearer
+from manilla.merchants.wallets import WalletStatus
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
-from tests.payments.orders import order
+from tests.payments.orders import INITIATE, order
 
 REPLAYED = "idempotent-replayed"
 
@@ -165,3 +168,22 @@ async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
     reply = await steps.initiate(merchant, sent, Idempotency_Key=key)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert (await steps.initiate(merchant, sent)).status == 200
+
+
+async def test_what_succeeded_once_is_replayed_though_it_would_be_refused_now(
+    merchant: Merchant, db: Database
+) -> None:
+    body = json.dumps(order()).encode()
+    key = "a-wallet-that-closes"
+    first = await merchant.call("POST", INITIATE, body, Idempotency_Key=key)
+    await wallets.set_status(
+        db, merchant.new.id, merchant.environment, "NGN", WalletStatus.INACTIVE
+    )
+    await asyncio.sleep(1)
+    again = await merchant.call("POST", INITIATE, body, Idempotency_Key=key)
+    assert (again.status, again.body) == (200, first.body)
+    assert again.headers["idempotent-replayed"] == "true"
+    other = json.dumps(order()).encode()
+    assert (await merchant.call("POST", INITIATE, other, Idempotency_Key="x")).code == (
+        "WALLET_NOT_AVAILABLE"
+    )
