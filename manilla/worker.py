@@ -3,14 +3,18 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import msgspec
 import structlog
 
-from manilla.kit import idempotency, ratelimit
+from manilla.kit import idempotency, metrics, outbound, ratelimit
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
+from manilla.notify import courier
+from manilla.notify import queries as notify
+from manilla.notify.courier import Courier
 from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.tasks import PayoutTasks
@@ -21,6 +25,7 @@ from manilla.settings import Settings
 log = structlog.get_logger(__name__)
 
 CONNECTIONS = 10
+KEEP_ATTEMPTS = timedelta(days=90)
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -36,12 +41,20 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
         Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
+        Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
+        Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
     ]
 
 
+async def _measure_backlog(services: Services) -> None:
+    backlog = await notify.backlog(services.db)
+    metrics.notifications_waiting.set(backlog.waiting)
+    metrics.notifications_oldest_seconds.set(backlog.oldest_seconds)
+
+
 def works(services: Services) -> dict[str, Work]:
-    """The jobs that this program does."""
+    """The jobs that this program does, beside delivering notifications."""
     return {
         **PaymentTasks(services.db, services.till).works(),
         **RefundTasks(services.db, services.rails).works(),
@@ -58,7 +71,13 @@ async def work(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
         tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
-        await Runner(services.db, works(services)).run(stop)
+        async with outbound.open_session(
+            is_public_only=not settings.is_development,
+            connections=courier.PLACES,
+            seconds=courier.ATTEMPT_SECONDS,
+        ) as session:
+            deliveries = Courier(services.db, services.directory, session).works()
+            await Runner(services.db, {**works(services), **deliveries}).run(stop)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

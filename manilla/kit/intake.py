@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.kit import ratelimit, strict_json
+from manilla.kit import crash, ratelimit, strict_json
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
@@ -66,6 +66,7 @@ class Intake:
 
     async def _write(self, new: Sequence[NewItem]) -> Sequence[Taken]:
         by_merchant = _batched(new)
+        crash.point("before_intake_commit")
         rows = await self._connection.rows(
             Taken,
             self._sql,
@@ -73,6 +74,7 @@ class Intake:
             [strict_json.encode(items).decode() for items in by_merchant.values()],
             ratelimit.WINDOW,
         )
+        crash.point("after_intake_commit")
         rows.sort(key=lambda row: row.item)
         assert len(rows) == len(new)
         return rows

@@ -6,13 +6,13 @@ and a cause that arrives while the job runs is not lost when it ends.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 import structlog
 
+from manilla.kit.batch import Batcher
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Unavailable
 
@@ -43,6 +43,8 @@ class Work(msgspec.Struct, frozen=True):
 
     handler: Handler
     places: int
+    # Merchant by merchant, however many jobs one of them has waiting; else by when they are due.
+    in_turns: bool = False
 
 
 async def put(
@@ -81,6 +83,16 @@ class Runner:
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
         self._freed = asyncio.Event()
+        self._turn = -1  # the merchant who had the last turn
+
+        async def end(ended: Sequence[Job]) -> Sequence[None]:
+            return await _end(db, ended)
+
+        async def put_off(later: Sequence[tuple[Job, float]]) -> Sequence[None]:
+            return await _put_off(db, later)
+
+        self._end: Batcher[Job, None] = Batcher(end)
+        self._put_off: Batcher[tuple[Job, float], None] = Batcher(put_off)
 
     async def run(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -96,12 +108,27 @@ class Runner:
         await self._finish()
 
     async def _claim(self) -> list[Job]:
-        free = {
+        by_time, in_turns = self._free(in_turns=False), self._free(in_turns=True)
+        claimed = await claim(self._db, by_time) if by_time else []
+        for kind, places in in_turns.items():
+            claimed += await self._claim_in_turns(kind, places)
+        return claimed
+
+    async def _claim_in_turns(self, kind: str, places: int) -> list[Job]:
+        taken = await claim_in_turns(self._db, kind, places, self._turn)
+        if not taken and self._turn >= 0:
+            taken = await claim_in_turns(self._db, kind, places, -1)  # a new round
+        self._turn = max((job.merchant_id for job in taken), default=-1)
+        return taken
+
+    def _free(self, *, in_turns: bool) -> dict[str, int]:
+        """Places for more; not before some are free, so that claims are worth their statement."""
+        return {
             kind: work.places - len(self._running[kind])
             for kind, work in self._works.items()
-            if work.places > len(self._running[kind])
+            if work.in_turns is in_turns
+            and work.places - len(self._running[kind]) >= max(1, work.places // 4)
         }
-        return await claim(self._db, free) if free else []
 
     def _start(self, job: Job) -> None:
         task = asyncio.create_task(self._do(job))
@@ -138,9 +165,9 @@ class Runner:
                 await _fail(self._db, job, f"{type(error).__name__}: {error}"[:500])
                 return
             if again_seconds is None:
-                await _end(self._db, job)
+                await self._end.submit(job)
             else:
-                await _put_off(self._db, job, again_seconds)
+                await self._put_off.submit((job, again_seconds))
         except Unavailable:
             log.warning("job_not_ended", kind=job.kind, subject=job.subject)  # its lease will end
 
@@ -169,23 +196,78 @@ async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
     )
 
 
-_MINE = " WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND fence = $4"
+async def claim_in_turns(db: Database, kind: str, places: int, after_merchant: int) -> list[Job]:
+    """A share for each merchant that has something due, beginning after the one who had the last.
 
-
-def _key(job: Job) -> tuple[Any, ...]:
-    return (job.merchant_id, job.kind, job.subject, job.fence)
-
-
-async def _end(db: Database, job: Job) -> None:
-    await db.execute("DELETE FROM job" + _MINE, *_key(job))
-
-
-async def _put_off(db: Database, job: Job, seconds: float) -> None:
-    await db.execute(
-        "UPDATE job SET due_at = now() + $5::interval, failures = 0, last_error = NULL" + _MINE,
-        *_key(job),
-        timedelta(seconds=seconds),
+    It looks at as many merchants as there are places, and at each one's oldest jobs alone: how
+    much waits behind them makes no difference. The kind stands in the statement itself, because
+    the index is for that kind alone.
+    """
+    assert kind.isidentifier()
+    return await db.rows(
+        Job,
+        f"""
+        WITH RECURSIVE turn AS (
+            (SELECT merchant_id, 1 AS number FROM job
+              WHERE kind = '{kind}' AND parked_at IS NULL AND merchant_id > $2
+              ORDER BY merchant_id LIMIT 1)
+            UNION ALL
+            SELECT (SELECT merchant_id FROM job
+                     WHERE kind = '{kind}' AND parked_at IS NULL AND merchant_id > turn.merchant_id
+                     ORDER BY merchant_id LIMIT 1), turn.number + 1
+              FROM turn WHERE turn.merchant_id IS NOT NULL AND turn.number < $1),
+        due AS (
+            SELECT j.merchant_id, j.subject
+              FROM turn
+             CROSS JOIN LATERAL (
+                   SELECT merchant_id, subject FROM job
+                    WHERE job.merchant_id = turn.merchant_id AND kind = '{kind}' AND due_at <= now()
+                      AND parked_at IS NULL
+                    ORDER BY due_at
+                    LIMIT greatest(1, $1 / (SELECT count(*) FROM turn))
+                      FOR UPDATE SKIP LOCKED) AS j
+             LIMIT $1)
+        UPDATE job
+           SET due_at = now() + $3, attempts = job.attempts + 1, fence = job.fence + 1
+          FROM due
+         WHERE job.merchant_id = due.merchant_id AND job.kind = '{kind}'
+           AND job.subject = due.subject
+        RETURNING job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence""",
+        *(places, after_merchant, LEASE),
     )
+
+
+def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
+    return (
+        [job.merchant_id for job in jobs],
+        [job.kind for job in jobs],
+        [job.subject for job in jobs],
+        [job.fence for job in jobs],
+    )
+
+
+# Who holds an older fence than the row has lost the job, and changes nothing.
+_MINE = """
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[]{more})
+           AS mine (merchant_id, kind, subject, fence{name})
+     WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
+       AND job.subject = mine.subject AND job.fence = mine.fence"""
+
+
+async def _end(db: Database, ended: Sequence[Job]) -> list[None]:
+    mine = _MINE.format(more="", name="").replace("FROM unnest", "USING unnest", 1)
+    await db.execute("DELETE FROM job" + mine, *_keys(ended))
+    return [None] * len(ended)
+
+
+async def _put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None]:
+    await db.execute(
+        "UPDATE job SET due_at = now() + mine.wait, failures = 0, last_error = NULL"
+        + _MINE.format(more=", $5::interval[]", name=", wait"),
+        *_keys([job for job, _ in later]),
+        [timedelta(seconds=seconds) for _, seconds in later],
+    )
+    return [None] * len(later)
 
 
 async def _fail(db: Database, job: Job, error: str) -> None:
@@ -193,10 +275,8 @@ async def _fail(db: Database, job: Job, error: str) -> None:
     failures = job.failures + 1
     wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))
     await db.execute(
-        """
-        UPDATE job SET due_at = now() + $5::interval, failures = $6, last_error = $7,
-               parked_at = CASE WHEN $8 THEN now() END"""
-        + _MINE,
-        *_key(job),
+        "UPDATE job SET due_at = now() + $5::interval, failures = $6, last_error = $7,"
+        " parked_at = CASE WHEN $8 THEN now() END" + _MINE.format(more="", name=""),
+        *_keys([job]),
         *(wait, failures, error, failures >= FAILURES_MAX),
     )

@@ -14,6 +14,7 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     generate_latest,
     multiprocess,
@@ -29,6 +30,20 @@ request_seconds = Histogram(
     "How long merchant API requests took.",
     ["endpoint"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+)
+
+notifications = Counter(
+    "manilla_notifications", "Attempts to deliver a notification, by what became of it.", ["state"]
+)
+notifications_waiting = Gauge(
+    "manilla_notifications_waiting",
+    "Notifications that are not delivered yet.",
+    multiprocess_mode="mostrecent",
+)
+notifications_oldest_seconds = Gauge(
+    "manilla_notifications_oldest_seconds",
+    "How long the oldest of them has waited.",
+    multiprocess_mode="mostrecent",
 )
 
 

@@ -29,4 +29,4 @@ async def tell(
         *(merchant_id, notification_id, environment, trx_id, event, status, url),
         strict_json.encode(payload),
     )
-    await jobs.put(connection, merchant_id, DELIVER, notification_id)
+    await jobs.put(connection, merchant_id, DELIVER, trx_id)

@@ -117,6 +117,7 @@ class PayoutTasks:
         crash.point("before_transfer_is_sent")
         if not await self._begin.submit(job):
             return 0  # another worker has taken the job over: it begins from what is saved
+        crash.point("after_send_is_begun")
         answer = await adapter.send(order)
         crash.point("after_transfer_is_sent")
         if isinstance(answer, Refused):

@@ -53,9 +53,9 @@ async def test_who_was_frozen_past_its_lease_cannot_end_the_job(db: Database, ki
     frozen = await _claim_one(db, kind)
     await _end_lease(db, kind)
     other = await _claim_one(db, kind)
-    await jobs._end(db, frozen)
+    await jobs._end(db, [frozen])
     assert await _count(db, kind) == 1
-    await jobs._end(db, other)
+    await jobs._end(db, [other])
     assert await _count(db, kind) == 0
 
 
@@ -63,7 +63,7 @@ async def test_a_new_cause_while_it_runs_is_not_lost(db: Database, kind: str) ->
     await jobs.put(db, 1, kind, "a")
     running = await _claim_one(db, kind)
     await jobs.put(db, 1, kind, "a")
-    await jobs._end(db, running)
+    await jobs._end(db, [running])
     assert (await _claim_one(db, kind)).subject == "a"
 
 

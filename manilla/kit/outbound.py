@@ -1,0 +1,53 @@
+"""Calls to addresses that other people choose: never into our own network.
+
+The address is checked where the socket is made, after every resolution of its name. So it does not
+matter how it was written, what the name meant a moment ago, or what it will mean next.
+"""
+
+import ipaddress
+import socket
+from typing import Any
+
+import aiohttp
+
+# Global by the registries, but ways around the check: they carry an IPv4 address within.
+_WRAPPED = tuple(
+    ipaddress.IPv6Network(network)
+    for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96")
+)
+
+
+class AddressRefused(OSError):
+    """Not an address of the public internet."""
+
+
+def is_public(text: str) -> bool:
+    """Globally routable, and not a wrapper around something that may not be."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _WRAPPED):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:
+    """No redirects are followed by who uses it, no cookies kept, no proxy of the environment."""
+
+    def make_socket(address_info: Any) -> socket.socket:
+        family, kind, protocol, _, address = address_info
+        if is_public_only and not is_public(address[0]):
+            raise AddressRefused(f"{address[0]} is not a public address")
+        return socket.socket(family, kind, protocol)
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=connections,
+            use_dns_cache=not is_public_only,
+            keepalive_timeout=15,
+            socket_factory=make_socket,
+        ),
+        timeout=aiohttp.ClientTimeout(total=seconds),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=False,
+        headers={"User-Agent": "Manilla"},
+    )

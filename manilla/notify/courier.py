@@ -1,0 +1,144 @@
+"""Delivers notifications: prepare, call, record. Nobody's silence delays anybody else's."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+
+from manilla.kit import crash, metrics
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.ledger.posting import Environment
+from manilla.merchants.directory import Directory
+from manilla.notify import queries, signing
+from manilla.notify.hosts import Hosts, host_of
+from manilla.notify.outbox import DELIVER
+from manilla.notify.queries import Attempt, Due
+
+PLACES = 192
+ATTEMPT_SECONDS = 10.0
+ANSWER_BYTES_MAX = 64 * 1024
+ANSWER_BYTES_KEPT = 2 * 1024
+# After how many seconds a failed attempt is followed by another; after the last, by none.
+RETRY_SECONDS = (10.0, 60.0)
+BUSY_SECONDS = 0.5
+
+
+class Answered(Exception):
+    """What came of a call, where it was not a success; its text says so."""
+
+    def __init__(self, error: str, status: int | None = None, answer: bytes | None = None) -> None:
+        super().__init__(error)
+        self.status = status
+        self.answer = answer
+
+
+class Courier:
+    def __init__(self, db: Database, directory: Directory, session: aiohttp.ClientSession) -> None:
+        self._directory = directory
+        self._session = session
+        self._hosts = Hosts()
+
+        async def load(jobs: Sequence[Job]) -> Sequence[Due | None]:
+            return await queries.due(db, jobs)
+
+        async def record(attempts: Sequence[Attempt]) -> Sequence[None]:
+            return await queries.record(db, attempts)
+
+        self._load: Batcher[Job, Due | None] = Batcher(load)
+        self._record: Batcher[Attempt, None] = Batcher(record)
+
+    def works(self) -> dict[str, Work]:
+        return {DELIVER: Work(self.deliver, places=PLACES, in_turns=True)}
+
+    async def deliver(self, job: Job) -> float | None:
+        """One attempt at the oldest notification of a transaction: order is kept within it."""
+        due = await self._load.submit(job)
+        if due is None:
+            return None
+        host = host_of(due.url)
+        was_slow = self._hosts.is_slow(host)
+        if not self._hosts.enter(host):
+            return BUSY_SECONDS
+        began = time.monotonic()
+        try:
+            attempt = await self._attempt(due, began)
+        finally:
+            self._hosts.leave(host, was_slow=was_slow, seconds=time.monotonic() - began)
+        crash.point("after_notification_is_delivered")
+        await self._record.submit(attempt)
+        metrics.notifications.labels(attempt.state).inc()
+        if attempt.state == "waiting":
+            return RETRY_SECONDS[attempt.attempts - 1]
+        return 0 if due.has_more else None
+
+    async def _attempt(self, due: Due, began: float) -> Attempt:
+        at = datetime.now(UTC)
+        headers = await self._headers(due, int(at.timestamp()))
+        status, answer, error = None, None, None
+        try:
+            status, answer = await self._call(due, headers)
+        except Answered as problem:
+            status, answer, error = problem.status, problem.answer, str(problem)
+        attempts = due.attempts + 1
+        is_last = attempts > len(RETRY_SECONDS)
+        state = "delivered" if error is None else "failed" if is_last else "waiting"
+        return Attempt(
+            merchant_id=due.merchant_id,
+            notification_id=due.id,
+            number=due.attempts_in_all + 1,
+            at=at,
+            headers=headers,
+            status=status,
+            answer=answer,
+            milliseconds=round((time.monotonic() - began) * 1000),
+            error=error,
+            attempts=attempts,
+            state=state,
+        )
+
+    async def _headers(self, due: Due, now: int) -> dict[str, str]:
+        """Signed with the newest secret: after a rotation, the one that the merchant has last."""
+        merchant = await self._directory.of(Environment(due.environment), due.merchant_id)
+        return signing.headers(
+            merchant.live_credentials()[0].secret,
+            notification_id=due.id,
+            environment=due.environment,
+            body=due.body,
+            now=now,
+        )
+
+    async def _call(self, due: Due, headers: dict[str, str]) -> tuple[int, bytes]:
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                async with self._session.post(
+                    due.url, data=due.body, headers=headers, allow_redirects=False
+                ) as response:
+                    answer = await _read_limited(response)
+        except TimeoutError:
+            raise Answered("no answer within 10 seconds") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Answered(f"the call failed: {_told(error)}") from None
+        if not 200 <= response.status < 300:
+            raise Answered(f"HTTP {response.status}", response.status, answer)
+        return response.status, answer
+
+
+async def _read_limited(response: aiohttp.ClientResponse) -> bytes:
+    """The first part is kept, some more is read; who sends without end is cut off."""
+    read = bytearray()
+    async for chunk in response.content.iter_chunked(16 * 1024):
+        read += chunk
+        if len(read) > ANSWER_BYTES_MAX:
+            response.close()
+            break
+    return bytes(read[:ANSWER_BYTES_KEPT])
+
+
+def _told(error: Any) -> str:
+    text = str(error) or type(error).__name__
+    return "".join(character if character.isprintable() else " " for character in text)[:200]

@@ -1,0 +1,64 @@
+"""Who is called at the same time: a slow or dead host must not take the places of the others."""
+
+import time
+from urllib.parse import urlsplit
+
+import msgspec
+
+AT_ONCE = 16  # calls to one host
+SLOW_AT_ONCE = 2  # to one that has been slow or silent
+SLOW_IN_ALL = 48  # to all such hosts together
+SLOW_SECONDS = 2.0
+REMEMBER_SECONDS = 60.0
+HOSTS_MAX = 50_000
+
+
+class _Host(msgspec.Struct):
+    calls: int = 0
+    slow_until: float = 0.0
+
+    @property
+    def is_slow(self) -> bool:
+        return time.monotonic() < self.slow_until
+
+
+class Hosts:
+    def __init__(self) -> None:
+        self._hosts: dict[str, _Host] = {}
+        self._slow_calls = 0
+
+    def enter(self, name: str) -> bool:
+        """False where the host has its share of calls under way."""
+        host = self._hosts.get(name)
+        if host is None:
+            self._forget_idle()
+            host = self._hosts[name] = _Host()
+        if host.is_slow:
+            if host.calls >= SLOW_AT_ONCE or self._slow_calls >= SLOW_IN_ALL:
+                return False
+            self._slow_calls += 1
+        elif host.calls >= AT_ONCE:
+            return False
+        host.calls += 1
+        return True
+
+    def leave(self, name: str, *, was_slow: bool, seconds: float) -> None:
+        host = self._hosts[name]
+        host.calls -= 1
+        if was_slow:
+            self._slow_calls -= 1
+        now = time.monotonic()
+        host.slow_until = now + REMEMBER_SECONDS if seconds > SLOW_SECONDS else 0.0
+
+    def is_slow(self, name: str) -> bool:
+        host = self._hosts.get(name)
+        return host is not None and host.is_slow
+
+    def _forget_idle(self) -> None:
+        if len(self._hosts) >= HOSTS_MAX:
+            self._hosts = {name: host for name, host in self._hosts.items() if host.calls}
+
+
+def host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or parts.scheme}"

@@ -1,0 +1,198 @@
+"""The statements of the notifier's room."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import Job
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The oldest notification of a transaction that is still to be delivered."""
+
+    merchant_id: int
+    trx_id: str
+    id: str
+    environment: str
+    url: str
+    body: bytes
+    attempts: int  # since it was last put on its way
+    attempts_in_all: int
+    has_more: bool  # another one waits behind it
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    merchant_id: int
+    notification_id: str
+    number: int
+    at: datetime
+    headers: dict[str, str]
+    status: int | None
+    answer: bytes | None
+    milliseconds: int
+    error: str | None
+    attempts: int
+    state: str  # the notification's, after it
+
+
+class Notification(msgspec.Struct, frozen=True):
+    merchant_id: int
+    id: str
+    environment: str
+    trx_id: str
+    event: str
+    status: str
+    url: str
+    body: bytes
+    state: str
+    attempts: int
+    created_at: datetime
+    decided_at: datetime | None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An attempt as people see it."""
+
+    number: int
+    at: datetime
+    headers: dict[str, str]
+    status: int | None
+    answer: bytes | None
+    milliseconds: int
+    error: str | None
+
+
+async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
+    """For each job what it is to deliver; None: nothing is left."""
+    rows = await db.rows(
+        Due,
+        """
+        SELECT n.merchant_id, n.trx_id, n.id, n.environment, n.url, n.body, n.attempts,
+               (SELECT coalesce(max(number), 0) FROM delivery_attempt a
+                 WHERE a.merchant_id = n.merchant_id AND a.notification_id = n.id)
+               AS attempts_in_all,
+               n.has_more
+          FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
+         CROSS JOIN LATERAL (
+               SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more FROM notification
+                WHERE notification.merchant_id = j.merchant_id
+                  AND notification.trx_id = j.trx_id AND state = 'waiting'
+                ORDER BY id LIMIT 1) AS n""",
+        [job.merchant_id for job in jobs],
+        [job.subject for job in jobs],
+    )
+    found = {(row.merchant_id, row.trx_id): row for row in rows}
+    return [found.get((job.merchant_id, job.subject)) for job in jobs]
+
+
+async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
+    await db.execute(
+        """
+        WITH given AS (
+            SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[],
+                                 $5::text[], $6::integer[], $7::bytea[], $8::integer[], $9::text[],
+                                 $10::integer[], $11::text[])
+                AS g (merchant_id, notification_id, number, at, headers, status, answer,
+                      milliseconds, error, attempts, state)),
+        kept AS (
+            INSERT INTO delivery_attempt (merchant_id, notification_id, number, at, headers, status,
+                                          answer, milliseconds, error)
+            SELECT merchant_id, notification_id, number, at, headers::jsonb, status, answer,
+                   milliseconds, error FROM given
+                ON CONFLICT DO NOTHING)
+        UPDATE notification AS n
+           SET attempts = g.attempts, state = g.state,
+               decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
+          FROM given g
+         WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
+           AND n.state = 'waiting'""",
+        [each.merchant_id for each in attempts],
+        [each.notification_id for each in attempts],
+        [each.number for each in attempts],
+        [each.at for each in attempts],
+        [msgspec.json.encode(each.headers).decode() for each in attempts],
+        [each.status for each in attempts],
+        [each.answer for each in attempts],
+        [each.milliseconds for each in attempts],
+        [each.error for each in attempts],
+        [each.attempts for each in attempts],
+        [each.state for each in attempts],
+    )
+    return [None] * len(attempts)
+
+
+_NOTIFICATION = """
+    SELECT merchant_id, id, environment, trx_id, event, status, url, body, state, attempts,
+           created_at, decided_at
+      FROM notification"""
+
+
+async def notifications(
+    db: Database,
+    *,
+    merchant_id: int | None = None,
+    state: str | None = None,
+    trx_id: str | None = None,
+    since: datetime | None = None,
+    limit: int = 1000,
+) -> list[Notification]:
+    """Newest first."""
+    return await db.rows(
+        Notification,
+        _NOTIFICATION
+        + """
+         WHERE ($1::bigint IS NULL OR merchant_id = $1) AND ($2::text IS NULL OR state = $2)
+           AND ($3::text IS NULL OR trx_id = $3)
+           AND ($4::timestamptz IS NULL OR created_at >= $4)
+         ORDER BY created_at DESC, id DESC LIMIT $5""",
+        *(merchant_id, state, trx_id, since, limit),
+    )
+
+
+async def notification(db: Database | Connection, notification_id: str) -> Notification | None:
+    return await db.row(Notification, _NOTIFICATION + " WHERE id = $1", notification_id)
+
+
+async def attempts(db: Database, merchant_id: int, notification_id: str) -> list[Kept]:
+    records: list[Any] = await db.records(
+        """
+        SELECT number, at, headers, status, answer, milliseconds, error FROM delivery_attempt
+         WHERE merchant_id = $1 AND notification_id = $2 ORDER BY number""",
+        *(merchant_id, notification_id),
+    )
+    return [
+        Kept(**{**record, "headers": msgspec.json.decode(record["headers"])}) for record in records
+    ]
+
+
+async def put_on_its_way(connection: Connection, merchant_id: int, notification_id: str) -> None:
+    await connection.execute(
+        """
+        UPDATE notification SET state = 'waiting', attempts = 0, decided_at = NULL
+         WHERE merchant_id = $1 AND id = $2""",
+        *(merchant_id, notification_id),
+    )
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    waiting: int
+    oldest_seconds: float
+
+
+async def backlog(db: Database) -> Backlog:
+    found = await db.row(
+        Backlog,
+        """
+        SELECT count(*) AS waiting,
+               coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
+          FROM notification WHERE state = 'waiting'""",
+    )
+    assert found is not None
+    return found
+
+
+async def forget_old_attempts(db: Database, age: timedelta) -> None:
+    await db.execute("DELETE FROM delivery_attempt WHERE at < now() - $1::interval", age)

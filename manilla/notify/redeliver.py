@@ -1,0 +1,49 @@
+"""Sends again what was sent before, because a person wants it."""
+
+from datetime import datetime
+
+from manilla.kit import jobs
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.notify import queries
+from manilla.notify.outbox import DELIVER
+from manilla.notify.queries import Notification
+
+AT_ONCE_MAX = 100_000
+
+
+class NotificationNotFound(Refusal):
+    status, code = 404, "NOTIFICATION_NOT_FOUND"
+    message = "There is no such notification."
+
+
+async def find(db: Database, notification_id: str) -> Notification:
+    found = await queries.notification(db, notification_id)
+    if found is None:
+        raise NotificationNotFound(f"There is no notification {notification_id}.")
+    return found
+
+
+async def redeliver(db: Database, notification_id: str) -> Notification:
+    """Delivered or not: three attempts more, under the same id and with the same bytes."""
+    found = await find(db, notification_id)
+    await _send(db, found)
+    return await find(db, notification_id)
+
+
+async def redeliver_failed(
+    db: Database, since: datetime, merchant_id: int | None = None
+) -> list[str]:
+    """All that were given up since then; their ids."""
+    failed = await queries.notifications(
+        db, state="failed", since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
+    )
+    for each in failed:
+        await _send(db, each)
+    return [each.id for each in failed]
+
+
+async def _send(db: Database, found: Notification) -> None:
+    async with db.transaction() as connection:
+        await queries.put_on_its_way(connection, found.merchant_id, found.id)
+        await jobs.put(connection, found.merchant_id, DELIVER, found.trx_id)

@@ -1,0 +1,29 @@
+"""The headers by which a merchant knows that a notification is ours."""
+
+import base64
+import hmac
+
+
+def headers(
+    secret: bytes, *, notification_id: str, environment: str, body: bytes, now: int
+) -> dict[str, str]:
+    """Over the exact bytes that are sent: our own signature, and that of Standard Webhooks."""
+    return {
+        "Content-Type": "application/json",
+        "X-Signature": hmac.digest(secret, body, "sha256").hex(),
+        "X-Environment": environment,
+        "X-Timestamp": str(now),
+        "webhook-id": notification_id,
+        "webhook-timestamp": str(now),
+        "webhook-signature": standard_signature(secret, notification_id, now, body),
+    }
+
+
+def standard_signature(secret: bytes, notification_id: str, now: int, body: bytes) -> str:
+    signed = f"{notification_id}.{now}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
+
+
+def standard_key(secret: bytes) -> str:
+    """The API secret as stock verifiers of Standard Webhooks want it."""
+    return "whsec_" + base64.b64encode(secret).decode()

@@ -1,0 +1,31 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.kit import outbound
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.notify import courier
+from manilla.notify.courier import Courier
+from manilla.services import Services
+from tests.client import Site, new_merchant
+from tests.notify.mailroom import Mailroom
+from tests.notify.receiver import Receiver, receiving
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as running:
+        yield running
+
+
+@pytest.fixture
+async def mailroom(
+    services: Services, site: Site, db: Database, keyring: Keyring, receiver: Receiver
+) -> AsyncIterator[Mailroom]:
+    """A merchant of the sandbox, its receiver, and a courier whose rounds a test starts."""
+    merchant = await new_merchant(site, db, keyring)
+    async with outbound.open_session(
+        is_public_only=False, connections=64, seconds=courier.ATTEMPT_SECONDS
+    ) as session:
+        yield Mailroom(services, merchant, receiver, Courier(db, services.directory, session))

@@ -1,0 +1,97 @@
+"""A merchant's side of notifications: an HTTP server that behaves as a test tells it to."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Received(msgspec.Struct, frozen=True):
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+class Receiver:
+    """Answers by raw bytes, so that it can also answer badly."""
+
+    def __init__(self) -> None:
+        self.received: list[Received] = []
+        self.answers: list[Behave] = []  # used up one by one; then 200
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/ipn"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            first, *lines = head.strip().split("\r\n")
+            headers = {name.lower(): value for name, value in (li.split(": ", 1) for li in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            self.received.append(Received(first.split()[1], headers, body))
+            behave = self.answers.pop(0) if self.answers else answer(200)
+            await behave(reader, writer)
+        writer.close()
+
+    async def until(self, count: int, seconds: float = 10) -> None:
+        async with asyncio.timeout(seconds):
+            while len(self.received) < count:
+                await asyncio.sleep(0.01)
+
+
+def answer(status: int, body: bytes = b"ok", *headers: str) -> Behave:
+    async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = [f"HTTP/1.1 {status} Status", f"Content-Length: {len(body)}", "Connection: close"]
+        writer.write("\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body)
+        await writer.drain()
+
+    return behave
+
+
+def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Behave:
+    """Sends the parts with a pause after each, and closes."""
+
+    async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause_seconds)
+        if then_reset:
+            writer.transport.abort()
+
+    return behave
+
+
+def hang() -> Behave:
+    return raw(b"", pause_seconds=60)
+
+
+def drip() -> Behave:
+    """A byte now and then, without end."""
+    return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x"] * 1000, pause_seconds=0.1)
+
+
+def endless() -> Behave:
+    """Two gigabytes, if anybody takes them."""
+    return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x" * 65536] * 32768)
+
+
+@contextlib.asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+    receiver.port = server.sockets[0].getsockname()[1]
+    try:
+        yield receiver
+    finally:
+        server.close()

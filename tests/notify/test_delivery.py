@@ -1,0 +1,139 @@
+"""Notifications reach who they are for, as often as it takes and no oftener."""
+
+import hmac
+import time
+
+import pytest
+
+from manilla.notify import courier, redeliver
+from manilla.payments.checkout import Outcome
+from tests.notify.mailroom import Mailroom
+from tests.notify.receiver import Behave, answer, drip, endless, hang, raw
+
+
+async def test_a_notification_arrives_signed_over_its_exact_bytes(mailroom: Mailroom) -> None:
+    trx_id = await mailroom.happen()
+    await mailroom.deliver()
+    [received] = mailroom.receiver.received
+    assert received.path == "/ipn"
+    assert (received.json["event"], received.json["data"]["trx_id"]) == ("payment", trx_id)
+    secret = mailroom.merchant.credentials.api_secret.encode()
+    assert received.headers["x-signature"] == hmac.digest(secret, received.body, "sha256").hex()
+    assert received.headers["x-environment"] == "sandbox"
+    assert received.headers["content-type"] == "application/json"
+    assert abs(int(received.headers["x-timestamp"]) - time.time()) < 30
+    assert received.headers["webhook-id"].startswith("msg_")
+    assert await mailroom.state(trx_id) == "delivered"
+    [kept] = await mailroom.attempts(trx_id)
+    assert (kept.status, kept.answer, kept.error) == (200, b"ok", None)
+    assert kept.headers["X-Signature"] == received.headers["x-signature"]
+    await mailroom.deliver()
+    assert len(mailroom.receiver.received) == 1
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+async def test_any_2xx_is_a_success(mailroom: Mailroom, status: int) -> None:
+    mailroom.receiver.answers = [answer(status, b"")]
+    trx_id = await mailroom.happen()
+    await mailroom.deliver()
+    assert await mailroom.state(trx_id) == "delivered"
+
+
+BAD: dict[str, Behave] = {
+    "refuses": answer(500),
+    "not found": answer(404),
+    "redirects": answer(302, b"", "Location: http://127.0.0.1:1/"),
+    "informs": raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"),
+    "resets": raw(b"HTTP/1.1 2", then_reset=True),
+    "closes": raw(),
+    "closes mid-body": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
+    "is no HTTP": raw(b"SSH-2.0-OpenSSH\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_failed_attempt_is_followed_by_two_more_at_their_times(
+    mailroom: Mailroom, name: str
+) -> None:
+    mailroom.receiver.answers = [BAD[name]] * 3
+    trx_id = await mailroom.happen()
+    waits = []
+    for _ in range(2):
+        await mailroom.deliver()
+        assert await mailroom.state(trx_id) == "waiting"
+        waits.append(await mailroom.time_passes())
+    await mailroom.deliver()
+    assert await mailroom.state(trx_id) == "failed"
+    assert [round(wait, -1) for wait in waits] == [10, 60]
+    assert len(mailroom.receiver.received) == 3
+    assert len({each.headers["webhook-id"] for each in mailroom.receiver.received}) == 1
+    assert len({each.body for each in mailroom.receiver.received}) == 1
+    assert all(kept.error for kept in await mailroom.attempts(trx_id))
+
+
+@pytest.mark.parametrize("behave", [hang(), drip()], ids=["hangs", "drips"])
+async def test_an_attempt_has_a_deadline_over_all(
+    mailroom: Mailroom, behave: Behave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "ATTEMPT_SECONDS", 0.5)
+    mailroom.receiver.answers = [behave]
+    trx_id = await mailroom.happen()
+    began = time.monotonic()
+    await mailroom.deliver()
+    assert time.monotonic() - began < 5
+    assert await mailroom.state(trx_id) == "waiting"
+    [kept] = await mailroom.attempts(trx_id)
+    assert kept.error == "no answer within 10 seconds"
+
+
+async def test_an_endless_answer_is_cut_off(mailroom: Mailroom) -> None:
+    mailroom.receiver.answers = [endless()]
+    trx_id = await mailroom.happen()
+    await mailroom.deliver()
+    [kept] = await mailroom.attempts(trx_id)
+    assert kept.answer is not None
+    assert len(kept.answer) == courier.ANSWER_BYTES_KEPT
+    assert await mailroom.state(trx_id) == "delivered"
+
+
+async def test_notifications_of_a_transaction_keep_their_order(mailroom: Mailroom) -> None:
+    trx_id = await mailroom.happen(Outcome.CANCEL)
+    await mailroom.services.checkout.pretend(trx_id, Outcome.PAY)
+    mailroom.receiver.answers = [answer(500)]
+    await mailroom.deliver()
+    assert [r.json["status"] for r in mailroom.receiver.received] == ["canceled"]
+    await mailroom.deliver()
+    assert len(mailroom.receiver.received) == 1
+    await mailroom.time_passes()
+    await mailroom.deliver()
+    await mailroom.deliver()
+    statuses = [received.json["status"] for received in mailroom.receiver.received]
+    assert statuses == ["canceled", "canceled", "completed"]
+
+
+async def test_what_was_given_up_or_delivered_can_be_sent_again(mailroom: Mailroom) -> None:
+    trx_id = await mailroom.happen()
+    await mailroom.deliver()
+    [first] = await mailroom.notifications(trx_id)
+    again = await redeliver.redeliver(mailroom.services.db, first.id)
+    assert again.state == "waiting"
+    await mailroom.deliver()
+    one, two = mailroom.receiver.received
+    assert (one.body, one.headers["webhook-id"]) == (two.body, two.headers["webhook-id"])
+    assert [kept.number for kept in await mailroom.attempts(trx_id)] == [1, 2]
+
+
+async def test_all_that_failed_since_a_time_are_sent_again(mailroom: Mailroom) -> None:
+    mailroom.receiver.answers = [answer(500)] * 6
+    first, second = await mailroom.happen(), await mailroom.happen()
+    for _ in range(3):
+        await mailroom.deliver()
+        await mailroom.time_passes()
+    assert await mailroom.state(first) == await mailroom.state(second) == "failed"
+    [failed] = await mailroom.notifications(second)
+    sent = await redeliver.redeliver_failed(
+        mailroom.services.db, failed.created_at, mailroom.merchant.new.id
+    )
+    assert sent == [failed.id]
+    await mailroom.deliver()
+    assert (await mailroom.state(first), await mailroom.state(second)) == ("failed", "delivered")
