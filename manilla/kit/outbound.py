@@ -4,6 +4,7 @@ The address is checked where the socket is made, after every resolution of its n
 matter how it was written, what the name meant a moment ago, or what it will mean next.
 """
 
+import errno
 import ipaddress
 import socket
 from typing import Any
@@ -35,7 +36,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
     def make_socket(address_info: Any) -> socket.socket:
         family, kind, protocol, _, address = address_info
         if is_public_only and not is_public(address[0]):
-            raise AddressRefused(f"{address[0]} is not a public address")
+            raise AddressRefused(errno.EACCES, f"{address[0]} is not a public address")
         return socket.socket(family, kind, protocol)
 
     return aiohttp.ClientSession(

@@ -1,0 +1,108 @@
+"""One merchant's slow or dead endpoint, or its backlog, is no other merchant's trouble."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.kit import jobs, outbound
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.jobs import Runner
+from manilla.notify import courier, hosts
+from manilla.notify.courier import Courier
+from manilla.notify.hosts import Hosts
+from manilla.notify.outbox import DELIVER
+from manilla.services import Services
+from tests.client import Site, new_merchant
+from tests.notify.receiver import Receiver, answer, hang, receiving
+
+MERCHANTS = 100
+
+
+async def _notifications(db: Database, merchant_id: int, url: str, count: int) -> None:
+    """As many transactions, each with a notification waiting; the books know nothing of them."""
+    await db.execute(
+        """
+        WITH new AS (
+            INSERT INTO notification
+                   (merchant_id, id, environment, trx_id, event, status, url, body)
+            SELECT $1::bigint, 'msg_' || $1::bigint || '_' || n, 'sandbox', 'T' || n, 'payment', 'completed', $2,
+                   '{}'
+              FROM generate_series(1, $3) AS n
+            RETURNING merchant_id, trx_id)
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        SELECT merchant_id, 'notify', trx_id, now() FROM new""",
+        *(merchant_id, url, count),
+    )
+
+
+@contextlib.asynccontextmanager
+async def _working(services: Services, db: Database) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    async with outbound.open_session(is_public_only=False, connections=200, seconds=10) as session:
+        works = Courier(db, services.directory, session).works()
+        task = asyncio.create_task(Runner(db, works).run(stop))
+        yield
+        stop.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(task, 12)
+
+
+async def test_a_hundredth_of_the_endpoints_hanging_delays_nobody_else(
+    services: Services,
+    site: Site,
+    db: Database,
+    keyring: Keyring,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(courier, "ATTEMPT_SECONDS", 3.0)
+    async with contextlib.AsyncExitStack() as stack:
+        receivers: list[Receiver] = []
+        for number in range(MERCHANTS):
+            receiver = await stack.enter_async_context(receiving())
+            receiver.answers = [hang() if number == 0 else answer(200) for _ in range(200)]
+            receivers.append(receiver)
+            merchant = await new_merchant(site, db, keyring)
+            # The one that hangs has the most to be told.
+            await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
+        async with _working(services, db):
+            await asyncio.gather(*(receiver.until(5, 60) for receiver in receivers[1:]))
+            hanging = len(receivers[0].received)
+        # It has had its share of calls at once, and no more.
+        assert 1 <= hanging <= 2 * hosts.AT_ONCE
+    await db.execute("DELETE FROM job WHERE kind = 'notify'")
+
+
+async def test_a_backlog_of_one_merchant_does_not_stand_before_another(
+    services: Services, site: Site, db: Database, keyring: Keyring
+) -> None:
+    busy, other = [await new_merchant(site, db, keyring) for _ in range(2)]
+    await _notifications(db, busy.new.id, "http://127.0.0.1:9/", 2000)
+    await _notifications(db, other.new.id, "http://127.0.0.1:9/", 3)
+    claimed = await jobs.claim_in_turns(db, DELIVER, 20, -1)
+    assert sum(job.merchant_id == other.new.id for job in claimed) == 3
+    await db.execute("DELETE FROM job WHERE kind = 'notify'")
+
+
+def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
+    doors = Hosts()
+    assert [doors.enter("a") for _ in range(hosts.AT_ONCE + 1)] == [True] * hosts.AT_ONCE + [False]
+    assert doors.enter("b")
+    for _ in range(hosts.AT_ONCE):
+        doors.leave("a", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+    assert doors.is_slow("a")
+    assert [doors.enter("a") for _ in range(3)] == [True, True, False]
+    doors.leave("a", was_slow=True, seconds=0.1)
+    assert not doors.is_slow("a")
+
+
+def test_all_slow_hosts_together_leave_places_for_the_others() -> None:
+    doors = Hosts()
+    for number in range(100):
+        assert doors.enter(f"slow{number}")
+        doors.leave(f"slow{number}", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+    entered = sum(doors.enter(f"slow{number}") for number in range(100))
+    assert entered == hosts.SLOW_IN_ALL
+    assert doors.enter("quick")

@@ -1,0 +1,86 @@
+"""Where notifications may go: checked on the address itself, however it was written."""
+
+import socket
+from typing import Any
+
+import aiohttp
+import pytest
+
+from manilla.kit import outbound
+from tests.notify.receiver import Receiver
+
+NOT_PUBLIC = [
+    *("127.0.0.1", "127.9.9.9", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+    *("100.64.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "192.0.2.1"),
+    *("198.18.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "2001:db8::1"),
+    *("::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "64:ff9b::808:808"),
+    *("64:ff9b:1::1", "2002:7f00:1::", "2002:808:808::1", "2001:0:4136:e378::1"),
+]
+PUBLIC = ["8.8.8.8", "1.1.1.1", "102.89.0.1", "2606:4700:4700::1111", "2c0f:f248::1"]
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_what_is_not_the_public_internet_is_refused(address: str) -> None:
+    assert not outbound.is_public(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_the_public_internet_is_allowed(address: str) -> None:
+    assert outbound.is_public(address)
+
+
+async def _post(url: str, **session: Any) -> int:
+    async with (
+        outbound.open_session(connections=4, seconds=5, **session) as client,
+        client.post(url, data=b"{}", allow_redirects=False) as response,
+    ):
+        status: int = response.status
+        return status
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost"]
+)
+async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
+    url = f"http://{host}:{receiver.port}/ipn"
+    with pytest.raises(aiohttp.ClientError, match="not a (public|canonical IPv4) address"):
+        await _post(url, is_public_only=True)
+    assert receiver.received == []
+
+
+async def test_in_development_loopback_is_a_target_like_any_other(receiver: Receiver) -> None:
+    assert await _post(receiver.url, is_public_only=False) == 200
+
+
+async def test_a_name_that_turns_to_loopback_is_refused_at_the_socket(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name is asked for anew, and means another address each time; only the socket's counts."""
+    answers = iter(["8.8.8.8", "127.0.0.1"])
+
+    async def resolve(_resolver: Any, host: str, port: int = 0, family: int = 0) -> list[Any]:
+        return [
+            {
+                "hostname": host,
+                "host": next(answers),
+                "port": port,
+                "family": socket.AF_INET,
+                "proto": 0,
+                "flags": 0,
+            }
+        ]
+
+    monkeypatch.setattr(aiohttp.ThreadedResolver, "resolve", resolve)
+    made: list[str] = []
+    real = outbound.is_public
+
+    def looked_at(address: str) -> bool:
+        made.append(address)
+        return False if address == "8.8.8.8" else real(address)  # nobody is called out there
+
+    monkeypatch.setattr(outbound, "is_public", looked_at)
+    for _ in range(2):
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await _post(f"http://shop.example:{receiver.port}/ipn", is_public_only=True)
+    assert made == ["8.8.8.8", "127.0.0.1"]
+    assert receiver.received == []
