@@ -28,8 +28,8 @@ async def _notifications(db: Database, merchant_id: int, url: str, count: int) -
         WITH new AS (
             INSERT INTO notification
                    (merchant_id, id, environment, trx_id, event, status, url, body)
-            SELECT $1::bigint, 'msg_' || $1::bigint || '_' || n, 'sandbox', 'T' || n, 'payment', 'completed', $2,
-                   '{}'
+            SELECT $1::bigint, 'msg_' || $1::bigint || '_' || n, 'sandbox', 'T' || n, 'payment',
+                   'completed', $2, '{}'
               FROM generate_series(1, $3) AS n
             RETURNING merchant_id, trx_id)
         INSERT INTO job (merchant_id, kind, subject, due_at)

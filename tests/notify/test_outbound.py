@@ -43,7 +43,7 @@ async def _post(url: str, **session: Any) -> int:
 )
 async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
     url = f"http://{host}:{receiver.port}/ipn"
-    with pytest.raises(aiohttp.ClientError, match="not a (public|canonical IPv4) address"):
+    with pytest.raises(aiohttp.ClientError, match=r"not a (public|canonical IPv4) address"):
         await _post(url, is_public_only=True)
     assert receiver.received == []
 
