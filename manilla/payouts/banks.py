@@ -65,13 +65,6 @@ class Banks:
             self._kept[provider] = (time.monotonic() + RETRY_SECONDS, banks)
         return banks or None
 
-    def known(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
-        """What is known without asking anybody."""
-        if is_sandbox:
-            return BANKS[provider]
-        kept_until, banks = self._kept.get(provider, (0.0, []))
-        return banks if banks and time.monotonic() < kept_until else None
-
     def _method(self, code: str) -> Method:
         method = self._catalogue.by_code(Kind.WITHDRAW, code)
         if method is None or not method.active:

@@ -1,7 +1,7 @@
 """Who is paid: read from the request or a saved account, checked, and named by the rail itself."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from manilla.payouts.refusals import (
     PayoutFailed,
     ProviderInsufficientBalance,
 )
+from manilla.payouts.sandbox_banks import BANKS
 from manilla.providers.port import (
     Bank,
     Done,
@@ -95,11 +96,21 @@ def _check_account_number(text: str) -> None:
         raise InvalidBeneficiary("account_number must be a NUBAN of 10 digits.")
 
 
-def warning(beneficiary: Beneficiary) -> str | None:
-    """Many banks deviate from the check digit: it is noted, and refuses nobody."""
-    if nuban.fits(beneficiary.bank_code, beneficiary.account_number) is False:
-        return "The account number's check digit does not fit the bank."
-    return None
+def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
+    """Who is paid, for the timeline: the rail's name for the account rules over a given one."""
+    if account is None:
+        bank, number = (who.fields[field.name] for field in methods.MANUAL)
+        return f"To {bank}, account …{number[-4:]}, by hand."
+    given = who.fields.get(methods.ACCOUNT_NAME)
+    parts = [
+        f"To {account.account_name}, bank {who.bank_code}, account …{who.account_number[-4:]}."
+    ]
+    if given is not None and given.casefold() != account.account_name.casefold():
+        parts.append(f"The name given was {given}.")
+    if nuban.fits(who.bank_code, who.account_number) is False:
+        # Many banks deviate from the check digit: it refuses nobody.
+        parts.append("The account number's check digit does not fit the bank.")
+    return " ".join(parts)
 
 
 class Resolver:
@@ -111,7 +122,7 @@ class Resolver:
         self._kept: dict[tuple[Provider, str, str], tuple[float, ResolvedAccount]] = {}
 
     def resolve_in_sandbox(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
-        self._check_bank(provider, who, self._banks.known(provider, is_sandbox=True) or [], True)
+        _check_bank(provider, who, BANKS)
         if who.account_number == SANDBOX_INVALID:
             raise InvalidBeneficiary("The account could not be verified.")
         if who.account_number == SANDBOX_PROVIDER_POOR:
@@ -130,9 +141,7 @@ class Resolver:
         adapter = self._rails.adapter(provider)
         if adapter is None:
             raise GatewayNotConfigured
-        banks = await self._banks.of_rail(provider, is_sandbox=False)
-        if banks is not None:
-            self._check_bank(provider, who, banks, False)
+        await self._check_bank(provider, who)
         answer = await adapter.resolve(who.bank_code, who.account_number)
         match answer:
             case Done(account):
@@ -148,18 +157,16 @@ class Resolver:
                     "Nothing was debited: please try again, or choose another method."
                 )
 
-    def _check_bank(
-        self, provider: Provider, who: Beneficiary, banks: list[Bank], is_sandbox: bool
-    ) -> None:
-        if any(bank.code == who.bank_code for bank in banks):
+    async def _check_bank(self, provider: Provider, who: Beneficiary) -> None:
+        """Where the rail's list cannot be had, its answer about the account decides alone."""
+        own = await self._banks.of_rail(provider, is_sandbox=False)
+        if own is None or any(bank.code == who.bank_code for bank in own):
             return
+        lists = {provider: own}
         for other in Provider:
-            known = self._banks.known(other, is_sandbox=is_sandbox) or []
-            if other is not provider and any(bank.code == who.bank_code for bank in known):
-                raise InvalidBeneficiary(
-                    f"{who.bank_code} is a bank code of {other}, not of the chosen {provider}."
-                )
-        raise InvalidBeneficiary(f"{who.bank_code} is not a bank code of {provider}.")
+            if other is not provider and self._rails.adapter(other) is not None:
+                lists[other] = await self._banks.of_rail(other, is_sandbox=False) or []
+        _check_bank(provider, who, lists)
 
     def _key(self, provider: Provider, who: Beneficiary) -> tuple[Provider, str, str]:
         return provider, who.bank_code, who.account_number
@@ -168,3 +175,17 @@ class Resolver:
         if len(self._kept) >= KEPT_MAX:
             del self._kept[next(iter(self._kept))]
         self._kept[self._key(provider, who)] = (time.monotonic() + KEEP_SECONDS, account)
+
+
+def _check_bank(
+    provider: Provider, who: Beneficiary, lists: Mapping[Provider, Sequence[Bank]]
+) -> None:
+    code = who.bank_code
+    knows = [rail for rail, banks in lists.items() if any(bank.code == code for bank in banks)]
+    if provider in knows:
+        return
+    if knows:
+        raise InvalidBeneficiary(
+            f"{code} is a bank code of {knows[0]}, not of the chosen {provider}."
+        )
+    raise InvalidBeneficiary(f"{code} is not a bank code of {provider}.")

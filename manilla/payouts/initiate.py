@@ -196,6 +196,7 @@ class Initiation:
             new,
             beneficiary=fields,
             account_name=account.account_name if account else None,
+            note=beneficiary.note(who, account),
             job_kind=job_kind,
             due_at=due_at,
         )
@@ -232,6 +233,7 @@ def _row(
         ipn_url=order.ipn_url,
         scenario=order.scenario,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
+        note="",
         job_kind=None,
         due_at=None,
         endpoint=repeat.endpoint if repeat else None,

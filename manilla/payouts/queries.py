@@ -33,6 +33,7 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     ipn_url: str
     scenario: str | None
     remarks: str | None
+    note: str  # for the timeline: who is paid, as the rail names it
     job_kind: str | None
     due_at: datetime | None
     endpoint: str | None

@@ -25,12 +25,13 @@ class Mailroom:
         self.receiver = receiver
         self.courier = courier
 
-    async def happen(self, outcome: Outcome = Outcome.PAY, url: str | None = None) -> str:
+    async def happen(self, outcome: Outcome = Outcome.PAY, ipn_url: str | None = None) -> str:
         """A payment of the sandbox that ends; its transaction id."""
-        body = order(ipn_url=url or self.receiver.url)
+        body = order(ipn_url=ipn_url or self.receiver.url)
         reply = await self.merchant.post(INITIATE, body)
         assert reply.status == 200, reply.body
-        trx_id = urlsplit(reply.json["payment_url"]).path.rsplit("/", 1)[1]
+        url: str = reply.json["payment_url"]
+        trx_id = urlsplit(url).path.rsplit("/", 1)[1]
         await self.services.checkout.pretend(trx_id, outcome)
         return trx_id
 

@@ -39,7 +39,7 @@ BEGIN
                only_look boolean, trx_id text, environment text, ref_trx text, currency text,
                amount_minor bigint, fee_minor bigint, method_id integer, method_code text,
                method_name text, provider text, beneficiary jsonb, account_name text,
-               description text, ipn_url text, scenario text, remarks text,
+               description text, ipn_url text, scenario text, remarks text, note text,
                job_kind text, due_at timestamptz,
                endpoint text, key text, body_hash text, answer text)
     ), taken AS MATERIALIZED (
@@ -116,6 +116,10 @@ BEGIN
                fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks
           FROM decided WHERE decision = 'created' ORDER BY environment, ref_trx
+    ), noted AS (
+        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
+        SELECT p_merchant_id, trx_id, 1, 'accepted', 'pending', 'pending', note
+          FROM decided WHERE decision = 'created'
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
         SELECT p_merchant_id, job_kind, trx_id, due_at
