@@ -9,7 +9,9 @@ from manilla import __version__
 from manilla.cli import (
     account,
     case,
+    ipn,
     ledger,
+    listen,
     master_key,
     merchant,
     method,
@@ -19,7 +21,9 @@ from manilla.cli import (
     provider,
     setting,
     settle,
+    trigger,
     up,
+    verify_signature,
     wallet,
 )
 from manilla.kit.errors import Refusal
@@ -51,6 +55,10 @@ app.command("refund")(payment.refund)
 app.add_typer(payment.refunds_app, name="refunds")
 app.add_typer(payout.app, name="payout")
 app.add_typer(account.app, name="account")
+app.add_typer(ipn.app, name="ipn")
+app.command("listen")(listen.listen)
+app.command("trigger")(trigger.trigger)
+app.command("verify-signature")(verify_signature.verify_signature)
 app.add_typer(case.app, name="case")
 app.command("settle")(settle.settle)
 app.command("reconcile")(settle.reconcile)

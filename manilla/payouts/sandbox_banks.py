@@ -1,48 +1,10 @@
 """The banks of the sandbox, where no provider is asked: each rail has codes of its own."""
 
+from manilla.kit import nigerian_banks
 from manilla.providers.port import Bank, Provider
 
-# Name, the central bank's code (rail A), the interbank system's institution code (rail B). Rail C's
-# code is made from the first: `C044`.
-_TABLE = """
-Access Bank                | 044    | 000014
-Citibank Nigeria           | 023    | 000009
-Ecobank Nigeria            | 050    | 000010
-Fidelity Bank              | 070    | 000007
-First Bank of Nigeria      | 011    | 000016
-First City Monument Bank   | 214    | 000003
-Globus Bank                | 00103  | 000027
-Guaranty Trust Bank        | 058    | 000013
-Heritage Bank              | 030    | 000020
-Jaiz Bank                  | 301    | 000006
-Keystone Bank              | 082    | 000002
-Kuda Microfinance Bank     | 50211  | 090267
-Lotus Bank                 | 303    | 000029
-Moniepoint MFB             | 50515  | 090405
-OPay                       | 999992 | 100004
-Optimus Bank               | 107    | 000036
-PalmPay                    | 999991 | 100033
-Parallex Bank              | 104    | 000030
-Polaris Bank               | 076    | 000008
-PremiumTrust Bank          | 105    | 000031
-Providus Bank              | 101    | 000023
-Stanbic IBTC Bank          | 221    | 000012
-Standard Chartered Bank    | 068    | 000021
-Sterling Bank              | 232    | 000001
-SunTrust Bank              | 100    | 000022
-TAJBank                    | 302    | 000026
-Titan Trust Bank           | 102    | 000025
-Union Bank of Nigeria      | 032    | 000018
-United Bank for Africa     | 033    | 000004
-Unity Bank                 | 215    | 000011
-VFD Microfinance Bank      | 566    | 090110
-Wema Bank                  | 035    | 000017
-Zenith Bank                | 057    | 000015
-"""
-_ROWS = [[cell.strip() for cell in line.split("|")] for line in _TABLE.strip().splitlines()]
-
 BANKS: dict[Provider, list[Bank]] = {
-    Provider.A: [Bank(code, name) for name, code, _ in _ROWS],
-    Provider.B: [Bank(code, name) for name, _, code in _ROWS],
-    Provider.C: [Bank(f"C{code}", name) for name, code, _ in _ROWS],
+    Provider.A: [Bank(bank.central_bank_code, bank.name) for bank in nigerian_banks.BANKS],
+    Provider.B: [Bank(bank.institution_code, bank.name) for bank in nigerian_banks.BANKS],
+    Provider.C: [Bank(f"C{bank.central_bank_code}", bank.name) for bank in nigerian_banks.BANKS],
 }

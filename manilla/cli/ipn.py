@@ -1,0 +1,225 @@
+"""`manilla ipn`: what merchants were told, what came of it, and telling them again."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_fields, print_json, print_rows
+from manilla.kit import ids
+from manilla.kit.clock import iso
+from manilla.ledger.transactions import TransactionNotFound
+from manilla.notify import queries, redeliver
+from manilla.notify.queries import Kept, Notification
+
+app = typer.Typer(help="Notifications to merchants (IPN).", no_args_is_help=True)
+
+NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification: msg_…")]
+OfMerchant = Annotated[
+    int | None,
+    typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX),
+]
+
+LIST_MAX = 10_000
+ANSWER_CHARACTERS_SHOWN = 500
+
+_ID = re.compile(r"msg_[0-9A-Z]{1,60}")
+_DURATION = re.compile(r"([0-9]{1,9})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FAILED = "failed"  # given up after the last attempt
+
+
+@app.command("list")
+def list_notifications(
+    merchant: OfMerchant = None,
+    status: Annotated[
+        State | None, typer.Option("--status", help="What came of the delivery.")
+    ] = None,
+    trx: Annotated[
+        str | None, typer.Option("--trx", metavar="TRX", help="Of this transaction.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List notifications, newest first."""
+    if trx is not None:
+        merchant = _merchant_of(trx, merchant)
+
+    async def command(tools: Tools) -> list[Notification]:
+        return await queries.notifications(
+            tools.db, merchant_id=merchant, state=status, trx_id=trx, limit=limit
+        )
+
+    rows = [_row(each) for each in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="There is no notification.")
+
+
+@app.command()
+def show(
+    notification_id: NotificationId,
+    body: Annotated[
+        bool, typer.Option("--body", help="Print the exact bytes of the body, and nothing else.")
+    ] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show a notification, its exact body, and every attempt to deliver it."""
+
+    async def command(tools: Tools) -> tuple[Notification, list[Kept]]:
+        found = await redeliver.find(tools.db, _checked(notification_id))
+        return found, await queries.attempts(tools.db, found.merchant_id, found.id)
+
+    found, history = run(data, command)
+    if body:
+        typer.get_binary_stream("stdout").write(found.body)
+    elif as_json:
+        print_json(_described(found, history))
+    else:
+        _print(found, history)
+
+
+@app.command("redeliver")
+def redeliver_(
+    notification_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="A notification: msg_…")
+    ] = None,
+    failed_since: Annotated[
+        str | None,
+        typer.Option(
+            "--failed-since",
+            metavar="T",
+            help="All that were given up and are not older than this: 2h, 30m, 1d, or an ISO time.",
+        ),
+    ] = None,
+    merchant: OfMerchant = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Send again, under the same id and with the same bytes: one, or all that were given up."""
+    if (notification_id is None) == (failed_since is None):
+        raise typer.BadParameter("name either an ID or --failed-since.")
+    if notification_id is not None:
+        if merchant is not None:
+            raise typer.BadParameter("--merchant goes with --failed-since.")
+        _redeliver_one(notification_id, as_json, data)
+    elif failed_since is not None:
+        _redeliver_failed(read_moment(failed_since), merchant, as_json, data)
+
+
+def _redeliver_one(notification_id: str, as_json: bool, data: Data) -> None:
+    async def command(tools: Tools) -> Notification:
+        return await redeliver.redeliver(tools.db, _checked(notification_id))
+
+    print_fields(_row(run(data, command)), as_json=as_json)
+
+
+def _redeliver_failed(since: datetime, merchant: int | None, as_json: bool, data: Data) -> None:
+    async def command(tools: Tools) -> list[str]:
+        return await redeliver.redeliver_failed(tools.db, since, merchant)
+
+    sent = run(data, command)
+    print_fields({"since": iso(since), "count": len(sent), "ids": sent}, as_json=as_json)
+
+
+def read_moment(text: str) -> datetime:
+    """`2h` ago, or an ISO time; one without an offset is UTC."""
+    now = datetime.now(UTC)
+    duration = _DURATION.fullmatch(text)
+    try:
+        if duration:
+            return now - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InstanceRefusal(
+            f"{text!r} is no time: use 2h, 30m, 1d, or an ISO time such as 2026-01-02T03:04:05Z."
+        ) from None
+    if moment > now:
+        raise InstanceRefusal(f"{text!r} is in the future.")
+    return moment
+
+
+def _merchant_of(trx_id: str, merchant: int | None) -> int:
+    """A transaction's id names its merchant; so the search needs to look at that one alone."""
+    owner = ids.merchant_of(trx_id)
+    if owner is None:
+        raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")
+    if merchant not in (None, owner):
+        raise TransactionNotFound(f"{trx_id} is not a transaction of merchant {merchant}.")
+    return owner
+
+
+def _checked(notification_id: str) -> str:
+    if not _ID.fullmatch(notification_id):
+        raise redeliver.NotificationNotFound(f"There is no notification {notification_id!r}.")
+    return notification_id
+
+
+def _row(each: Notification) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "created_at": iso(each.created_at),
+        "merchant_id": each.merchant_id,
+        "environment": each.environment,
+        "event": each.event,
+        "status": each.status,
+        "trx_id": each.trx_id,
+        "state": each.state,
+        "attempts": each.attempts,
+        "url": each.url,
+    }
+
+
+def _described(found: Notification, history: list[Kept]) -> dict[str, Any]:
+    return {
+        **_row(found),
+        "decided_at": iso(found.decided_at) if found.decided_at else None,
+        "body": found.body.decode(),
+        "history": [
+            {
+                "number": kept.number,
+                "at": iso(kept.at),
+                "headers": kept.headers,
+                "status": kept.status,
+                "answer": None if kept.answer is None else kept.answer.decode(errors="replace"),
+                "milliseconds": kept.milliseconds,
+                "error": kept.error,
+            }
+            for kept in history
+        ],
+    }
+
+
+def _print(found: Notification, history: list[Kept]) -> None:
+    decided_at = iso(found.decided_at) if found.decided_at else None
+    size = f"{len(found.body)} bytes"
+    print_fields({**_row(found), "decided_at": decided_at, "body": size}, as_json=False)
+    print(f"\n{printable(found.body.decode())}")
+    if not history:
+        print("\nNo attempt is kept.")
+    for kept in history:
+        came = "no answer" if kept.status is None else f"HTTP {kept.status}"
+        error = f": {kept.error}" if kept.error and kept.error != came else ""
+        print(f"\nattempt {kept.number}  {iso(kept.at)}  {came} in {kept.milliseconds} ms{error}")
+        for name, value in kept.headers.items():
+            print(f"    {name}: {value}")
+        if kept.answer:
+            answer = kept.answer.decode(errors="replace")[:ANSWER_CHARACTERS_SHOWN]
+            print(f"    answer: {printable(answer)}")
+
+
+def printable(text: str) -> str:
+    """What others wrote must not steer the terminal: what cannot be shown is escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -1,0 +1,212 @@
+"""`manilla listen`: a merchant's notifications as they happen, brought to where one develops."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import aiohttp
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.ipn import printable
+from manilla.cli.output import Json, print_json
+from manilla.kit import ids, outbound
+from manilla.kit.clock import iso
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.kit.http import is_web_address
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants
+from manilla.merchants.directory import Directory
+from manilla.notify import queries, signing
+from manilla.notify.queries import Notification
+from manilla.platform.changes import Watch
+
+POLL_SECONDS = 0.3
+# What was written later may have been begun, and so be dated, earlier: we look back so far.
+OVERLAP = timedelta(seconds=15)
+AT_ONCE_MAX = 10_000
+FORWARD_SECONDS = 10.0
+ANSWER_BYTES_SHOWN = 200
+
+
+class Forwarded(msgspec.Struct, frozen=True):
+    """What the address that we forward to made of a notification."""
+
+    status: int | None
+    answer: str | None
+    milliseconds: int
+    error: str | None
+
+
+def listen(
+    merchant: Annotated[
+        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ],
+    forward: Annotated[
+        str | None,
+        typer.Option("--forward", metavar="URL", help="Send each of them on to this address."),
+    ] = None,
+    environment: Annotated[Environment, typer.Option("--environment")] = Environment.SANDBOX,
+    once: Annotated[bool, typer.Option("--once", help="End after the first.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Print a merchant's notifications from now on, and forward them; Ctrl-C ends it.
+
+    Their delivery to the merchant goes on as if nobody listened.
+    """
+    if forward is not None and not is_web_address(forward):
+        raise InstanceRefusal(f"{forward!r} is no address: http://… or https://…")
+
+    async def command(tools: Tools) -> None:
+        named = await merchants.get(tools.db, merchant)
+        listener = _Listener(tools, merchant, environment, forward, as_json=as_json)
+        await listener.begin()
+        _say(f"Waiting for notifications of {printable(named.name)}, {environment}.")
+        await _until_interrupted(listener.follow(once=once))
+
+    run(data, command)
+
+
+async def _until_interrupted(following: Any) -> None:
+    task = asyncio.create_task(following)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+class _Listener:
+    def __init__(
+        self,
+        tools: Tools,
+        merchant_id: int,
+        environment: Environment,
+        forward: str | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._feed = _Feed(tools.db, merchant_id)
+        self._directory = Directory(tools.db, tools.keyring, Watch(tools.db))
+        self._environment = environment
+        self._forward_to = forward
+        self._as_json = as_json
+
+    async def begin(self) -> None:
+        await self._feed.begin()
+
+    async def follow(self, *, once: bool) -> None:
+        is_away = False
+        async with outbound.open_session(
+            is_public_only=False, connections=1, seconds=FORWARD_SECONDS
+        ) as session:
+            while True:
+                try:
+                    for each in await self._feed.new():
+                        if each.environment == self._environment:
+                            await self._tell(session, each)
+                            if once:
+                                return
+                    is_away = False
+                except Unavailable as unavailable:
+                    if not is_away:
+                        _say(f"{unavailable.text} Still waiting.")
+                    is_away = True
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _tell(self, session: Any, each: Notification) -> None:
+        if not self._as_json:
+            print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}", flush=True)
+        forwarded = None
+        if self._forward_to is not None:
+            headers = await self._headers(each)
+            forwarded = await _forward(session, self._forward_to, each.body, headers)
+        if self._as_json:
+            print_json(_described(each, forwarded))
+        elif forwarded is not None:
+            print(f"    {_told(forwarded)}", flush=True)
+
+    async def _headers(self, each: Notification) -> dict[str, str]:
+        """As the delivery has them: signed now, with the merchant's newest secret."""
+        caller = await self._directory.of(self._environment, each.merchant_id)
+        return signing.headers(
+            caller.live_credentials()[0].secret,
+            notification_id=each.id,
+            environment=each.environment,
+            body=each.body,
+            now=int(time.time()),
+        )
+
+
+class _Feed:
+    """The notifications that are new since the last look, by the database's own clock."""
+
+    def __init__(self, db: Database, merchant_id: int) -> None:
+        self._db = db
+        self._merchant_id = merchant_id
+        self._newest = datetime.fromtimestamp(0, UTC) + OVERLAP
+        self._seen: set[str] = set()
+
+    async def begin(self) -> None:
+        """What there is already counts as seen."""
+        for last in await self._look(limit=1):
+            self._newest = max(self._newest, last.created_at)
+        await self.new()
+
+    async def new(self) -> list[Notification]:
+        """Oldest first."""
+        recent = await self._look(limit=AT_ONCE_MAX)
+        fresh = [each for each in recent if each.id not in self._seen]
+        self._seen = {each.id for each in recent}
+        self._newest = max([self._newest, *(each.created_at for each in recent)])
+        return sorted(fresh, key=lambda each: each.id)
+
+    async def _look(self, *, limit: int) -> list[Notification]:
+        return await queries.notifications(
+            self._db, merchant_id=self._merchant_id, since=self._newest - OVERLAP, limit=limit
+        )
+
+
+async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str]) -> Forwarded:
+    began = time.monotonic()
+    status, answer, error = None, None, None
+    try:
+        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+            status = response.status
+            answer = (await response.content.read(ANSWER_BYTES_SHOWN)).decode(errors="replace")
+    except TimeoutError:
+        error = f"no answer within {FORWARD_SECONDS:.0f} seconds"
+    except (aiohttp.ClientError, OSError, ValueError) as problem:
+        error = str(problem) or type(problem).__name__
+    return Forwarded(status, answer, round((time.monotonic() - began) * 1000), error)
+
+
+def _told(forwarded: Forwarded) -> str:
+    if forwarded.error is not None:
+        return f"not forwarded: {printable(forwarded.error)}"
+    came = f"HTTP {forwarded.status} in {forwarded.milliseconds} ms"
+    return f"{came}: {printable(forwarded.answer)}" if forwarded.answer else came
+
+
+def _described(each: Notification, forwarded: Forwarded | None) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "created_at": iso(each.created_at),
+        "environment": each.environment,
+        "event": each.event,
+        "status": each.status,
+        "trx_id": each.trx_id,
+        "body": each.body.decode(),
+        "forwarded": forwarded,
+    }
+
+
+def _say(text: str) -> None:
+    """Beside the notifications, so that those can be piped."""
+    print(text, file=sys.stderr, flush=True)

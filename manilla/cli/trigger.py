@@ -1,0 +1,234 @@
+"""`manilla trigger`: makes a real event of the sandbox happen, through the API's own use cases."""
+
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from manilla.api.refusals import MerchantSuspended
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_fields
+from manilla.kit import ids, strict_json
+from manilla.kit.db import Database
+from manilla.kit.http import is_web_address
+from manilla.kit.jobs import Job
+from manilla.kit.ratelimit import Ticket
+from manilla.ledger.posting import Environment
+from manilla.ledger.transactions import Scenario
+from manilla.merchants import merchants
+from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.merchants import Status
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+from manilla.notify import queries
+from manilla.payments import initiate as pay_in
+from manilla.payments import refunds, states
+from manilla.payments.link import Links
+from manilla.payments.refund_tasks import RefundTasks
+from manilla.payouts import initiate as pay_out
+from manilla.payouts import methods as payout_methods
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.sandbox_banks import BANKS
+from manilla.payouts.tasks import PayoutTasks
+from manilla.platform.changes import Watch
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails, open_session
+
+DEFAULT_IPN_URL = "http://127.0.0.1:9000/ipn"
+AMOUNT = Decimal(1000)
+FAVOURITE = "NGN"
+ACCOUNT_NUMBER = "0000000000"
+HOME = "https://shop.example/"
+REASON = "manilla trigger"
+
+
+class Happening(StrEnum):
+    PAYMENT_COMPLETED = "payment.completed"
+    PAYOUT_COMPLETED = "payout.completed"
+    PAYOUT_FAILED = "payout.failed"
+    REFUND_COMPLETED = "refund.completed"
+
+
+def trigger(
+    event: Annotated[Happening, typer.Argument(metavar="EVENT", help="payment.completed, …")],
+    merchant: Annotated[
+        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ],
+    ipn_url: Annotated[
+        str, typer.Option("--ipn-url", metavar="URL", help="Who is told.")
+    ] = DEFAULT_IPN_URL,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Make a payment, payout or refund happen in a merchant's sandbox, and tell the merchant.
+
+    Events: payment.completed, payout.completed, payout.failed, refund.completed. A refund is of a
+    payment that is made for it, so that the merchant is told of both.
+    """
+    if not is_web_address(ipn_url) or not strict_json.is_storable(ipn_url):
+        raise InstanceRefusal(f"{ipn_url!r} is no address: http://… or https://…")
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        await merchants.get(tools.db, merchant)
+        async with _opened(tools, merchant) as sandbox:
+            happened = await _make(sandbox, event, ipn_url)
+        told = await queries.notifications(
+            tools.db, merchant_id=merchant, trx_id=happened["trx_id"], limit=1
+        )
+        return {
+            "event": event,
+            "merchant_id": merchant,
+            "environment": Environment.SANDBOX,
+            **happened,
+            "ipn_url": ipn_url,
+            "notification_id": told[0].id,
+        }
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+async def _make(sandbox: "_Sandbox", event: Happening, ipn_url: str) -> dict[str, Any]:
+    match event:
+        case Happening.PAYMENT_COMPLETED:
+            return await sandbox.pay(ipn_url)
+        case Happening.PAYOUT_COMPLETED:
+            return await sandbox.pay_out(ipn_url, Scenario.SUCCESS)
+        case Happening.PAYOUT_FAILED:
+            return await sandbox.pay_out(ipn_url, Scenario.FAILED)
+        case Happening.REFUND_COMPLETED:
+            return await sandbox.refund(ipn_url)
+
+
+class _Sandbox(msgspec.Struct, frozen=True):
+    """What the API and the worker do for a merchant of the sandbox, done here at once."""
+
+    db: Database
+    caller: Caller
+    ticket: Ticket
+    catalogue: Catalogue
+    payments: pay_in.Initiation
+    payouts: pay_out.Initiation
+    payout_tasks: PayoutTasks
+    refund_tasks: RefundTasks
+
+    async def pay(self, ipn_url: str) -> dict[str, Any]:
+        order = pay_in.PaymentOrder(
+            amount=AMOUNT,
+            currency_code=self._currencies()[0],
+            ref_trx=_new_reference(),
+            ipn_url=ipn_url,
+            success_redirect=HOME,
+            cancel_redirect=HOME,
+            description=REASON,
+            customer_name=None,
+            customer_email=None,
+            allow_payment_methods=[],
+            is_legacy=False,
+            scenario=None,
+            repeat_key=None,
+        )
+        session = await self.payments.initiate(self.caller, order, self.ticket)
+        assert isinstance(session, pay_in.Session)  # without a key there is nothing to repeat
+        trx_id = urlsplit(session.payment_url).path.rpartition("/")[2]
+        # The worker would do so in a moment; who comes second finds it done.
+        await states.settle_in_sandbox(self.db, self.caller.merchant_id, trx_id, states.Event.PAID)
+        return {"trx_id": trx_id, "ref_trx": order.ref_trx}
+
+    async def refund(self, ipn_url: str) -> dict[str, Any]:
+        paid = await self.pay(ipn_url)
+        started = await refunds.start(self.db, paid["trx_id"], None, REASON)
+        await self.refund_tasks.go_on(self._job(refunds.SEND, started.trx_id))
+        return {**paid, "refund_trx_id": started.trx_id}
+
+    async def pay_out(self, ipn_url: str, scenario: Scenario) -> dict[str, Any]:
+        method = self._payout_method()
+        order = pay_out.PayoutOrder(
+            amount=max(AMOUNT, method.minimum.amount),
+            currency_code=method.currency,
+            ref_trx=_new_reference(),
+            ipn_url=ipn_url,
+            withdraw_method_id=method.id,
+            withdraw_account_id=None,
+            beneficiary=_beneficiary(method),
+            description=REASON,
+            scenario=scenario,
+            repeat_key=None,
+        )
+        initiated = await self.payouts.initiate(self.caller, order, self.ticket)
+        assert isinstance(initiated, pay_out.Initiated)
+        await self.payout_tasks.complete_in_sandbox(
+            self._job(pay_out.COMPLETE_IN_SANDBOX, initiated.trx_id)
+        )
+        return {"trx_id": initiated.trx_id, "ref_trx": order.ref_trx}
+
+    def _currencies(self) -> list[str]:
+        usable = self.caller.currencies & self.caller.active_wallets
+        if not usable:
+            raise InstanceRefusal("The merchant has no active wallet in the sandbox.")
+        return sorted(usable, key=lambda currency: (currency != FAVOURITE, currency))
+
+    def _payout_method(self) -> Method:
+        """An automatic one where there is one; else the one that an administrator processes."""
+        offered = [
+            method
+            for currency in self._currencies()
+            for method in self.catalogue.offered(Kind.WITHDRAW, currency, Environment.SANDBOX)
+        ]
+        if not offered:
+            raise InstanceRefusal("No payout method is open to the merchant in the sandbox.")
+        return min(offered, key=lambda method: method.is_manual)
+
+    def _job(self, kind: str, subject: str) -> Job:
+        return Job(self.caller.merchant_id, kind, subject, attempts=1, failures=0, fence=0)
+
+
+@contextlib.asynccontextmanager
+async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
+    db, keyring, watch = tools.db, tools.keyring, Watch(tools.db)
+    async with open_session() as session:  # of the providers, whom the sandbox never calls
+        platform, directory = CurrentSettings(db, watch), Directory(db, keyring, watch)
+        rails = Rails(db, keyring, watch, session, is_production_mode=False)
+        catalogue = Catalogue(db, watch, rails)
+        await watch.ensure_fresh()
+        caller = await directory.of(Environment.SANDBOX, merchant_id)
+        if caller.status in (Status.REJECTED, Status.DISABLED):
+            raise MerchantSuspended
+        # Nobody follows the link, and no provider is told an address of ours.
+        links, base_url = Links(keyring, ""), ""
+        resolver = Resolver(rails, Banks(rails, catalogue))
+        yield _Sandbox(
+            db=db,
+            caller=caller,
+            ticket=Ticket(
+                f"{merchant_id:011d}:{Environment.SANDBOX}:command",
+                platform.now.rate_limit_per_minute,
+            ),
+            catalogue=catalogue,
+            payments=pay_in.Initiation(db, platform, catalogue, rails, links),
+            payouts=pay_out.Initiation(db, platform, catalogue, rails, resolver),
+            payout_tasks=PayoutTasks(db, directory, rails, base_url),
+            refund_tasks=RefundTasks(db, rails),
+        )
+
+
+def _beneficiary(method: Method) -> dict[str, Any]:
+    if method.provider is None:
+        return {
+            payout_methods.BANK_NAME_BY_HAND: "Access Bank",
+            payout_methods.ACCOUNT_NUMBER_BY_HAND: ACCOUNT_NUMBER,
+        }
+    return {
+        payout_methods.BANK_CODE: BANKS[method.provider][0].code,
+        payout_methods.ACCOUNT_NUMBER: ACCOUNT_NUMBER,
+    }
+
+
+def _new_reference() -> str:
+    return f"TRIGGER-{secrets.token_hex(8)}"

@@ -1,0 +1,235 @@
+"""`manilla verify-signature`: says whether a signature matches, and if not, why it may not."""
+
+import hashlib
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_fields, print_json
+from manilla.cli.signature_mistakes import (
+    Mistake,
+    Secret,
+    Text,
+    Verdict,
+    body_texts,
+    explain,
+    request_texts,
+    secret_variants,
+)
+from manilla.kit import ids
+from manilla.kit.clock import iso
+from manilla.ledger.posting import Environment
+from manilla.merchants import credentials, merchants
+from manilla.notify import queries
+
+BODY_BYTES_MAX = 1024 * 1024
+SECRET_BYTES_MAX = 4096
+EXCERPT_BYTES = 12
+
+UNEXPLAINED = (
+    "None of the usual mistakes explains it. Hash the string that your program signs with SHA-256: "
+    "where the hash is the one above, your secret is another; where it is not, your string is."
+)
+
+_TRX_ID = re.compile(rb"TXN[0-9A-Z]{30}")
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """A signature, and what it is said to be of."""
+
+    signature: str
+    body: bytes
+    is_notification: bool
+    request: tuple[str, str, str] | None  # timestamp, method, target
+
+    def texts(self) -> list[Text]:
+        if self.request is None:
+            return body_texts(self.body)
+        return request_texts(*self.request, self.body)
+
+
+def verify_signature(
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="HEX", help="As in X-Signature.")
+    ],
+    notification: Annotated[
+        bool, typer.Option("--notification", help="It is of a notification: of its body alone.")
+    ] = False,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", metavar="T", help="As in X-Timestamp.")
+    ] = None,
+    method: Annotated[str | None, typer.Option("--method", metavar="M", help="POST, GET.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="PATH", help="Path and query, as sent.")
+    ] = None,
+    body: Annotated[
+        str | None, typer.Option("--body", metavar="FILE", help="The exact body; - is stdin.")
+    ] = None,
+    merchant: Annotated[
+        int | None,
+        typer.Option(
+            "--merchant",
+            metavar="ID",
+            min=1,
+            max=ids.MERCHANT_ID_MAX,
+            help="Whose secret it is; taken from the instance's database.",
+        ),
+    ] = None,
+    environment: Annotated[Environment, typer.Option("--environment")] = Environment.SANDBOX,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option("--secret-file", metavar="FILE", help="The secret, where no instance runs."),
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Check a signature; where it does not match, try the usual mistakes and name the one.
+
+    Exit 0 where it matches, else 1. The secret is never printed.
+    """
+    request = (timestamp, method, target)
+    if notification and (any(part is not None for part in request) or body is None):
+        raise typer.BadParameter(
+            "a notification has --body, and no --timestamp, --method or --target."
+        )
+    if not notification and any(part is None for part in request):
+        raise typer.BadParameter("a request has --timestamp, --method and --target.")
+    if (merchant is None) == (secret_file is None):
+        raise typer.BadParameter("name either --merchant or --secret-file.")
+    given = _Given(
+        signature=signature,
+        body=b"" if body is None else _read(body, BODY_BYTES_MAX),
+        is_notification=notification,
+        request=None if notification else (timestamp or "", method or "", target or ""),
+    )
+    if secret_file is not None:
+        verdict = explain(given.texts(), _secrets_of_file(secret_file), signature)
+    else:
+        assert merchant is not None
+        verdict = _by_database(data, given, merchant, environment)
+    _print(given, verdict, as_json)
+    if not verdict.matches:
+        raise typer.Exit(1)
+
+
+def _by_database(
+    data: Path | None, given: _Given, merchant_id: int, environment: Environment
+) -> Verdict:
+    async def command(tools: Tools) -> tuple[list[Secret], list[Text]]:
+        await merchants.get(tools.db, merchant_id)
+        secrets = await _secrets_of(tools, merchant_id, environment, given.is_notification)
+        sent = await _sent(tools, merchant_id, given.body) if given.is_notification else []
+        return secrets, sent
+
+    secrets, sent = run(data, command)
+    return explain([*given.texts(), *sent], secrets, given.signature)
+
+
+async def _secrets_of(
+    tools: Tools, merchant_id: int, environment: Environment, is_notification: bool
+) -> list[Secret]:
+    """The accepted ones first: a request may use an older one until its overlap ends."""
+    records = await tools.db.records(
+        """
+        SELECT environment, generation, secret_sealed, expires_at FROM credential
+         WHERE merchant_id = $1 ORDER BY generation DESC""",
+        merchant_id,
+    )
+    secrets: list[Secret] = []
+    for record in records:
+        its, number, ends_at = (record[n] for n in ("environment", "generation", "expires_at"))
+        context = credentials.secret_context(merchant_id, Environment(its), number)
+        key = tools.keyring.open(record["secret_sealed"], context)
+        told = f"{its}, generation {number}"
+        told += ", in use" if ends_at is None else f", accepted until {iso(ends_at)}"
+        mistake = None
+        if its != environment:
+            mistake = Mistake("other_environment", f"It was made with the secret of {its}.")
+        elif ends_at is not None and (is_notification or ends_at <= datetime.now(UTC)):
+            explanation = f"It was made with an older secret, of generation {number}."
+            mistake = Mistake("older_secret", explanation)
+        secrets.append(Secret(key, told, mistake))
+    in_use = next(secret for secret in secrets if secret.mistake is None)
+    return [*secrets, *secret_variants(in_use.key)]
+
+
+async def _sent(tools: Tools, merchant_id: int, body: bytes) -> list[Text]:
+    """What was really sent of the transaction that the body names, where that is other bytes."""
+    found = _TRX_ID.search(body)
+    if found is None:
+        return []
+    notifications = await queries.notifications(
+        tools.db, merchant_id=merchant_id, trx_id=found[0].decode()
+    )
+    return [
+        Text(each.body, Mistake("other_bytes", _difference(each.id, each.body, body)))
+        for each in notifications
+        if each.body != body
+    ]
+
+
+def _difference(notification_id: str, sent: bytes, given: bytes) -> str:
+    pairs = enumerate(zip(sent, given, strict=False))
+    at = next((place for place, (a, b) in pairs if a != b), min(len(sent), len(given)))
+    there, here = (escaped(text[at : at + EXCERPT_BYTES]) for text in (sent, given))
+    return (
+        f"It is of notification {notification_id}, of which other bytes were sent: from byte {at} "
+        f"on `{there}`, and `{here}` in the body given here."
+    )
+
+
+def _secrets_of_file(file: Path) -> list[Secret]:
+    secret = _read(str(file), SECRET_BYTES_MAX).rstrip(b"\r\n")
+    if not secret:
+        raise InstanceRefusal(f"{file} is empty.")
+    return [Secret(secret, "of the file"), *secret_variants(secret)]
+
+
+def _read(name: str, bytes_max: int) -> bytes:
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(bytes_max + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise InstanceRefusal(f"{name} cannot be read: {error.strerror}.") from None
+    if len(content) > bytes_max:
+        raise InstanceRefusal(f"{name} is larger than {bytes_max // 1024} KiB.")
+    return content
+
+
+def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
+    signed = given.texts()[0].signed
+    fields: dict[str, Any] = {
+        "matches": verdict.matches,
+        "bytes": len(signed),
+        "sha256": hashlib.sha256(signed).hexdigest(),
+        "secret": verdict.secret.told if verdict.secret else None,
+        "note": verdict.note,
+    }
+    if as_json:
+        text = escaped(signed)
+        print_json({**fields, "signed_string": text, "mistakes": verdict.mistakes})
+        return
+    print_fields(fields, as_json=False)
+    print(f"\nThe signed string:\n{escaped(signed)}\n")
+    for mistake in verdict.mistakes:
+        print(f"{mistake.name}: {mistake.explanation}")
+    if verdict.matches:
+        print("The signature matches.")
+    elif verdict.is_explained:
+        print("So it would match; as it is, it does not.")
+    else:
+        print(UNEXPLAINED if not verdict.mistakes else "The signature does not match.")
+
+
+def escaped(text: bytes) -> str:
+    """Every byte can be seen: what is not plain ASCII is written as Python or C would."""
+    return text.decode("latin-1").encode("unicode_escape").decode("ascii")
