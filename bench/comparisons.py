@@ -17,12 +17,13 @@ def database_cpu_against_pgbench() -> Comparison:
     )
 
 
-def against_baseline() -> list[Comparison]:
+def against_baseline(target: Target | None = None) -> list[Comparison]:
     return [
-        Comparison("rate: product / baseline", _rate(PRODUCT, BASELINE)),
+        Comparison("rate: product / baseline", _rate(PRODUCT, BASELINE), target),
         Comparison(
             "CPU: baseline / product",
             lambda blocks: blocks[BASELINE].total_us / blocks[PRODUCT].total_us,
+            target,
         ),
     ]
 
@@ -34,6 +35,17 @@ def share_of_cpu(name: str, without: str, target: Target | None = None) -> Compa
         return 1 - blocks[without].total_us / blocks[PRODUCT].total_us
 
     return Comparison(name, value, target)
+
+
+def growth(name: str, small: str, large: str, target: Target | None = None) -> list[Comparison]:
+    """How much longer the same takes, and how much more it costs, where more has been before it."""
+    return [
+        Comparison(f"time: {name}", _rate(small, large), target),
+        Comparison(
+            f"database CPU: {name}",
+            lambda blocks: blocks[large].database_us / blocks[small].database_us,
+        ),
+    ]
 
 
 def _rate(one: str, other: str) -> Callable[[Round], float]:

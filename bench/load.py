@@ -31,6 +31,21 @@ async def load(port: int, requests: Iterator[bytes], callers: int, seconds: floa
     return await asyncio.to_thread(run)
 
 
+async def ask(port: int, request: bytes) -> bytes:
+    """The body that is answered to one request."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(GRACE_SECONDS):
+        writer.write(request)
+        answer = b""
+        while not _is_whole(answer):
+            answer += await reader.read(65536)
+        writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200 "):
+        raise RuntimeError(f"Answered {answer!r}")
+    return body
+
+
 async def _load(port: int, requests: Iterator[bytes], number: int, seconds: float) -> Work:
     loop = asyncio.get_running_loop()
     run = _Run(requests)

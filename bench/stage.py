@@ -39,6 +39,7 @@ class Stage:
         self, server: Server, plan: Plan, db: Database, merchant: NewMerchant, master_key: str
     ) -> None:
         self.server = server
+        self.db = db
         self.merchant = merchant
         self.pgbench = Pgbench(server.cluster, db, server.folder, plan.clients)
         self.master_key = master_key

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,10 +14,9 @@ from bench.comparisons import (
 from bench.frame import BASELINE, PRODUCT, Contender, Row, Work
 from bench.load import load
 from bench.pgbench import Script
+from bench.signed import signed
 from bench.stage import Served, Stage
-from manilla.api.authenticate import sign
 from manilla.kit import ratelimit
-from manilla.merchants.credentials import NewCredentials
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
@@ -47,21 +45,10 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 
 def signed_calls(stage: Stage, name: str, served: Served, callers: int) -> Contender:
     async def run(seconds: float) -> Work:
-        request = _signed(stage.merchant.sandbox)
+        request = signed(stage.merchant.sandbox, "GET", PATH)
         return await load(served.port, itertools.repeat(request), callers, seconds)
 
     return Contender(name, run, served.pid)
-
-
-def _signed(credentials: NewCredentials) -> bytes:
-    now = int(time.time())
-    signature = sign(credentials.api_secret.encode(), now, "GET", PATH, b"")
-    return (
-        f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept: */*\r\n"
-        f"X-Environment: sandbox\r\nX-Merchant-Key: {credentials.merchant_key}\r\n"
-        f"X-API-Key: {credentials.api_key}\r\nX-Timestamp: {now}\r\n"
-        f"X-Signature: {signature}\r\n\r\n"
-    ).encode()
 
 
 async def _counting() -> Script:

@@ -28,7 +28,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, merchants
 from manilla.notify import queries
 
-BODY_BYTES_MAX = 1024 * 1024
+BODY_BYTES_MAX = 256 * 1024
 SECRET_BYTES_MAX = 4096
 EXCERPT_BYTES = 12
 
@@ -45,13 +45,8 @@ class _Given(msgspec.Struct, frozen=True):
 
     signature: str
     body: bytes
+    texts: list[Text]  # the right one first
     is_notification: bool
-    request: tuple[str, str, str] | None  # timestamp, method, target
-
-    def texts(self) -> list[Text]:
-        if self.request is None:
-            return body_texts(self.body)
-        return request_texts(*self.request, self.body)
 
 
 def verify_signature(
@@ -102,14 +97,15 @@ def verify_signature(
         raise typer.BadParameter("a request has --timestamp, --method and --target.")
     if (merchant is None) == (secret_file is None):
         raise typer.BadParameter("name either --merchant or --secret-file.")
-    given = _Given(
-        signature=signature,
-        body=b"" if body is None else _read(body, BODY_BYTES_MAX),
-        is_notification=notification,
-        request=None if notification else (timestamp or "", method or "", target or ""),
+    content = b"" if body is None else _read(body, BODY_BYTES_MAX)
+    texts = (
+        body_texts(content)
+        if notification
+        else request_texts(timestamp or "", method or "", target or "", content)
     )
+    given = _Given(signature, content, texts, notification)
     if secret_file is not None:
-        verdict = explain(given.texts(), _secrets_of_file(secret_file), signature)
+        verdict = explain(texts, _secrets_of_file(secret_file), signature)
     else:
         assert merchant is not None
         verdict = _by_database(data, given, merchant, environment)
@@ -128,7 +124,7 @@ def _by_database(
         return secrets, sent
 
     secrets, sent = run(data, command)
-    return explain([*given.texts(), *sent], secrets, given.signature)
+    return explain([*given.texts, *sent], secrets, given.signature)
 
 
 async def _secrets_of(
@@ -206,7 +202,7 @@ def _read(name: str, bytes_max: int) -> bytes:
 
 
 def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
-    signed = given.texts()[0].signed
+    signed = given.texts[0].signed
     fields: dict[str, Any] = {
         "matches": verdict.matches,
         "bytes": len(signed),
@@ -225,7 +221,7 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
     if verdict.matches:
         print("The signature matches.")
     elif verdict.is_explained:
-        print("So it would match; as it is, it does not.")
+        print("With that put right, it would match.")
     else:
         print(UNEXPLAINED if not verdict.mistakes else "The signature does not match.")
 

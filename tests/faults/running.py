@@ -6,7 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from manilla.kit.db import Database
@@ -23,16 +23,18 @@ WAIT_SECONDS = 30
 class Running:
     """`manilla up` with its simulator; processes die where a test arms them to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.crashes = folder / "crashes"
         self.crashes.mkdir()
-        self.instance = Instance(folder / "data", MANILLA_CRASH_FOLDER=str(self.crashes)).wait()
+        self.instance = Instance(
+            folder / "data", *options, MANILLA_CRASH_FOLDER=str(self.crashes)
+        ).wait()
         self.merchant = self.instance.command(
             "merchant", "create", "Ada Stores", "ada@example.com", "--status", "approved"
         )
         self.simulator = f"http://127.0.0.1:{self.instance.port + 1}"
 
-    async def open(self) -> "Running":
+    async def open(self) -> Self:
         url = json.loads((self.instance.folder / "instance.json").read_text())["database_url"]
         self.db = await Database.open(url, size=4, name="tests")
         return self
@@ -78,16 +80,19 @@ class Running:
         assert reply.status == 303, reply.body
         return trx_of(checkout) + "-1"
 
-    async def control(self, path: str, document: Any) -> None:
-        def send() -> None:
-            request = urllib.request.Request(
-                f"{self.simulator}/control/api/{path}",
-                json.dumps(document).encode(),
-                {"Content-Type": "application/json"},
-            )
-            urllib.request.urlopen(request, timeout=10).close()
+    async def control(self, path: str, document: Any = None) -> Any:
+        """Tells the simulator something; without a document, asks it."""
+        request = urllib.request.Request(
+            f"{self.simulator}/control/api/{path}",
+            None if document is None else json.dumps(document).encode(),
+            {"Content-Type": "application/json"},
+        )
 
-        await asyncio.to_thread(send)
+        def send() -> Any:
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                return json.load(reply)
+
+        return await asyncio.to_thread(send)
 
     async def status(self, checkout: str) -> str:
         status: str = (await self.call("GET", VERIFY + trx_of(checkout))).json["status"]
