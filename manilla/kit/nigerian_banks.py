@@ -44,7 +44,6 @@ VFD Microfinance Bank      | 566    | 090110
 Wema Bank                  | 035    | 000017
 Zenith Bank                | 057    | 000015
 """
-]
 BANKS = [
     NigerianBank(*(cell.strip() for cell in line.split("|")))
     for line in _TABLE.strip().splitlines()
