@@ -1,0 +1,74 @@
+"""Processes that die amid a notification: it goes out all the same, under the same id."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.faults.running import Running, trx_of
+from tests.notify.receiver import Receiver, receiving
+
+
+@pytest.fixture(scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    running = await Running(tmp_path_factory.mktemp("faults")).open()
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as open_receiver:
+        yield open_receiver
+
+
+async def _pay(running: Running, receiver: Receiver) -> str:
+    checkout = await running.start(ipn_url=receiver.url)
+    reference = await running.choose(checkout, "providera-ngn")
+    await running.control(f"a/charges/{reference}/pay", {})
+    return checkout
+
+
+async def test_a_crash_after_the_final_state_does_not_lose_its_notification(
+    running: Running, receiver: Receiver
+) -> None:
+    running.arm("after_payment_commit")
+    checkout = await _pay(running, receiver)
+
+    async def has_arrived() -> bool:
+        return len(receiver.received) == 1
+
+    await running.until(has_arrived)
+    assert running.has_crashed("after_payment_commit")
+    assert receiver.received[0].json["data"]["trx_id"] == trx_of(checkout)
+    assert await running.books_are_in_order()
+
+
+async def test_a_crash_after_the_merchants_2xx_sends_a_duplicate_of_the_same_id(
+    running: Running, receiver: Receiver
+) -> None:
+    running.arm("after_notification_is_delivered")
+    await _pay(running, receiver)
+
+    async def has_crashed() -> bool:
+        return running.has_crashed("after_notification_is_delivered")
+
+    await running.until(has_crashed)
+    await running.end_leases()
+
+    async def has_arrived_again() -> bool:
+        return len(receiver.received) == 2
+
+    await running.until(has_arrived_again)
+    first, second = receiver.received
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
+
+    async def is_delivered() -> bool:
+        waiting = await running.db.value(
+            "SELECT count(*) FROM notification WHERE id = $1 AND state = 'waiting'",
+            first.headers["webhook-id"],
+        )
+        return bool(waiting == 0)
+
+    await running.until(is_delivered)
+    assert len(receiver.received) == 2
