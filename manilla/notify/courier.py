@@ -25,7 +25,8 @@ ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 # After how many seconds a failed attempt is followed by another; after the last, by none.
 RETRY_SECONDS = (10.0, 60.0)
-BUSY_SECONDS = 0.5
+# How long a host's others wait for their turn while it has its share of calls under way.
+BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
 class Answered(Exception):
@@ -63,7 +64,7 @@ class Courier:
         host = host_of(due.url)
         was_slow = self._hosts.is_slow(host)
         if not self._hosts.enter(host):
-            return BUSY_SECONDS
+            return SLOW_BUSY_SECONDS if was_slow else BUSY_SECONDS
         began = time.monotonic()
         try:
             attempt = await self._attempt(due, began)

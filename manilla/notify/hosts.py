@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-AT_ONCE = 16  # calls to one host
+AT_ONCE = 64  # calls to one host: a third of all places
 SLOW_AT_ONCE = 2  # to one that has been slow or silent
 SLOW_IN_ALL = 48  # to all such hosts together
 SLOW_SECONDS = 2.0
