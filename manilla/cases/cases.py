@@ -67,16 +67,23 @@ async def open_case(
     environment: Environment | None = None,
     trx_id: str | None = None,
     amount: Money | None = None,
+    reopens: bool = False,
 ) -> None:
-    """Opened once for each kind of trouble with a reference, however often it is found."""
+    """Opened once for each kind of trouble with a reference, however often it is found.
+
+    `reopens`: trouble that can come anew after it was resolved.
+    """
     await connection.execute(
         """
-        INSERT INTO operator_case
+        INSERT INTO operator_case AS c
                (merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            ON CONFLICT (merchant_id, kind, reference) DO NOTHING""",
+            ON CONFLICT (merchant_id, kind, reference) DO UPDATE
+           SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
+               opened_at = now(), resolution = NULL, resolved_at = NULL
+         WHERE $9 AND c.status = 'resolved'""",
         *(merchant_id, environment, kind, reference, trx_id),
-        *(amount.currency if amount else None, amount.minor if amount else None, detail),
+        *(amount.currency if amount else None, amount.minor if amount else None, detail, reopens),
     )
     log.warning("case_opened", kind=kind, reference=reference)
 

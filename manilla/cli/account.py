@@ -66,7 +66,7 @@ def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = N
 @app.command()
 def remove(
     merchant_id: MerchantId,
-    account_id: Annotated[int, typer.Argument(metavar="ACCOUNT")],
+    account_id: Annotated[int, typer.Argument(metavar="ACCOUNT", min=1, max=accounts.ID_MAX)],
     data: Data = None,
 ) -> None:
     """Close a saved account; payouts that were made to it stay as they are."""

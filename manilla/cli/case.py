@@ -13,7 +13,9 @@ from manilla.kit.clock import iso
 
 app = typer.Typer(help="Cases for an operator.", no_args_is_help=True)
 
-CaseId = Annotated[int, typer.Argument(metavar="CASE", min=1, help="The case's number.")]
+CaseId = Annotated[
+    int, typer.Argument(metavar="CASE", min=1, max=2**63 - 1, help="The case's number.")
+]
 
 
 @app.command("list")

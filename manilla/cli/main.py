@@ -3,6 +3,7 @@
 import sys
 from typing import Annotated
 
+import structlog
 import typer
 
 from manilla import __version__
@@ -81,6 +82,8 @@ def _root(
 
 def main() -> None:
     """Exit 0, 1 for a refusal with one clear line, 2 for bad usage."""
+    # What a command prints may be read by a program: what is logged on the way goes elsewhere.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         app()
     except Refusal as refusal:

@@ -15,7 +15,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 PIPE_WIDTH = 2000
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 def print_json(value: Any) -> None:
@@ -35,7 +35,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
             table.add_row(*(Text(_cell(value)) for value in row.values()))
         # A pipe has no width: a table that goes into one is not wrapped.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
-        Console(highlight=False, width=width).print(table)
+        Console(highlight=False, emoji=False, width=width).print(table)
 
 
 def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:

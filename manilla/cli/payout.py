@@ -6,6 +6,7 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.ledger import timeline
 from manilla.payouts import manual, queries
@@ -20,7 +21,9 @@ LIST_MAX = 1000
 @app.command("list")
 def list_payouts(
     status: Annotated[Status | None, typer.Option("--status")] = None,
-    merchant: Annotated[int | None, typer.Option("--merchant", metavar="ID")] = None,
+    merchant: Annotated[
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ] = None,
     manual_only: Annotated[
         bool, typer.Option("--manual", help="Only those that an administrator processes.")
     ] = False,

@@ -7,6 +7,8 @@ import time
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TIME_CHARACTERS, MERCHANT_CHARACTERS, RANDOM_CHARACTERS = 10, 7, 13
 MERCHANT_ID_MAX = 32**MERCHANT_CHARACTERS - 1
+MICROSECOND_CHARACTERS = 12
+NOTIFICATION = "msg_"
 TRX_ID_LENGTH = 3 + TIME_CHARACTERS + MERCHANT_CHARACTERS + RANDOM_CHARACTERS
 
 
@@ -33,16 +35,35 @@ def merchant_of(trx_id: str) -> int | None:
     if any(character not in ALPHABET for character in trx_id[3:]):
         return None
     start = 3 + TIME_CHARACTERS
-    merchant_id = 0
-    for character in trx_id[start : start + MERCHANT_CHARACTERS]:
-        merchant_id = merchant_id * 32 + ALPHABET.index(character)
-    return merchant_id
+    return _number(trx_id[start : start + MERCHANT_CHARACTERS])
 
 
-def new_notification_id() -> str:
-    """Ordered by time: what happened first sorts first."""
-    random = base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
-    return "msg_" + base32(time.time_ns() // 1_000, TIME_CHARACTERS + 2) + random
+def new_notification_id(merchant_id: int) -> str:
+    """To the microsecond: of one transaction's, what happened first sorts first."""
+    return (
+        NOTIFICATION
+        + base32(time.time_ns() // 1_000, MICROSECOND_CHARACTERS)
+        + base32(merchant_id, MERCHANT_CHARACTERS)
+        + base32(secrets.randbits(5 * RANDOM_CHARACTERS), RANDOM_CHARACTERS)
+    )
+
+
+def merchant_of_notification(notification_id: str) -> int | None:
+    length = MICROSECOND_CHARACTERS + MERCHANT_CHARACTERS + RANDOM_CHARACTERS
+    text = notification_id.removeprefix(NOTIFICATION)
+    if text == notification_id or len(text) != length:
+        return None
+    return _number(text[MICROSECOND_CHARACTERS : MICROSECOND_CHARACTERS + MERCHANT_CHARACTERS])
+
+
+def _number(text: str) -> int | None:
+    """What `base32` has written."""
+    number = 0
+    for character in text:
+        if character not in ALPHABET:
+            return None
+        number = number * 32 + ALPHABET.index(character)
+    return number
 
 
 def new_request_id() -> str:

@@ -1,11 +1,12 @@
 """Work that is due now or later, kept in the database with what caused it.
 
-A job is claimed for a while. Whoever claims it gets a number; each later claim, and each new cause,
-raises it. So a worker that was frozen past its lease cannot end a job that another one has taken,
-and a cause that arrives while the job runs is not lost when it ends.
+A job is claimed for a while. Its fence is a number that every claim and every new cause raises; the
+holder keeps the number of its claim. So who was frozen past its lease cannot end a job that another
+has taken; and a cause that arrives while it runs is not lost when it ends: it is due once more.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -31,7 +32,7 @@ class Job(msgspec.Struct, frozen=True):
     subject: str
     attempts: int
     failures: int
-    fence: int
+    fence: int  # of this claim
 
 
 # Does the work; None: it is done. A number: again in so many seconds.
@@ -82,8 +83,6 @@ class Runner:
         self._db = db
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
-        self._freed = asyncio.Event()
-        self._turn = -1  # the merchant who had the last turn
 
         async def end(ended: Sequence[Job]) -> Sequence[None]:
             return await _end(db, ended)
@@ -95,66 +94,66 @@ class Runner:
         self._put_off: Batcher[tuple[Job, float], None] = Batcher(put_off)
 
     async def run(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            try:
-                claimed = await self._claim()
-            except Unavailable:
-                log.warning("jobs_not_claimed")
-                claimed = []
-            for job in claimed:
-                self._start(job)
-            if not claimed:
-                await self._rest(stop)
-        await self._finish()
-
-    async def _claim(self) -> list[Job]:
-        by_time, in_turns = self._free(in_turns=False), self._free(in_turns=True)
-        claimed = await claim(self._db, by_time) if by_time else []
-        for kind, places in in_turns.items():
-            claimed += await self._claim_in_turns(kind, places)
-        return claimed
-
-    async def _claim_in_turns(self, kind: str, places: int) -> list[Job]:
-        taken = await claim_in_turns(self._db, kind, places, self._turn)
-        if not taken and self._turn >= 0:
-            taken = await claim_in_turns(self._db, kind, places, -1)  # a new round
-        self._turn = max((job.merchant_id for job in taken), default=-1)
-        return taken
-
-    def _free(self, *, in_turns: bool) -> dict[str, int]:
-        """Places for more; not before some are free, so that claims are worth their statement."""
-        return {
-            kind: work.places - len(self._running[kind])
-            for kind, work in self._works.items()
-            if work.in_turns is in_turns
-            and work.places - len(self._running[kind]) >= max(1, work.places // 4)
-        }
-
-    def _start(self, job: Job) -> None:
-        task = asyncio.create_task(self._do(job))
-        running = self._running[job.kind]
-        running.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            running.discard(task)
-            self._freed.set()
-
-        task.add_done_callback(ended)
-
-    async def _rest(self, stop: asyncio.Event) -> None:
-        """Until the next look, or until a job has ended that others may have waited for."""
-        self._freed.clear()
-        waits = [asyncio.create_task(event.wait()) for event in (self._freed, stop)]
-        await asyncio.wait(waits, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-
-    async def _finish(self) -> None:
+        by_time = [kind for kind, work in self._works.items() if not work.in_turns]
+        lanes = [self._run_by_time(by_time, stop)] if by_time else []
+        lanes += [
+            self._run_in_turns(kind, stop) for kind, work in self._works.items() if work.in_turns
+        ]
+        await asyncio.gather(*lanes)
         running = [task for tasks in self._running.values() for task in tasks]
         if running:
             await asyncio.wait(running, timeout=STOP_SECONDS)
 
+    async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            free = {kind: places for kind in kinds if (places := self._free(kind))}
+            claimed = await self._claimed(claim(self._db, free)) if free else []
+            by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
+            if all(by_kind[kind] < places for kind, places in free.items()):
+                await _pause(stop)
+
+    async def _run_in_turns(self, kind: str, stop: asyncio.Event) -> None:
+        turn = -1
+        while not stop.is_set():
+            places = self._free(kind)
+            if not places:
+                await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
+                continue
+            try:
+                claimed, last = await claim_in_turns(self._db, kind, places, turn)
+            except Unavailable:
+                log.warning("jobs_not_claimed")
+                claimed, last = [], None
+            for job in claimed:
+                self._start(job)
+            turn = -1 if last is None else last  # a new round, where all have had their turn
+            if last is None and not claimed:
+                await _pause(stop)
+
+    async def _claimed(self, claiming: Awaitable[list[Job]]) -> list[Job]:
+        try:
+            claimed = await claiming
+        except Unavailable:
+            log.warning("jobs_not_claimed")
+            return []
+        for job in claimed:
+            self._start(job)
+        return claimed
+
+    def _free(self, kind: str) -> int:
+        """Places for more; none until a few are free, so that a claim is worth its statement."""
+        places = self._works[kind].places
+        free = places - len(self._running[kind])
+        return free if free >= max(1, places // 4) else 0
+
+    def _start(self, job: Job) -> None:
+        running = self._running[job.kind]
+        task = asyncio.create_task(self._do(job))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
     async def _do(self, job: Job) -> None:
+        """One claimed job, whatever comes of it."""
         try:
             try:
                 again_seconds = await self._works[job.kind].handler(job)
@@ -172,40 +171,55 @@ class Runner:
             log.warning("job_not_ended", kind=job.kind, subject=job.subject)  # its lease will end
 
 
+async def _pause(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), POLL_SECONDS)
+
+
+_IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
+_CLAIM = """
+        UPDATE job
+           SET leased_until = now() + {lease}, attempts = job.attempts + 1,
+               fence = job.fence + 1, lease = job.fence + 1"""
+_CLAIMED = "job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence"
+
+
 async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
+    """So many of each kind, longest due first."""
     return await db.rows(
         Job,
-        """
+        f"""
         WITH due AS (
             SELECT j.merchant_id, j.kind, j.subject
               FROM unnest($1::text[], $2::integer[]) AS k (kind, places)
              CROSS JOIN LATERAL (
                    SELECT merchant_id, kind, subject FROM job
-                    WHERE job.kind = k.kind AND due_at <= now() AND parked_at IS NULL
+                    WHERE job.kind = k.kind AND due_at <= now() AND {_IS_FREE}
                     ORDER BY due_at LIMIT k.places
                       FOR UPDATE SKIP LOCKED) AS j)
-        UPDATE job
-           SET due_at = now() + $3, attempts = job.attempts + 1, fence = job.fence + 1
+        {_CLAIM.format(lease="$3")}
           FROM due
          WHERE job.merchant_id = due.merchant_id AND job.kind = due.kind
            AND job.subject = due.subject
-        RETURNING job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence""",
+        RETURNING {_CLAIMED}""",
         list(places),
         list(places.values()),
         LEASE,
     )
 
 
-async def claim_in_turns(db: Database, kind: str, places: int, after_merchant: int) -> list[Job]:
-    """A share for each merchant that has something due, beginning after the one who had the last.
+async def claim_in_turns(
+    db: Database, kind: str, places: int, after_merchant: int
+) -> tuple[list[Job], int | None]:
+    """A share for each merchant that has something due, beginning after the one who came last.
 
     It looks at as many merchants as there are places, and at each one's oldest jobs alone: how
-    much waits behind them makes no difference. The kind stands in the statement itself, because
-    the index is for that kind alone.
+    much waits behind them makes no difference. Beside the jobs, the merchant it looked at last;
+    None where there is none behind. The kind stands in the statement itself, because the index is
+    for that kind alone.
     """
     assert kind.isidentifier()
-    return await db.rows(
-        Job,
+    records = await db.records(
         f"""
         WITH RECURSIVE turn AS (
             (SELECT merchant_id, 1 AS number FROM job
@@ -213,7 +227,8 @@ async def claim_in_turns(db: Database, kind: str, places: int, after_merchant: i
               ORDER BY merchant_id LIMIT 1)
             UNION ALL
             SELECT (SELECT merchant_id FROM job
-                     WHERE kind = '{kind}' AND parked_at IS NULL AND merchant_id > turn.merchant_id
+                     WHERE kind = '{kind}' AND parked_at IS NULL
+                       AND merchant_id > turn.merchant_id
                      ORDER BY merchant_id LIMIT 1), turn.number + 1
               FROM turn WHERE turn.merchant_id IS NOT NULL AND turn.number < $1),
         due AS (
@@ -221,20 +236,27 @@ async def claim_in_turns(db: Database, kind: str, places: int, after_merchant: i
               FROM turn
              CROSS JOIN LATERAL (
                    SELECT merchant_id, subject FROM job
-                    WHERE job.merchant_id = turn.merchant_id AND kind = '{kind}' AND due_at <= now()
-                      AND parked_at IS NULL
+                    WHERE job.merchant_id = turn.merchant_id AND kind = '{kind}'
+                      AND due_at <= now() AND {_IS_FREE}
                     ORDER BY due_at
-                    LIMIT greatest(1, $1 / (SELECT count(*) FROM turn))
+                    LIMIT greatest(1, $1 / (SELECT count(merchant_id) FROM turn))
                       FOR UPDATE SKIP LOCKED) AS j
-             LIMIT $1)
-        UPDATE job
-           SET due_at = now() + $3, attempts = job.attempts + 1, fence = job.fence + 1
+             LIMIT $1),
+        claimed AS (
+        {_CLAIM.format(lease="$3")}
           FROM due
          WHERE job.merchant_id = due.merchant_id AND job.kind = '{kind}'
            AND job.subject = due.subject
-        RETURNING job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence""",
+        RETURNING {_CLAIMED})
+        SELECT last.merchant_id AS last_merchant, claimed.*
+          FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
+                  FROM turn) AS last
+          LEFT JOIN claimed ON true""",
         *(places, after_merchant, LEASE),
     )
+    last_merchant: int | None = records[0]["last_merchant"]
+    claimed = [dict(record) for record in records if record["subject"] is not None]
+    return [msgspec.convert(fields, Job) for fields in claimed], last_merchant
 
 
 def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
@@ -246,23 +268,35 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# Who holds an older fence than the row has lost the job, and changes nothing.
+# Who has lost the lease changes nothing. Who has it but not the newest fence gives it back, and the
+# job is due at once: something has happened since it was claimed.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[]{more})
            AS mine (merchant_id, kind, subject, fence{name})
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
-       AND job.subject = mine.subject AND job.fence = mine.fence"""
+       AND job.subject = mine.subject AND job.lease = mine.fence"""
+_GIVE_BACK = "lease = NULL, leased_until = NULL"
 
 
 async def _end(db: Database, ended: Sequence[Job]) -> list[None]:
-    mine = _MINE.format(more="", name="").replace("FROM unnest", "USING unnest", 1)
-    await db.execute("DELETE FROM job" + mine, *_keys(ended))
+    mine = _MINE.format(more="", name="")
+    async with db.transaction() as connection:
+        await connection.execute(
+            "DELETE FROM job"
+            + mine.replace("FROM unnest", "USING unnest", 1)
+            + " AND job.fence = mine.fence",
+            *_keys(ended),
+        )
+        await connection.execute(
+            f"UPDATE job SET {_GIVE_BACK}, due_at = now()" + mine, *_keys(ended)
+        )
     return [None] * len(ended)
 
 
 async def _put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None]:
+    due_at = "CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE now() END"
     await db.execute(
-        "UPDATE job SET due_at = now() + mine.wait, failures = 0, last_error = NULL"
+        f"UPDATE job SET {_GIVE_BACK}, due_at = {due_at}, failures = 0, last_error = NULL"
         + _MINE.format(more=", $5::interval[]", name=", wait"),
         *_keys([job for job, _ in later]),
         [timedelta(seconds=seconds) for _, seconds in later],
@@ -275,8 +309,9 @@ async def _fail(db: Database, job: Job, error: str) -> None:
     failures = job.failures + 1
     wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))
     await db.execute(
-        "UPDATE job SET due_at = now() + $5::interval, failures = $6, last_error = $7,"
-        " parked_at = CASE WHEN $8 THEN now() END" + _MINE.format(more="", name=""),
+        f"UPDATE job SET {_GIVE_BACK}, due_at = now() + $5::interval, failures = $6,"
+        " last_error = $7, parked_at = CASE WHEN $8 THEN now() END"
+        + _MINE.format(more="", name=""),
         *_keys([job]),
         *(wait, failures, error, failures >= FAILURES_MAX),
     )

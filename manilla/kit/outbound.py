@@ -16,6 +16,10 @@ _WRAPPED = tuple(
     ipaddress.IPv6Network(network)
     for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96")
 )
+# Not public, whatever this version of Python has heard of them.
+_SPECIAL = tuple(
+    ipaddress.ip_network(network) for network in ("192.0.0.0/24", "fec0::/10", "3fff::/20")
+)
 
 
 class AddressRefused(OSError):
@@ -25,7 +29,7 @@ class AddressRefused(OSError):
 def is_public(text: str) -> bool:
     """Globally routable, and not a wrapper around something that may not be."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _WRAPPED):
+    if any(address in network for network in (*_WRAPPED, *_SPECIAL)):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

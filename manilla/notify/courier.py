@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -25,6 +25,7 @@ ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 # After how many seconds a failed attempt is followed by another; after the last, by none.
 RETRY_SECONDS = (10.0, 60.0)
+SLACK_SECONDS = 0.5  # the database's clock and ours may differ by as much
 # How long a host's others wait for their turn while it has its share of calls under way.
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
@@ -61,9 +62,12 @@ class Courier:
         due = await self._load.submit(job)
         if due is None:
             return None
+        wait = _wait_seconds(due)
+        if wait > 0:
+            return wait  # another notification of the transaction has woken us
         host = host_of(due.url)
-        was_slow = self._hosts.is_slow(host)
-        if not self._hosts.enter(host):
+        entered, was_slow = self._hosts.enter(host)
+        if not entered:
             return SLOW_BUSY_SECONDS if was_slow else BUSY_SECONDS
         began = time.monotonic()
         try:
@@ -127,6 +131,14 @@ class Courier:
         if not 200 <= response.status < 300:
             raise Answered(f"HTTP {response.status}", response.status, answer)
         return response.status, answer
+
+
+def _wait_seconds(due: Due) -> float:
+    """What is left until the next attempt may be made."""
+    if due.attempts == 0 or due.ended_at is None:
+        return 0
+    next_at = due.ended_at + timedelta(seconds=RETRY_SECONDS[due.attempts - 1] - SLACK_SECONDS)
+    return (next_at - datetime.now(UTC)).total_seconds()
 
 
 async def _read_limited(response: aiohttp.ClientResponse) -> bytes:

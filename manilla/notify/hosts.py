@@ -27,20 +27,21 @@ class Hosts:
         self._hosts: dict[str, _Host] = {}
         self._slow_calls = 0
 
-    def enter(self, name: str) -> bool:
-        """False where the host has its share of calls under way."""
+    def enter(self, name: str) -> tuple[bool, bool]:
+        """Whether it may be called now, or has its share under way; whether it counts as slow."""
         host = self._hosts.get(name)
         if host is None:
             self._forget_idle()
             host = self._hosts[name] = _Host()
-        if host.is_slow:
+        is_slow = host.is_slow
+        if is_slow:
             if host.calls >= SLOW_AT_ONCE or self._slow_calls >= SLOW_IN_ALL:
-                return False
+                return False, True
             self._slow_calls += 1
         elif host.calls >= AT_ONCE:
-            return False
+            return False, False
         host.calls += 1
-        return True
+        return True, is_slow
 
     def leave(self, name: str, *, was_slow: bool, seconds: float) -> None:
         host = self._hosts[name]
@@ -49,10 +50,6 @@ class Hosts:
             self._slow_calls -= 1
         now = time.monotonic()
         host.slow_until = now + REMEMBER_SECONDS if seconds > SLOW_SECONDS else 0.0
-
-    def is_slow(self, name: str) -> bool:
-        host = self._hosts.get(name)
-        return host is not None and host.is_slow
 
     def _forget_idle(self) -> None:
         if len(self._hosts) >= HOSTS_MAX:

@@ -21,7 +21,7 @@ async def tell(
     status: str,
 ) -> None:
     """Must be called within the transaction that makes the change."""
-    notification_id = ids.new_notification_id()
+    notification_id = ids.new_notification_id(merchant_id)
     await connection.execute(
         """
         INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body)

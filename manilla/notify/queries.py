@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit import ids
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 
@@ -21,6 +22,7 @@ class Due(msgspec.Struct, frozen=True):
     body: bytes
     attempts: int  # since it was last put on its way
     attempts_in_all: int
+    ended_at: datetime | None  # the last of them
     has_more: bool  # another one waits behind it
 
 
@@ -71,16 +73,19 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
         Due,
         """
         SELECT n.merchant_id, n.trx_id, n.id, n.environment, n.url, n.body, n.attempts,
-               (SELECT coalesce(max(number), 0) FROM delivery_attempt a
-                 WHERE a.merchant_id = n.merchant_id AND a.notification_id = n.id)
-               AS attempts_in_all,
-               n.has_more
+               coalesce(a.number, 0) AS attempts_in_all,
+               a.at + a.milliseconds * interval '1 millisecond' AS ended_at, n.has_more
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
          CROSS JOIN LATERAL (
                SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more FROM notification
                 WHERE notification.merchant_id = j.merchant_id
                   AND notification.trx_id = j.trx_id AND state = 'waiting'
-                ORDER BY id LIMIT 1) AS n""",
+                ORDER BY id LIMIT 1) AS n
+          LEFT JOIN LATERAL (
+               SELECT number, at, milliseconds FROM delivery_attempt
+                WHERE delivery_attempt.merchant_id = n.merchant_id
+                  AND delivery_attempt.notification_id = n.id
+                ORDER BY number DESC LIMIT 1) AS a ON true""",
         [job.merchant_id for job in jobs],
         [job.subject for job in jobs],
     )
@@ -137,6 +142,7 @@ async def notifications(
     state: str | None = None,
     trx_id: str | None = None,
     since: datetime | None = None,
+    decided_since: datetime | None = None,
     limit: int = 1000,
 ) -> list[Notification]:
     """Newest first."""
@@ -147,13 +153,21 @@ async def notifications(
          WHERE ($1::bigint IS NULL OR merchant_id = $1) AND ($2::text IS NULL OR state = $2)
            AND ($3::text IS NULL OR trx_id = $3)
            AND ($4::timestamptz IS NULL OR created_at >= $4)
-         ORDER BY created_at DESC, id DESC LIMIT $5""",
-        *(merchant_id, state, trx_id, since, limit),
+           AND ($5::timestamptz IS NULL OR decided_at >= $5)
+         ORDER BY created_at DESC, id DESC LIMIT $6""",
+        *(merchant_id, state, trx_id, since, decided_since, limit),
     )
 
 
 async def notification(db: Database | Connection, notification_id: str) -> Notification | None:
-    return await db.row(Notification, _NOTIFICATION + " WHERE id = $1", notification_id)
+    merchant_id = ids.merchant_of_notification(notification_id)
+    if merchant_id is None:
+        return None
+    return await db.row(
+        Notification,
+        _NOTIFICATION + " WHERE merchant_id = $1 AND id = $2",
+        *(merchant_id, notification_id),
+    )
 
 
 async def attempts(db: Database, merchant_id: int, notification_id: str) -> list[Kept]:

@@ -36,7 +36,7 @@ async def redeliver_failed(
 ) -> list[str]:
     """All that were given up since then; their ids."""
     failed = await queries.notifications(
-        db, state="failed", since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
+        db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
     for each in failed:
         await _send(db, each)

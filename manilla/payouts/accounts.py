@@ -19,6 +19,8 @@ class SavedAccount(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+ID_MAX = 2**63 - 1
+
 _SAVED = """
     SELECT id, merchant_id, method_code, beneficiary, account_name, label, active, created_at
       FROM payout_account"""
@@ -44,6 +46,8 @@ async def add(
 
 
 async def find(db: Database, merchant_id: int, account_id: int) -> SavedAccount | None:
+    if not 0 < account_id <= ID_MAX:
+        return None
     record = await db.record(
         _SAVED + " WHERE merchant_id = $1 AND id = $2 AND active", merchant_id, account_id
     )

@@ -184,7 +184,7 @@ class Initiation:
     ) -> NewPayout:
         fields = dict(who.fields)
         if account is not None and account.name_enquiry_reference:
-            fields.setdefault("name_enquiry_reference", account.name_enquiry_reference)
+            fields["name_enquiry_reference"] = account.name_enquiry_reference
         job_kind: str | None = SEND
         due_at = now
         if new.environment == "sandbox":

@@ -6,9 +6,8 @@ from manilla.kit.errors import Refusal
 from manilla.payouts import queries, states
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Code, Payout, Status
-from manilla.payouts.states import Event, News
+from manilla.payouts.states import ADMINISTRATOR, Event, News
 
-ADMINISTRATOR = "an administrator"
 TEXT_LENGTH_MAX = 200
 
 

@@ -106,6 +106,17 @@ async def decided_since(db: Database, provider: str, age: timedelta, limit: int)
     return [_read(record) for record in records]
 
 
+async def claimed_statuses(db: Database, payout_: Payout) -> list[str]:
+    """What signed webhooks said had become of the transfer."""
+    records = await db.records(
+        """
+        SELECT DISTINCT claimed_status FROM webhook
+         WHERE merchant_id = $1 AND reference = $2 AND claimed_status IS NOT NULL""",
+        *(payout_.merchant_id, payout_.trx_id),
+    )
+    return [record["claimed_status"] for record in records]
+
+
 async def change_payout(connection: Connection, after: Payout) -> None:
     """Writes what a transition may change. The row is locked by whoever calls."""
     await connection.execute(

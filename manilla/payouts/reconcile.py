@@ -10,7 +10,8 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import queries, states
-from manilla.payouts.payout import Payout, Status
+from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.states import Event, News
 from manilla.providers.port import Adapter, Done, Provider, TransferStatus
 from manilla.providers.rails import Rails
 
@@ -26,6 +27,12 @@ FITS = {
         (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
     ),
 }
+
+
+def fits(payout: Payout, said: TransferStatus) -> bool:
+    """Whether this can be said of the payout as it is; what came back was delivered before."""
+    was_delivered = payout.is_reversed and said is TransferStatus.DELIVERED
+    return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
 class Reconciled(msgspec.Struct, frozen=True):
@@ -65,6 +72,7 @@ async def _one(db: Database, adapter: Adapter, provider: Provider) -> Reconciled
             f"Our books say {ledger}, {under_way} of it under way; the provider says {balance}.",
             merchant_id=0,
             amount=difference,
+            reopens=True,
         )
     return Reconciled(provider, CURRENCY, ledger, under_way, balance, difference, asked, differ)
 
@@ -93,13 +101,18 @@ async def _in_our_books(db: Database, provider: Provider) -> tuple[Money, Money]
 async def _compare_transfers(
     db: Database, adapter: Adapter, provider: Provider
 ) -> tuple[int, list[str]]:
-    """Asks about what was decided lately: a contradiction is a case, and moves nothing."""
+    """Asks about what was decided lately: what came back is refunded, a contradiction is a case."""
     decided = await queries.decided_since(db, provider, LOOK_BACK, PAYOUTS_MAX)
     differ = []
     for payout in decided:
         answer = await adapter.transfer_state(payout.trx_id)
-        if isinstance(answer, Done) and answer.value.status not in FITS[payout.status]:
-            differ.append(payout.trx_id)
+        if not isinstance(answer, Done) or fits(payout, answer.value.status):
+            continue
+        differ.append(payout.trx_id)
+        if answer.value.status is TransferStatus.REVERSED:
+            news = News(Event.REVERSED, "reconciliation", Code.GATEWAY_PAYOUT_FAILED)
+            await states.settle(db, payout.merchant_id, payout.trx_id, news)
+        else:
             await _report(db, payout, answer.value.status)
     return len(decided), differ
 

@@ -18,6 +18,8 @@ from manilla.payouts import books, notices, queries
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
 
+ADMINISTRATOR = "an administrator"  # told to their face, not by a case
+
 
 class Event(StrEnum):
     DELIVERED = "delivered"
@@ -64,7 +66,8 @@ async def settle(db: Database, merchant_id: int, trx_id: str, news: News) -> boo
         assert payout is not None
         status = NEXT.get((payout.status, news.event))
         if status is None:
-            if (payout.status, news.event) not in AGREES:
+            is_surprise = (payout.status, news.event) not in AGREES
+            if is_surprise and news.source != ADMINISTRATOR:
                 await _report(connection, payout, news)
             return False
         await _change(connection, payout, status, news)

@@ -11,7 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.directory import Directory
-from manilla.payouts import queries, sending, states
+from manilla.payouts import queries, reconcile, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SANDBOX_FAILS, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
@@ -42,6 +42,7 @@ CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(hours=24), 300),
 )
 SELDOM_SECONDS = 3600.0
+DECIDED_SECONDS = 60.0
 CASE_AFTER = timedelta(hours=24)
 RAIL_DOWN_SECONDS = 3.0
 NARRATION_LENGTH_MAX = 100
@@ -141,10 +142,9 @@ class PayoutTasks:
 
     async def _ask(self, adapter: Adapter, payout: Payout) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
+        is_open = payout.status is Status.PENDING
         match answer:
-            case Done(TransferState(TransferStatus.NOT_FOUND)):
-                if payout.status is not Status.PENDING:
-                    return None
+            case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
                 # It never arrived. All providers refuse a reference twice, so that sending it
                 # again cannot pay twice; but a refusal now may be about the repetition.
                 again = after_unknown(await adapter.send(await self._order(payout)))
@@ -152,12 +152,13 @@ class PayoutTasks:
             case Done(state) if state.status in EVENTS:
                 await self._decide(payout, state)
                 return None
+            case Done() if not is_open:
+                return None
             case Done():
-                return await self._wait(payout, "the provider says that it is under way")
-            case Refused(_, guidance):
-                return await self._wait(payout, guidance)
-            case Unknown(reason):
-                return await self._wait(payout, reason)
+                reason = "the provider says that it is under way"
+            case Refused(_, reason) | Unknown(reason):
+                pass
+        return await self._wait(payout, reason)
 
     async def _decide(self, payout: Payout, state: TransferState) -> None:
         if state.amount is not None and state.amount != payout.amount:
@@ -174,11 +175,21 @@ class PayoutTasks:
             provider_fee=state.fee,
         )
         await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
+        await self._hear_webhooks(payout)
+
+    async def _hear_webhooks(self, payout: Payout) -> None:
+        """What a signed message says against the decision is for a person; it moves nothing."""
+        current = await queries.payout(self._db, payout.merchant_id, payout.trx_id)
+        assert current is not None
+        for said in await queries.claimed_statuses(self._db, current):
+            if not reconcile.fits(current, TransferStatus(said)):
+                detail = f"The payout is {current.status}; a signed webhook says {said}."
+                await states.report(self._db, current, Kind.CONTRADICTION, detail)
 
     async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:
         """A timeout is no refusal: the provider may still pay. The payout stays open."""
         if payout.status is not Status.PENDING:
-            return None
+            return DECIDED_SECONDS  # something made us ask: it is not put aside unanswered
         age = datetime.now(UTC) - payout.created_at
         if age > CASE_AFTER:
             detail = f"Open for more than {CASE_AFTER.days} day: {reason}."

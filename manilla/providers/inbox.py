@@ -21,8 +21,8 @@ async def store(db: Database, provider: Provider, event: WebhookEvent, raw: byte
         """
         WITH stored AS (
             INSERT INTO webhook (merchant_id, provider, digest, kind, reference, claimed_amount,
-                                 claimed_currency, body)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                                 claimed_currency, body, claimed_status)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
                 ON CONFLICT DO NOTHING
             RETURNING merchant_id, reference)
         INSERT INTO job (merchant_id, kind, subject, due_at)
@@ -32,7 +32,7 @@ async def store(db: Database, provider: Provider, event: WebhookEvent, raw: byte
                parked_at = NULL, failures = 0""",
         *(_merchant_of(event.reference), provider, hashlib.sha256(raw).digest(), event.kind),
         *(event.reference, claims.amount if claims else None, claims.currency if claims else None),
-        *(raw, JOBS[event.kind]),
+        *(raw, JOBS[event.kind], event.claims_status),
     )
 
 

@@ -165,7 +165,9 @@ class WebhookEvent(msgspec.Struct, frozen=True):
 
     kind: EventKind
     reference: str
-    claims_paid: Money | None = None  # of a charge; must not contradict the provider's answer
+    # What it says of a charge or of a transfer. It must not contradict the provider's answer.
+    claims_paid: Money | None = None
+    claims_status: TransferStatus | None = None
 
 
 class Forged(msgspec.Struct, frozen=True):

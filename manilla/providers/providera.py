@@ -66,6 +66,13 @@ EVENTS = {
 }
 
 
+TRANSFER_EVENTS = {
+    "transfer.success": TransferStatus.DELIVERED,
+    "transfer.failed": TransferStatus.FAILED,
+    "transfer.reversed": TransferStatus.REVERSED,
+}
+
+
 class ProviderA:
     provider = Provider.A
 
@@ -205,7 +212,8 @@ class ProviderA:
             if kind is None:
                 return Unreadable("an event that the contract does not have")
             claims = reading.claimed(data) if event == "charge.success" else None
-            return WebhookEvent(kind, reading.text(data, "reference"), claims)
+            reference = reading.text(data, "reference")
+            return WebhookEvent(kind, reference, claims, TRANSFER_EVENTS.get(event))
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 

@@ -191,10 +191,16 @@ class ProviderC:
             document = strict_json.decode(raw)
             event, data = reading.text(document, "event"), reading.field(document, "data")
             if event == "charge.completed":
-                claims = reading.claimed(data) if data.get("status") == "successful" else None
+                is_paid = reading.optional_text(data, "status") == "successful"
+                claims = reading.claimed(data) if is_paid else None
                 return WebhookEvent(EventKind.CHARGE, reading.text(data, "tx_ref"), claims)
             if event == "transfer.completed":
-                return WebhookEvent(EventKind.TRANSFER, reading.text(data, "reference"))
+                said = TRANSFER_STATUSES.get(reading.optional_text(data, "status"))
+                return WebhookEvent(
+                    EventKind.TRANSFER,
+                    reading.text(data, "reference"),
+                    claims_status=None if said is TransferStatus.PENDING else said,
+                )
             return Unreadable("an event that the contract does not have")
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))

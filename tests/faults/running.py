@@ -110,7 +110,7 @@ class Running:
 
     async def end_leases(self) -> None:
         """Time passes until what a dead process held is free again."""
-        await self.db.execute("UPDATE job SET due_at = now() WHERE due_at > now() AND attempts > 0")
+        await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
 
     async def books_are_in_order(self) -> bool:
         return not [f for f in await invariants.check(self.db, ALL) if f.count]

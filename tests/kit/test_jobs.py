@@ -24,7 +24,7 @@ async def _claim_one(db: Database, kind: str) -> Job:
 
 
 async def _end_lease(db: Database, kind: str) -> None:
-    await db.execute("UPDATE job SET due_at = now() WHERE kind = $1", kind)
+    await db.execute("UPDATE job SET due_at = now(), leased_until = now() WHERE kind = $1", kind)
 
 
 async def _count(db: Database, kind: str) -> int:

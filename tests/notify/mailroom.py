@@ -38,7 +38,7 @@ class Mailroom:
     async def deliver(self) -> None:
         """One round of what is due."""
         db, works = self.services.db, self.courier.works()
-        claimed = await jobs.claim_in_turns(db, DELIVER, 100, self.merchant.new.id - 1)
+        claimed, _ = await jobs.claim_in_turns(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
         runner = Runner(db, works)
         await asyncio.gather(*(runner._do(job) for job in mine))
@@ -48,8 +48,9 @@ class Mailroom:
         seconds: float = await self.services.db.value(
             """
             WITH moved AS (
-                UPDATE job SET due_at = now() WHERE merchant_id = $1 AND kind = 'notify'
-                RETURNING merchant_id)
+                UPDATE job SET due_at = now() WHERE merchant_id = $1 AND kind = 'notify'),
+            aged AS (
+                UPDATE delivery_attempt SET at = at - interval '1 hour' WHERE merchant_id = $1)
             SELECT extract(epoch FROM due_at - now())::float8 FROM job
              WHERE merchant_id = $1 AND kind = 'notify'""",
             self.merchant.new.id,

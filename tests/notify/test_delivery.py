@@ -125,15 +125,34 @@ async def test_what_was_given_up_or_delivered_can_be_sent_again(mailroom: Mailro
 
 async def test_all_that_failed_since_a_time_are_sent_again(mailroom: Mailroom) -> None:
     mailroom.receiver.answers = [answer(500)] * 6
-    first, second = await mailroom.happen(), await mailroom.happen()
-    for _ in range(3):
-        await mailroom.deliver()
-        await mailroom.time_passes()
-    assert await mailroom.state(first) == await mailroom.state(second) == "failed"
+    first = await _given_up(mailroom)
+    second = await _given_up(mailroom)
     [failed] = await mailroom.notifications(second)
+    assert failed.decided_at is not None
     sent = await redeliver.redeliver_failed(
-        mailroom.services.db, failed.created_at, mailroom.merchant.new.id
+        mailroom.services.db, failed.decided_at, mailroom.merchant.new.id
     )
     assert sent == [failed.id]
     await mailroom.deliver()
     assert (await mailroom.state(first), await mailroom.state(second)) == ("failed", "delivered")
+
+
+async def _given_up(mailroom: Mailroom) -> str:
+    trx_id = await mailroom.happen()
+    for _ in range(3):
+        await mailroom.deliver()
+        await mailroom.time_passes()
+    assert await mailroom.state(trx_id) == "failed"
+    return trx_id
+
+
+async def test_another_event_of_the_transaction_does_not_hurry_a_retry(
+    mailroom: Mailroom,
+) -> None:
+    mailroom.receiver.answers = [answer(500)]
+    trx_id = await mailroom.happen(Outcome.CANCEL)
+    await mailroom.deliver()
+    await mailroom.services.checkout.pretend(trx_id, Outcome.PAY)
+    await mailroom.deliver()
+    await mailroom.deliver()
+    assert len(mailroom.receiver.received) == 1

@@ -81,28 +81,28 @@ async def test_a_backlog_of_one_merchant_does_not_stand_before_another(
     busy, other = [await new_merchant(site, db, keyring) for _ in range(2)]
     await _notifications(db, busy.new.id, "http://127.0.0.1:9/", 2000)
     await _notifications(db, other.new.id, "http://127.0.0.1:9/", 3)
-    claimed = await jobs.claim_in_turns(db, DELIVER, 20, -1)
+    claimed, _ = await jobs.claim_in_turns(db, DELIVER, 20, -1)
     assert sum(job.merchant_id == other.new.id for job in claimed) == 3
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
 def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
     doors = Hosts()
-    assert [doors.enter("a") for _ in range(hosts.AT_ONCE + 1)] == [True] * hosts.AT_ONCE + [False]
-    assert doors.enter("b")
+    entered = [doors.enter("a")[0] for _ in range(hosts.AT_ONCE + 1)]
+    assert entered == [True] * hosts.AT_ONCE + [False]
+    assert doors.enter("b") == (True, False)
     for _ in range(hosts.AT_ONCE):
         doors.leave("a", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
-    assert doors.is_slow("a")
-    assert [doors.enter("a") for _ in range(3)] == [True, True, False]
+    assert [doors.enter("a") for _ in range(3)] == [(True, True), (True, True), (False, True)]
     doors.leave("a", was_slow=True, seconds=0.1)
-    assert not doors.is_slow("a")
+    assert doors.enter("a") == (True, False)
 
 
 def test_all_slow_hosts_together_leave_places_for_the_others() -> None:
     doors = Hosts()
     for number in range(100):
-        assert doors.enter(f"slow{number}")
+        assert doors.enter(f"slow{number}")[0]
         doors.leave(f"slow{number}", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
-    entered = sum(doors.enter(f"slow{number}") for number in range(100))
+    entered = sum(doors.enter(f"slow{number}")[0] for number in range(100))
     assert entered == hosts.SLOW_IN_ALL
-    assert doors.enter("quick")
+    assert doors.enter("quick") == (True, False)

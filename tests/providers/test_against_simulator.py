@@ -164,7 +164,9 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert isinstance(await each.send(order), Unknown)  # the same again: it means ask
     if provider is not Provider.B:
         sender, headers, raw = await world.webhook()
-        assert each.read_webhook(headers, raw) == WebhookEvent(EventKind.TRANSFER, order.reference)
+        assert each.read_webhook(headers, raw) == WebhookEvent(
+            EventKind.TRANSFER, order.reference, claims_status=TransferStatus.DELIVERED
+        )
         assert each.read_webhook(headers, raw + b"\n") == Forged()
         assert sender is provider
 
@@ -267,7 +269,9 @@ async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Pro
     assert isinstance(paid, Done)
     assert (paid.value.status, paid.value.paid) == (ChargeStatus.PAID, order.amount)
     _, headers, raw = await world.webhook()
-    assert each.read_webhook(headers, raw) == WebhookEvent(EventKind.CHARGE, order.reference)
+    assert each.read_webhook(headers, raw) == WebhookEvent(
+        EventKind.CHARGE, order.reference, claims_paid=order.amount
+    )
 
 
 async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:

@@ -33,6 +33,7 @@ from manilla.providers.port import (
     VirtualAccount,
     WebhookEvent,
 )
+from manilla.providers.providera import TRANSFER_EVENTS
 from tests.providers.samples import CHARGE, REFUND, TRANSFER, ok
 from tests.providers.scripted import Scripted
 
@@ -267,7 +268,8 @@ class TestProviderA:
         raw = json.dumps({"event": event, "data": {"reference": "TXN1", "amount": 1}}).encode()
         signature = hmac.new(b"a-hook", raw, hashlib.sha256).hexdigest().encode()
         signed = {b"x-providera-signature": [signature]}
-        assert a.read_webhook(signed, raw) == WebhookEvent(kind, "TXN1")
+        said = TRANSFER_EVENTS.get(event)
+        assert a.read_webhook(signed, raw) == WebhookEvent(kind, "TXN1", claims_status=said)
         assert a.read_webhook(signed, raw + b" ") == Forged()
         assert a.read_webhook({}, raw) == Forged()
         assert a.read_webhook({b"x-providera-signature": [signature] * 2}, raw) == Forged()

@@ -198,8 +198,22 @@ class TestProviderC:
                 WebhookEvent(EventKind.CHARGE, "TXN0-1"),
             ),
             (
+                {
+                    "event": "charge.completed",
+                    "data": {"tx_ref": "T", "status": "successful", "amount": 5, "currency": "NGN"},
+                },
+                WebhookEvent(EventKind.CHARGE, "T", claims_paid=Money("NGN", 500)),
+            ),
+            (
                 {"event": "transfer.completed", "data": {"reference": "TXN1"}},
                 WebhookEvent(EventKind.TRANSFER, "TXN1"),
+            ),
+            (
+                {
+                    "event": "transfer.completed",
+                    "data": {"reference": "TXN1", "status": "FAILED"},
+                },
+                WebhookEvent(EventKind.TRANSFER, "TXN1", claims_status=TransferStatus.FAILED),
             ),
         ):
             raw = json.dumps(document).encode()
@@ -208,7 +222,14 @@ class TestProviderC:
             assert c.read_webhook({b"x-providerc-signature": [b"0" * 64]}, raw) == Forged()
 
     def test_a_signed_message_outside_the_contract_is_unreadable(self, c: Adapter) -> None:
-        for raw in (b"{}", b"not json", b'{"event": "charge.completed", "data": {}}', b"[1]"):
+        listed = b'{"event": "transfer.completed", "data": [1]}'
+        for raw in (
+            b"{}",
+            b"not json",
+            b'{"event": "charge.completed", "data": {}}',
+            b"[1]",
+            listed,
+        ):
             signature = hmac.new(b"c-hook", raw, hashlib.sha256).hexdigest().encode()
             webhook = c.read_webhook({b"x-providerc-signature": [signature]}, raw)
             assert isinstance(webhook, Unreadable)

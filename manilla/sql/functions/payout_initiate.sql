@@ -63,8 +63,9 @@ BEGIN
                     THEN 'payout_disabled'
                WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
-               WHEN row_number() OVER same_reference > 1 THEN 'again'
-               WHEN g.key IS NOT NULL AND row_number() OVER same_key > 1 THEN 'again'
+               WHEN NOT g.only_look AND row_number() OVER same_reference > 1 THEN 'again'
+               WHEN NOT g.only_look AND g.key IS NOT NULL AND row_number() OVER same_key > 1
+                    THEN 'again'
                WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
                WHEN g.only_look THEN 'free'
                ELSE 'created'
@@ -79,8 +80,10 @@ BEGIN
                AND p.environment = g.environment::environment AND p.ref_trx = g.ref_trx
           LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
                AND w.environment = g.environment::environment AND w.currency = g.currency
-        WINDOW same_reference AS (PARTITION BY g.environment, g.ref_trx ORDER BY g.item),
-               same_key AS (PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.item)
+        WINDOW same_reference AS (
+                   PARTITION BY g.environment, g.ref_trx ORDER BY g.only_look, g.item),
+               same_key AS (
+                   PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.only_look, g.item)
     ), debited AS MATERIALIZED (
         SELECT d.item, d.outcome
           FROM (SELECT coalesce(array_agg(item ORDER BY item), '{}') AS items,

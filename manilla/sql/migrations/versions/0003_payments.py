@@ -15,7 +15,9 @@ CREATE TABLE job (
     due_at      timestamptz NOT NULL,
     attempts    integer NOT NULL DEFAULT 0,
     failures    integer NOT NULL DEFAULT 0,  -- in a row
-    fence       integer NOT NULL DEFAULT 0,  -- who holds an older number has lost the job
+    fence       integer NOT NULL DEFAULT 0,  -- raised by every claim and every new cause
+    lease       integer,                     -- the fence of the claim that holds it
+    leased_until timestamptz,
     parked_at   timestamptz,                 -- failed too often: waits for a person
     last_error  text,
     PRIMARY KEY (merchant_id, kind, subject)
@@ -139,6 +141,7 @@ CREATE TABLE webhook (
     reference        text NOT NULL,
     claimed_amount   numeric,
     claimed_currency text,
+    claimed_status   text,  -- of a transfer
     body             bytea NOT NULL,
     received_at      timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (merchant_id, provider, digest)

@@ -29,7 +29,8 @@ DELETE FROM job WHERE kind = 'notify';
 INSERT INTO job (merchant_id, kind, subject, due_at)
 SELECT DISTINCT merchant_id, 'notify', trx_id, now() FROM notification WHERE state = 'waiting';
 
-CREATE INDEX notification_state ON notification (merchant_id, state, created_at);
+CREATE INDEX notification_age ON notification (created_at);
+CREATE INDEX notification_of_merchant ON notification (merchant_id, created_at);
 CREATE INDEX notification_waiting ON notification (created_at) WHERE state = 'waiting';
 
 -- Claimed in turns, merchant by merchant, however many one of them has waiting.

@@ -1,0 +1,391 @@
+"""What an operator does with payouts, accounts, cases, settlements and refunds."""
+
+import asyncio
+import itertools
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Coroutine
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import pytest
+
+from manilla.kit import ids
+from manilla.ledger.posting import Environment
+from manilla.merchants.merchants import NewMerchant
+from tests.client import Merchant
+from tests.instance import Instance, manilla
+from tests.payments.orders import INITIATE as INITIATE_PAYMENT
+from tests.payments.orders import order as payment_order
+
+A, MANUAL = "providera_ngn_transfer", "platform"
+PAYOUT_FIELDS = [
+    *("trx_id", "merchant_id", "environment", "ref_trx", "status", "error_code", "currency"),
+    *("payout_amount", "fee", "method", "created_at"),
+]
+CASE_FIELDS = [
+    *("id", "merchant_id", "environment", "kind", "reference", "trx_id", "currency", "amount"),
+    *("status", "opened_at", "detail"),
+]
+REFUND_FIELDS = [
+    *("trx_id", "payment_trx_id", "merchant_id", "environment", "currency", "amount", "status"),
+    *("waits_for", "reason", "detail"),
+]
+RECONCILED_FIELDS = [
+    *("provider", "currency", "ledger", "under_way", "balance", "difference"),
+    *("transfers_asked", "transfers_differ"),
+]
+WAIT_SECONDS = 20
+HUGE = "99999999999999999999"
+
+_numbers = itertools.count(time.time_ns())
+
+
+class Office:
+    """A running instance with its simulator, and a merchant who calls it."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        new = instance.command(
+            "merchant", "create", "Ada Stores", "ada@example.com", "--status", "approved"
+        )
+        self.id = str(new["id"])
+        self.live = Merchant(
+            instance.site, msgspec.convert(new, NewMerchant), Environment.PRODUCTION
+        )
+        self.sandbox = msgspec.structs.replace(self.live, environment=Environment.SANDBOX)
+        self.methods: dict[str, int] = {}
+        [self.simulator] = re.findall(r"(http://\S+)/control", instance.output.read_text())
+
+    async def open(self) -> "Office":
+        await self.commands(
+            ("wallet", "fund", self.id, "NGN", "100000", "--environment", "production"),
+            ("setting", "set", "sandbox_complete_seconds", "0"),
+        )
+        listed = (await self.live.get("/api/v1/payout-methods?currency=NGN")).json["methods"]
+        self.methods = {each["method_code"]: each["id"] for each in listed}
+        return self
+
+    async def pay_out(self, code: str, **changed: Any) -> str:
+        by_hand = {"Bank Name": "GTBank", "Account Number": "0123456789"}
+        # The simulator keeps a transfer to this account until it is told what becomes of it.
+        stays = {"bank_code": "058", "account_number": "0000000003"}
+        body = {
+            "payout_amount": 1000,
+            "currency_code": "NGN",
+            "ref_trx": f"PAYOUT-{next(_numbers)}",
+            "ipn_url": "https://shop.example/ipn",
+            "withdraw_method_id": self.methods[code],
+            "beneficiary": by_hand if code == MANUAL else stays,
+            **changed,
+        }
+        sent = {name: value for name, value in body.items() if value is not None}
+        reply = await self.live.post("/api/v1/initiate-payout", sent)
+        assert reply.status == 200, reply.body
+        trx_id: str = reply.json["trx_id"]
+        return trx_id
+
+    async def refused(self, *commands: tuple[str, ...]) -> list[str]:
+        """The one line that each refusal says."""
+        return await asyncio.gather(*(self._refused(*words) for words in commands))
+
+    async def _refused(self, *words: str) -> str:
+        run = await asyncio.to_thread(manilla, *words, "--data", str(self.instance.folder))
+        assert (run.returncode, run.stdout) == (1, ""), (words, run.stderr)
+        assert len(run.stderr.splitlines()) == 1, run.stderr
+        assert run.stderr.startswith("manilla: ")
+        return run.stderr
+
+    async def commands(self, *commands: tuple[str, ...]) -> list[Any]:
+        """What each of them prints; they run beside each other."""
+        run = (asyncio.to_thread(self.instance.command, *words) for words in commands)
+        return await asyncio.gather(*run)
+
+    def control(self, path: str, document: Any) -> bool:
+        """False where the simulator does not know of it yet."""
+        url = f"{self.simulator}/control/api/{path}"
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(document).encode(), headers)
+        try:
+            urllib.request.urlopen(request, timeout=10).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        return True
+
+    async def until(self, is_so: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not await is_so():
+                await asyncio.sleep(0.05)
+
+    async def until_paid(self, merchant: Merchant, trx_id: str) -> None:
+        async def is_so() -> bool:
+            reply = await merchant.get(f"/api/v1/verify-payment/{trx_id}")
+            return bool(reply.json["status"] == "success")
+
+        await self.until(is_so)
+
+
+@pytest.fixture(scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    instance = Instance(tmp_path_factory.mktemp("payouts") / "data").wait()
+    yield await Office(instance).open()
+    assert instance.stop() == 0
+
+
+async def test_payouts_are_listed_newest_first_and_shown_in_full(office: Office) -> None:
+    by_hand = await office.pay_out(MANUAL, description="Rent")
+    automatic = await office.pay_out(A)
+    filters = ("--status", "pending", "--manual", "--merchant", office.id)
+    listed, manual, shown = await office.commands(
+        ("payout", "list", "--merchant", office.id),
+        ("payout", "list", *filters),
+        ("payout", "show", by_hand),
+    )
+    assert [row["trx_id"] for row in listed[:2]] == [automatic, by_hand]
+    assert list(listed[1]) == PAYOUT_FIELDS
+    expected = {
+        "merchant_id": int(office.id),
+        "environment": "production",
+        "status": "pending",
+        "error_code": None,
+        "currency": "NGN",
+        "payout_amount": 1000,
+        "fee": 0,
+        "method": MANUAL,
+    }
+    assert expected.items() <= listed[1].items() <= shown.items()
+    assert manual[0]["trx_id"] == by_hand
+    assert {row["method"] for row in manual} == {MANUAL}
+    assert shown["beneficiary"] == {"Bank Name": "GTBank", "Account Number": "0123456789"}
+    assert (shown["payable_amount"], shown["description"]) == (1000, "Rent")
+    assert all(step["status"] == "pending" for step in shown["timeline"])
+    plain = manilla("payout", "show", automatic, "--data", str(office.instance.folder))
+    assert plain.returncode == 0
+    assert automatic in plain.stdout
+    assert "0000000003" in plain.stdout
+
+
+async def test_a_manual_payout_is_completed_once(office: Office) -> None:
+    trx_id = await office.pay_out(MANUAL)
+    [done] = await office.commands(("payout", "complete", trx_id, "--bank-reference", "FT-7"))
+    assert (done["status"], done["bank_reference"]) == ("completed", "FT-7")
+    said = await office.refused(
+        ("payout", "complete", trx_id), ("payout", "reject", trx_id, "--reason", "no")
+    )
+    assert said == ["manilla: The payout is completed already.\n"] * 2
+    reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
+    assert reply.json["status"] == "success"
+
+
+async def test_a_manual_payout_is_rejected_once(office: Office) -> None:
+    trx_id = await office.pay_out(MANUAL)
+    words = ("payout", "reject", trx_id, "--reason", "The bank is closed.")
+    [rejected] = await office.commands(words)
+    assert (rejected["status"], rejected["error_code"]) == ("canceled", "payout_failed")
+    assert rejected["guidance"] == "The bank is closed."
+    assert await office.refused(words) == ["manilla: The payout is canceled already.\n"]
+    reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
+    assert reply.json["message"].endswith("The bank is closed.")
+
+
+async def test_an_automatic_payout_is_requeued_and_not_decided_by_hand(office: Office) -> None:
+    trx_id = await office.pay_out(A)
+    [said], [requeued] = await asyncio.gather(
+        office.refused(("payout", "complete", trx_id)),
+        office.commands(("payout", "requeue", trx_id)),
+    )
+    assert "provider" in said
+    assert (requeued["trx_id"], requeued["status"]) == (trx_id, "pending")
+
+    async def is_settled() -> bool:
+        return office.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+
+    await office.until(is_settled)
+
+    async def is_done() -> bool:
+        reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
+        return bool(reply.json["status"] == "success")
+
+    await office.until(is_done)
+    [again] = await office.refused(("payout", "requeue", trx_id))
+    assert "is completed already" in again
+
+
+async def test_what_there_is_not_is_refused(office: Office) -> None:
+    unknown = ids.new_trx_id(int(office.id))
+    said = await office.refused(
+        ("payout", "show", unknown),
+        ("payout", "complete", "TXN1"),
+        ("payment", "show", unknown),
+        ("case", "resolve", "999999", "--note", "x"),
+    )
+    assert all("There is no" in line for line in said)
+
+
+async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> None:
+    words = ("account", "add", office.id, A, "bank_code=058", "account=0123456789")
+    [saved] = await office.commands((*words, "--label", "Landlord"))
+    fields = ["id", "merchant_id", "method", "beneficiary", "label", "active", "created_at"]
+    assert list(saved) == fields
+    assert (saved["method"], saved["label"], saved["active"]) == (A, "Landlord", True)
+    assert saved["beneficiary"] == {"bank_code": "058", "account_number": "0123456789"}
+    await office.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
+    remove = ("account", "remove", office.id, str(saved["id"]))
+    assert manilla(*remove, "--data", str(office.instance.folder)).returncode == 0
+    [again], [listed] = await asyncio.gather(
+        office.refused(remove), office.commands(("account", "list", office.id))
+    )
+    assert "no open account" in again
+    assert saved | {"active": False} in listed
+
+
+async def test_an_account_that_nobody_could_be_paid_by_is_not_saved(office: Office) -> None:
+    add = ("account", "add", office.id)
+    await office.refused(
+        (*add, A, "bank_code=058"),
+        (*add, A, "bank_code=058", "account_number=123"),
+        (*add, "providera-ngn", "bank_code=058", "account_number=0123456789"),
+    )
+
+
+async def test_books_are_compared_settled_and_the_cases_about_them_resolved(
+    office: Office,
+) -> None:
+    """The simulator's wallets begin with money that our books know nothing of."""
+    folder = str(office.instance.folder)
+    first = manilla("reconcile", "--json", "--data", folder)
+    assert first.returncode == 1, first.stderr
+    rows = json.loads(first.stdout, parse_float=Decimal)
+    assert [row["provider"] for row in rows] == ["providera", "providerb", "providerc"]
+    assert list(rows[0]) == RECONCILED_FIELDS
+    assert all(row["difference"] > 0 and not row["transfers_differ"] for row in rows)
+    settled = await office.commands(*(_top_up(row) for row in rows))
+    assert all(each["trx_id"].startswith("TXN") for each in settled)
+    assert [(each["kind"], each["provider"], each["currency"]) for each in settled] == [
+        ("top_up", row["provider"], "NGN") for row in rows
+    ]
+    level = manilla("reconcile", "--json", "--data", folder)
+    assert (level.returncode, level.stderr) == (0, ""), level.stdout
+    assert [row["difference"] for row in json.loads(level.stdout)] == [0, 0, 0]
+
+
+def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
+    amount = str(row["difference"])
+    return ("settle", "top_up", row["provider"], amount, "--note", "opening balance")
+
+
+async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
+    assert office.control("c/balance", {"available": 12345.67})
+    assert manilla("reconcile", "--data", str(office.instance.folder)).returncode == 1
+    [listed] = await office.commands(("case", "list"))
+    [case] = [each for each in listed if each["reference"] == "providerc:NGN"]
+    assert list(case) == CASE_FIELDS
+    assert (case["kind"], case["status"], case["merchant_id"]) == ("clearing_differs", "open", None)
+    words = ("case", "resolve", str(case["id"]), "--note", "a test's balance")
+    [shown], [nothing_held] = await asyncio.gather(
+        office.commands(("case", "show", str(case["id"]))),
+        office.refused((*words, "--action", "credit")),
+    )
+    assert shown == {**case, "resolution": None, "resolved_at": None}
+    assert "suspense" in nothing_held
+    [resolved] = await office.commands(words)
+    assert (resolved["status"], resolved["resolution"]) == ("resolved", "nothing: a test's balance")
+    assert resolved["resolved_at"] is not None
+    [again], lists = await asyncio.gather(
+        office.refused(words), office.commands(("case", "list"), ("case", "list", "--all"))
+    )
+    assert "is resolved already" in again
+    still_open, everything = ([each["id"] for each in each_list] for each_list in lists)
+    assert (case["id"] in still_open, case["id"] in everything) == (False, True)
+
+
+async def test_a_settlement_that_is_none_is_refused(office: Office) -> None:
+    top_up = ("settle", "top_up", "providera")
+    await office.refused(
+        (*top_up, "0", "--note", "x"),
+        (*top_up, "10.001", "--note", "x"),
+        (*top_up, "1", "--note", " "),
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("settle", "gift", "providera", "1", "--note", "x"),
+        ("case", "show", HUGE),
+        ("account", "remove", "1", HUGE),
+        ("payout", "list", "--merchant", HUGE),
+    ],
+    ids=" ".join,
+)
+async def test_bad_usage_is_exit_2_and_says_so_in_words(
+    office: Office, words: tuple[str, ...]
+) -> None:
+    run = manilla(*words, "--data", str(office.instance.folder))
+    assert "Traceback" not in run.stderr
+    assert (run.returncode, run.stdout) == (2, "")
+
+
+async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) -> None:
+    reply = await office.sandbox.post(INITIATE_PAYMENT, payment_order())
+    trx_id = urlsplit(reply.json["payment_url"]).path.rsplit("/", 1)[1]
+    await office.until_paid(office.sandbox, trx_id)
+    words = ("refund", trx_id, "--reason", "Returned goods")
+    [part] = await office.commands((*words, "--amount", "400.25"))
+    assert list(part) == REFUND_FIELDS
+    assert (part["payment_trx_id"], part["amount"]) == (trx_id, 400.25)
+    assert part["reason"] == "Returned goods"
+    too_much, no_amount = await office.refused(
+        (*words, "--amount", "599.76"), (*words, "--amount", "ten")
+    )
+    assert "599.75" in too_much
+    assert "ten" in no_amount
+    shown, listed = await office.commands(("payment", "show", trx_id), ("refunds", "list"))
+    assert (shown["status"], shown["amount"], shown["refunded"]) == ("success", 1000, 400.25)
+    assert shown["remarks"] == "SANDBOX_TRANSACTION"
+    assert [each["trx_id"] for each in listed if each["payment_trx_id"] == trx_id] == [
+        part["trx_id"]
+    ]
+
+
+async def test_a_refund_that_waits_for_an_operator_is_confirmed_once(office: Office) -> None:
+    trx_id = await _paid_through_provider_b(office)
+    [refund] = await office.commands(("refund", trx_id, "--reason", "Returned goods"))
+
+    async def is_waiting() -> bool:
+        [listed] = await office.commands(("refunds", "list", "--pending"))
+        waiting = {each["trx_id"]: each["waits_for"] for each in listed}
+        return waiting.get(refund["trx_id"]) == "operator"
+
+    await office.until(is_waiting)
+    words = ("refunds", "confirm", refund["trx_id"], "--note", "FT-8")
+    [confirmed] = await office.commands(words)
+    assert (confirmed["status"], confirmed["waits_for"]) == ("completed", None)
+    [again], [shown] = await asyncio.gather(
+        office.refused(words), office.commands(("payment", "show", trx_id))
+    )
+    assert "completed already" in again
+    [charge] = shown["charges"]
+    assert (charge["method"], charge["status"]) == ("providerb-ngn", "paid")
+
+
+async def _paid_through_provider_b(office: Office) -> str:
+    reply = await office.live.post(INITIATE_PAYMENT, payment_order())
+    address = urlsplit(reply.json["payment_url"])
+    trx_id: str = address.path.rsplit("/", 1)[1]
+    chosen = await office.live.site.send(
+        "POST",
+        f"{address.path}/choose?{address.query}",
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        urlencode({"method": "providerb-ngn"}).encode(),
+    )
+    assert chosen.status == 303, chosen.body
+    assert office.control(f"b/charges/{trx_id}-1/pay", {})
+    await office.until_paid(office.live, trx_id)
+    return trx_id

@@ -1,0 +1,3 @@
+from tests.payouts.conftest import desk, world
+
+__all__ = ["desk", "world"]

@@ -1,0 +1,113 @@
+"""A way to PostgreSQL that breaks at the worst moment: around a statement, or around its commit."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from urllib.parse import parse_qs, urlsplit
+
+READY_FOR_QUERY = b"Z\x00\x00\x00\x05I"  # and no transaction open: all before it is committed
+
+
+class Cut(StrEnum):
+    BEFORE = "before"  # the server never hears of it
+    AFTER = "after"  # the server has done it; its answer is lost
+
+
+class Proxy:
+    """Passes everything on, until a message holds what a test waits for."""
+
+    def __init__(self, database_url: str) -> None:
+        parts = urlsplit(database_url)
+        self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
+        self._url = f"{parts.scheme}://{parts.username}:{parts.password}@127.0.0.1:{{port}}"
+        self._path = parts.path
+        self._port = 0
+        self._needle = b""
+        self._nth = 0
+        self._cut = Cut.BEFORE
+        self._links: set[asyncio.Task[None]] = set()
+        self.has_cut = False
+
+    @property
+    def url(self) -> str:
+        return self._url.format(port=self._port) + self._path + "?sslmode=disable"
+
+    def cut(self, cut: Cut, needle: str, nth: int = 1) -> None:
+        """Once: the connection over which the nth message with the needle goes."""
+        self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False
+
+    def forget(self) -> None:
+        self._needle = b""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        link = asyncio.current_task()
+        assert link is not None
+        self._links.add(link)
+        server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        answers = asyncio.create_task(_pass_on(server_reader, writer))
+        try:
+            while data := await reader.read(1 << 20):
+                if not self._is_hit(data):
+                    server_writer.write(data)
+                    continue
+                if self._cut is Cut.AFTER:
+                    answers.cancel()
+                    await asyncio.gather(answers, return_exceptions=True)
+                    server_writer.write(data)
+                    await _until_done(server_reader)
+                self.has_cut = True
+                writer.transport.abort()
+                break
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            answers.cancel()
+            await asyncio.gather(answers, return_exceptions=True)
+            for each in (writer, server_writer):
+                each.transport.abort()
+            self._links.discard(link)
+
+    def _is_hit(self, data: bytes) -> bool:
+        if not self._needle or self._needle not in data:
+            return False
+        self._nth -= 1
+        if self._nth:
+            return False
+        self._needle = b""
+        return True
+
+    async def close(self) -> None:
+        links = list(self._links)
+        for link in links:
+            link.cancel()
+        await asyncio.gather(*links, return_exceptions=True)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 20):
+            writer.write(data)
+        writer.close()
+
+
+async def _until_done(reader: asyncio.StreamReader) -> None:
+    seen = b""
+    async with asyncio.timeout(10):
+        while not seen.endswith(READY_FOR_QUERY):
+            data = await reader.read(1 << 20)
+            if not data:
+                return
+            seen = (seen + data)[-64:]
+
+
+@contextlib.asynccontextmanager
+async def proxied(database_url: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(database_url)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy._port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.close()

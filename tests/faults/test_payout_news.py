@@ -1,0 +1,345 @@
+"""Providers that answer late, wrongly, twice or against their own word: money follows none of it.
+
+Each fault's number is that of docs/faults.md.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from manilla.kit.db import Database
+from manilla.payouts import reconcile
+from manilla.providers import wire
+from manilla.providers.port import Direction, Provider
+from tests.client import Site
+from tests.faults import news
+from tests.faults.frozen import FrozenWorker, Step
+from tests.payouts.desk import Desk
+
+RAILS = ["a", "b", "c"]
+FULL, DEBITED = 1_000_000, 900_000
+
+
+@pytest.fixture(autouse=True)
+async def _provider_decides_when_told_and_says_nothing(desk: Desk, db: Database) -> None:
+    """And what other tests have left is nobody's business here."""
+    mine = desk.merchant.new.id
+    await db.execute("UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", mine)
+    await db.execute("UPDATE payout SET updated_at = created_at - interval '2 days'")
+    for rail in RAILS:
+        quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+        await desk.world.control(f"{rail}/faults", quiet)
+
+
+@pytest.fixture(autouse=True)
+async def _every_rail_is_up(desk: Desk) -> AsyncIterator[None]:
+    yield
+    for rail in desk.services.rails.health.rails_down():
+        await desk.services.rails.health.mark_up(rail)
+
+
+async def _faults(desk: Desk, rail: str, *planned: dict[str, Any]) -> None:
+    await desk.world.control(f"{rail}/faults", {"next": list(planned)})
+
+
+async def _settle(desk: Desk, rail: str, trx_id: str, status: str, *, insist: bool = False) -> None:
+    how = {"status": status, "insist": insist}
+    await desk.world.control(f"{rail}/transfers/{trx_id}/settle", how)
+
+
+async def _sent(desk: Desk, rail: str = "a") -> str:
+    """A payout that the provider has taken on."""
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    assert len(await desk.transfers(rail)) == 1
+    return trx_id
+
+
+async def _ended(desk: Desk, rail: str, status: str) -> str:
+    """A payout that reconciliation found decided."""
+    trx_id = await _sent(desk, rail)
+    await _settle(desk, rail, trx_id, status)
+    await desk.check_now(trx_id)
+    expected = "completed" if status == "success" else "failed"
+    assert (await desk.payout(trx_id)).status == expected
+    return trx_id
+
+
+async def _is(desk: Desk, trx_id: str, status: str, balance: int, *told: str) -> None:
+    """Status, wallet, and the messages that the merchant was sent."""
+    assert (await desk.payout(trx_id)).status == status
+    assert await desk.balance() == balance
+    assert [each["message"] for each in await desk.notifications(trx_id)] == list(told)
+
+
+async def _is_paid_once(desk: Desk, rail: str, trx_id: str) -> None:
+    found = [(t["reference"], t["amount"], t["duplicates"]) for t in await desk.transfers(rail)]
+    assert found == [(trx_id, 1000, 0)]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("outcome", ["success", "failed"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "timeout_after_accept"},
+        {"fault": "5xx_after_accept"},
+        {"fault": "5xx_after_accept", "status": 500, "message": "Insufficient funds"},
+        {"fault": "reset_after_accept"},
+        {"fault": "garbage_after_accept"},
+    ],
+)
+async def test_10_11_no_answer_to_a_send_that_was_accepted_is_no_refusal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, rail: str, fault: dict[str, Any], outcome: str
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    await _faults(desk, rail, {"call": "transfer", **fault})
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "pending", DEBITED)
+    assert (await desk.verify(trx_id)).json["status"] == "pending"
+    await desk.check_now(trx_id)
+    await _is(desk, trx_id, "pending", DEBITED)
+
+    await _settle(desk, rail, trx_id, outcome)
+    await desk.check_now(trx_id)
+    if outcome == "success":
+        await _is(desk, trx_id, "completed", DEBITED, "Payout Completed")
+    else:
+        await _is(desk, trx_id, "failed", FULL, "Payout Failed")
+    await _is_paid_once(desk, rail, trx_id)
+    assert await desk.cases() == []
+
+
+@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "timeout_before"},
+        {"fault": "5xx_before"},
+        {"fault": "reset"},
+        {"fault": "refuse", "status": 401, "message": "Unauthorized"},
+        {"fault": "refuse", "status": 408, "message": "Request Timeout"},
+        {"fault": "refuse", "status": 429, "message": "Too many requests"},
+        {"fault": "refuse", "status": 409, "message": "Duplicate Transaction Reference"},
+        {"fault": "refuse", "status": 400, "message": "Transfer reference already exists"},
+    ],
+)
+async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, rail: str, fault: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
+    await _faults(desk, rail, {"call": "transfer", **fault})
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "pending", DEBITED)
+    assert await desk.transfers(rail) == []
+    await desk.check_now(trx_id)
+    await _is_paid_once(desk, rail, trx_id)
+    await _settle(desk, rail, trx_id, "success")
+    await desk.check_now(trx_id)
+    await _is(desk, trx_id, "completed", DEBITED, "Payout Completed")
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_10_a_refusal_after_an_unknown_send_is_a_case_in_the_end_and_never_a_refund(
+    desk: Desk, db: Database, rail: str
+) -> None:
+    """The refusal may be about the repetition, while the first is on its way."""
+    refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
+    lost = {"call": "transfer", "fault": "5xx_before"}
+    await _faults(desk, rail, lost, {**refusal, "times": None})
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    for _ in range(3):
+        await desk.check_now(trx_id)
+    await _is(desk, trx_id, "pending", DEBITED)
+    assert await desk.cases() == []
+    age = "UPDATE payout SET created_at = created_at - interval '25 hours' WHERE trx_id = $1"
+    await db.execute(age, trx_id)
+    await desk.check_now(trx_id)
+    await _is(desk, trx_id, "pending", DEBITED)
+    assert await desk.cases() == [("no_answer", trx_id)]
+    await _faults(desk, rail)
+    await desk.check_now(trx_id)
+    await _is_paid_once(desk, rail, trx_id)
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_12_a_provider_that_takes_delivered_back_as_failed_is_a_case_and_no_refund(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    trx_id = await _ended(desk, rail, "success")
+    await _settle(desk, rail, trx_id, "failed", insist=True)
+    if rail in news.TELLING:
+        await news.tell(site, rail, news.transfer(rail, trx_id, "failed"))
+        await desk.world.run_jobs()
+    else:
+        await reconcile.reconcile(desk.services.db, desk.services.rails)
+    await _is(desk, trx_id, "completed", DEBITED, "Payout Completed")
+    assert await desk.cases() == [("contradiction", trx_id)]
+
+
+@pytest.mark.parametrize("rail", news.TELLING)
+async def test_12_a_failed_webhook_against_the_providers_own_word_is_a_case_and_no_refund(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    """When asked, the provider goes on saying that it was delivered."""
+    trx_id = await _ended(desk, rail, "success")
+    reply = await news.tell(site, rail, news.transfer(rail, trx_id, "failed"))
+    assert reply.status == 200
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "completed", DEBITED, "Payout Completed")
+    assert [reference for _, reference in await desk.cases()] == [trx_id]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_13_a_provider_that_delivers_after_it_failed_is_a_case_and_no_debit(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    trx_id = await _ended(desk, rail, "failed")
+    await _settle(desk, rail, trx_id, "success", insist=True)
+    if rail in news.TELLING:
+        await news.tell(site, rail, news.transfer(rail, trx_id, "success"))
+        await desk.world.run_jobs()
+    else:
+        await reconcile.reconcile(desk.services.db, desk.services.rails)
+    await _is(desk, trx_id, "failed", FULL, "Payout Failed")
+    assert await desk.cases() == [("contradiction", trx_id)]
+
+
+@pytest.mark.parametrize("rail", news.TELLING)
+async def test_13_a_success_webhook_against_the_providers_own_word_is_a_case_and_no_debit(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    trx_id = await _ended(desk, rail, "failed")
+    reply = await news.tell(site, rail, news.transfer(rail, trx_id, "success"))
+    assert reply.status == 200
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "failed", FULL, "Payout Failed")
+    assert [reference for _, reference in await desk.cases()] == [trx_id]
+
+
+@pytest.mark.parametrize("rail", news.TELLING)
+async def test_14_a_hundred_copies_of_one_failed_webhook_at_once_are_one_refund(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    trx_id = await _sent(desk, rail)
+    await _settle(desk, rail, trx_id, "failed")
+    messages = [news.transfer(rail, trx_id, "failed", n=n % 10) for n in range(100)]
+    workers = [asyncio.create_task(_work_for_a_while(desk)) for _ in range(3)]
+    replies = await asyncio.gather(*(news.tell(site, rail, message) for message in messages))
+    assert {reply.status for reply in replies} == {200}
+    await asyncio.gather(*workers)
+    await desk.until(trx_id, "failed")
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "failed", FULL, "Payout Failed")
+    assert await desk.cases() == []
+
+
+async def _work_for_a_while(desk: Desk) -> None:
+    for _ in range(15):
+        await desk.world.run_jobs()
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize("outcome", ["success", "failed"])
+async def test_19_news_before_our_own_save_of_the_send_is_found_by_reference(
+    desk: Desk, site: Site, rail: str, outcome: str
+) -> None:
+    trx_id = await desk.pay_out(rail)
+    slow = FrozenWorker(desk.services, Step.BEFORE_SAVE)
+    await slow.freeze()
+    await _settle(desk, rail, trx_id, outcome)
+    if rail in news.TELLING:
+        assert (await news.tell(site, rail, news.transfer(rail, trx_id, outcome))).status == 200
+    await desk.world.run_jobs()
+    expected = (
+        ("completed", DEBITED, "Payout Completed")
+        if outcome == "success"
+        else ("failed", FULL, "Payout Failed")
+    )
+    await _is(desk, trx_id, *expected)
+    decided = await desk.payout(trx_id)
+    await slow.resume()
+    assert await desk.payout(trx_id) == decided
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, *expected)
+    await _is_paid_once(desk, rail, trx_id)
+
+
+async def test_20_webhook_verify_and_reconciliation_at_once_make_one_transition(
+    desk: Desk, site: Site
+) -> None:
+    """With a provider that is really asked."""
+    rounds = 20
+    await desk.fund("20000")
+    before = await desk.balance()
+    for number in range(rounds):
+        outcome = ("success", "failed")[number % 2]
+        trx_id = await desk.pay_out()
+        await desk.world.run_jobs()
+        await _settle(desk, "a", trx_id, outcome)
+        await asyncio.gather(
+            news.tell(site, "a", news.transfer("a", trx_id, outcome)),
+            desk.verify(trx_id),
+            desk.check_now(trx_id),
+            desk.verify(trx_id),
+            desk.check_now(trx_id),
+        )
+        await desk.world.run_jobs()
+        assert (await desk.verify(trx_id)).json["status"] == outcome
+        assert len(await desk.notifications(trx_id)) == 1
+    assert await desk.balance() == before - rounds // 2 * 100_000
+    assert await desk.cases() == []
+
+
+@pytest.mark.parametrize("rail", news.TELLING)
+async def test_21_delivered_then_reversed_is_one_refund_and_the_merchant_is_told(
+    desk: Desk, site: Site, rail: str
+) -> None:
+    trx_id = await _ended(desk, rail, "success")
+    await _settle(desk, rail, trx_id, "reversed")
+    for copy in range(3):
+        message = news.transfer(rail, trx_id, "reversed", copy=copy)
+        assert (await news.tell(site, rail, message)).status == 200
+        await desk.world.run_jobs()
+    await _is(desk, trx_id, "failed", FULL, "Payout Completed", "Payout Reversed")
+    assert (await desk.verify(trx_id)).json["status"] == "failed"
+    assert await desk.cases() == []
+
+
+@pytest.mark.parametrize("rail", news.TELLING)
+@pytest.mark.parametrize("trouble", ["5xx", "rail_down"])
+async def test_21_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked_at_once(
+    desk: Desk, site: Site, rail: str, trouble: str
+) -> None:
+    trx_id = await _ended(desk, rail, "success")
+    await _settle(desk, rail, trx_id, "reversed")
+    health = desk.services.rails.health.rail(Provider(f"provider{rail}"), Direction.PAY_OUT)
+    if trouble == "5xx":
+        await _faults(desk, rail, {"call": "transfer_status", "fault": "5xx_before"})
+    else:
+        health.is_down = True
+    assert (await news.tell(site, rail, news.transfer(rail, trx_id, "reversed"))).status == 200
+    await desk.world.run_jobs()
+    await _is(desk, trx_id, "completed", DEBITED, "Payout Completed")
+    health.reset()
+    await desk.check_now(trx_id)
+    await _is(desk, trx_id, "failed", FULL, "Payout Completed", "Payout Reversed")
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_21_a_reversal_that_no_webhook_told_of_is_found_by_reconciliation(
+    desk: Desk, rail: str
+) -> None:
+    """B tells of no transfer at all."""
+    trx_id = await _ended(desk, rail, "success")
+    await _settle(desk, rail, trx_id, "reversed")
+    for _ in range(2):
+        await reconcile.reconcile(desk.services.db, desk.services.rails)
+        await desk.world.run_jobs()
+    await _is(desk, trx_id, "failed", FULL, "Payout Completed", "Payout Reversed")

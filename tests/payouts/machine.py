@@ -1,0 +1,634 @@
+"""Payouts twice over: a model in plain arithmetic, and the product, which must say the same.
+
+The model is written from the decisions on payouts and the rules that all providers share, and knows
+no line of the product. Each action is done to both; then everything that can be seen is compared,
+and every invariant of the books is looked at, for the machine's own merchant.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from manilla import worker
+from manilla.kit import crash, jobs
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job, Runner
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import Status
+from manilla.payouts import manual
+from manilla.providers.port import Direction, Provider
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site
+from tests.invariants import ALL
+from tests.payments.webhooks import SIGNED_WITH
+from tests.payouts.desk import BANKS, INITIATE, MANUAL, RAILS, VERIFY
+from tests.simulated import World
+
+FEE_FIXED, FEE_PERCENT = "25", "1.5"
+AT_FIRST, MIDDLING = 1_500_000, 150_000
+
+# What can become of a call for a transfer: how the provider is told to behave, whether it has then
+# taken the transfer on, and whether its answer is its own conclusive refusal.
+SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
+    "accepted": (None, True, False),
+    "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
+    "accepted, reset": ({"fault": "reset_after_accept"}, True, False),
+    "accepted, garbage": ({"fault": "garbage_after_accept"}, True, False),
+    "lost, 5xx": ({"fault": "5xx_before"}, False, False),
+    "lost, reset": ({"fault": "reset"}, False, False),
+    "401": ({"fault": "refuse", "status": 401, "message": "Unauthorized"}, False, False),
+    "429": ({"fault": "refuse", "status": 429, "message": "Too many requests"}, False, False),
+    "duplicate": (
+        {"fault": "refuse", "status": 400, "message": "Duplicate reference"},
+        False,
+        False,
+    ),
+    "refused": ({"fault": "refuse", "status": 400, "message": "Refused"}, False, True),
+    "no funds": ({"fault": "refuse", "status": 402, "message": "Insufficient funds"}, False, True),
+    "not enabled": ({"fault": "refuse", "status": 403, "message": "Not enabled"}, False, True),
+}
+# Where a process can die amid a job, in the order in which it gets there.
+POINTS = [
+    "after_claim",
+    "before_transfer_is_sent",
+    "after_send_is_begun",
+    "after_transfer_is_sent",
+    "between_status_and_refund",
+    "before_payout_commit",
+    "after_payout_commit",
+]
+COMPLETED, FAILED, REVERSED = "Payout Completed", "Payout Failed", "Payout Reversed"
+CANCELED = "Payout Canceled"
+
+
+def fee_of(amount: int) -> int:
+    """25.00 and 1.5 %, half up to the kobo."""
+    return 2500 + (amount * 15 + 500) // 1000
+
+
+class Killed(BaseException):
+    """The process is gone: no handler of errors sees it."""
+
+
+@dataclass
+class Order:
+    """A payout as the model knows it."""
+
+    ref_trx: str
+    rail: str
+    amount: int
+    status: str = "pending"
+    told: list[str] = field(default_factory=list)
+    is_begun: bool = False  # a first byte may have gone out: no refusal is conclusive any more
+    at_provider: str | None = None
+    said: list[str] = field(default_factory=list)  # what the provider has been, in order
+    webhooks: set[str] = field(default_factory=set)
+    is_worked_on: bool = True  # somebody will still ask
+    is_old: bool = False
+    number: int = 0  # raised by each claim of its job, and by each new cause for it
+    holder: int | None = None  # the number of the claim that holds it
+
+    @property
+    def payable(self) -> int:
+        return self.amount + fee_of(self.amount)
+
+
+class Model:
+    """What must be so. Plain dictionaries and integers; no call of the product."""
+
+    def __init__(self) -> None:
+        self.balance = 0
+        self.orders: dict[str, Order] = {}
+        self.cases: set[tuple[str, str]] = set()
+        self.is_down = False
+        self.dies_at: str | None = None
+
+    def ask(self, ref_trx: str, rail: str, amount: int) -> str | None:
+        """The code of the refusal, or None where the payout is taken."""
+        order = Order(ref_trx, rail, amount, is_worked_on=rail != MANUAL)
+        if ref_trx in self.orders:
+            return "DUPLICATE_REFERENCE"
+        if self.balance < order.payable:
+            return "insufficient_balance"
+        if self.is_down and rail != MANUAL:
+            return "payout_failed"
+        self.balance -= order.payable
+        self.orders[ref_trx] = order
+        return None
+
+    def claim(self, order: Order) -> int:
+        order.number += 1
+        order.holder = order.number
+        return order.number
+
+    def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
+        """One step of whoever has this claim. Who dies on the way gives nothing back."""
+        self._point("after_claim")
+        self._work(order, send, is_asked, claim)
+        if order.holder == claim:
+            order.holder = None
+
+    def _work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
+        """Sends, or asks and believes only the answer."""
+        if self.is_down:
+            self._wait(order)
+        elif order.status == "pending" and not order.is_begun:
+            self._send_first(order, send, claim)
+        elif not is_asked:
+            self._wait(order)
+        elif order.at_provider is None and order.status == "pending":
+            if not self._send(order, send):
+                self._wait(order)
+        elif order.at_provider is None:
+            self._done(order, claim)
+        elif order.at_provider == "processing":
+            self._wait(order)
+        else:
+            self._hear(order, order.at_provider, claim)
+
+    def _send_first(self, order: Order, send: str, claim: int) -> None:
+        self._point("before_transfer_is_sent")
+        if claim != order.holder:
+            return  # fenced
+        order.is_begun = True
+        self._point("after_send_is_begun")
+        is_answered = self._send(order, send)
+        self._point("after_transfer_is_sent")
+        _, _, is_refusal = SENDS[send]
+        if is_refusal:
+            self._end(order, "failed", FAILED)
+        elif not is_answered:
+            self._wait(order)
+
+    def _send(self, order: Order, send: str) -> bool:
+        """True where the provider says that it has taken the transfer on."""
+        _, is_taken_on, _ = SENDS[send]
+        if is_taken_on:
+            assert order.at_provider is None
+            self.provider_says(order, "processing")
+        return send == "accepted"
+
+    def _hear(self, order: Order, word: str, claim: int) -> None:
+        match (order.status, word):
+            case ("pending", "success"):
+                self._end(order, "completed", COMPLETED)
+            case ("pending", "failed"):
+                self._end(order, "failed", FAILED)
+            case ("pending" | "completed", "reversed"):
+                self._end(order, "failed", REVERSED)
+            case ("completed", "failed") | ("failed", "success"):
+                self.cases.add(("contradiction", order.ref_trx))
+                self._done(order, claim)
+            case _:
+                self._done(order, claim)
+
+    def _end(self, order: Order, status: str, message: str) -> None:
+        self._point("between_status_and_refund")
+        self._point("before_payout_commit")
+        order.status = status
+        order.told.append(message)
+        order.is_worked_on = False
+        order.holder = None
+        if status != "completed":
+            self.balance += order.payable
+        self._point("after_payout_commit")
+
+    def _done(self, order: Order, claim: int) -> None:
+        """Unless somebody else holds it, or there is a new cause."""
+        if claim == order.holder and claim == order.number:
+            order.is_worked_on = False
+
+    def _wait(self, order: Order) -> None:
+        if order.status == "pending" and order.is_old:
+            self.cases.add(("no_answer", order.ref_trx))
+
+    def _point(self, name: str) -> None:
+        if name == self.dies_at:
+            raise Killed(name)
+
+    def provider_says(self, order: Order, word: str) -> None:
+        order.at_provider = word
+        order.said.append(word)
+
+    def hook(self, order: Order, word: str) -> None:
+        """A webhook makes somebody ask; its copies change nothing."""
+        if word not in order.webhooks:
+            order.webhooks.add(word)
+            order.number += 1
+            order.is_worked_on = True
+
+    def decide(self, order: Order, status: str) -> bool:
+        """By an administrator: of payouts that are processed by hand, once."""
+        if order.rail != MANUAL or order.status != "pending":
+            return False
+        self._end(order, status, COMPLETED if status == "completed" else CANCELED)
+        return True
+
+
+class Books:
+    """Every invariant at once, of one merchant alone: so that each step can afford it."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._sql = " UNION ALL ".join(
+            f"SELECT '{each.name}' AS name, count(*) AS count FROM ({each.violations}) AS broken"
+            for each in ALL
+        )
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def opened(cls, url: str) -> AsyncIterator["Books"]:
+        """In one session, views of the same names hide the tables and all other merchants."""
+        db = await Database.open(url, size=1, name="tests machine")
+        await db.execute("SET enable_seqscan = off")
+        for record in await db.records(
+            """
+            SELECT table_name AS name FROM information_schema.columns
+             WHERE table_schema = 'public' AND column_name = 'merchant_id'"""
+        ):
+            await db.execute(
+                f"""
+                CREATE TEMP VIEW {record["name"]} AS SELECT * FROM public.{record["name"]}
+                 WHERE merchant_id = current_setting('machine.merchant')::bigint"""
+            )
+        try:
+            yield cls(db)
+        finally:
+            await db.close()
+
+    async def of(self, merchant_id: int) -> None:
+        await self._db.execute("SELECT set_config('machine.merchant', $1, false)", str(merchant_id))
+
+    async def broken(self) -> list[str]:
+        return [record["name"] for record in await self._db.records(self._sql) if record["count"]]
+
+    async def seen(self) -> Any:
+        """All that a merchant, an operator and a worker could know of its payouts."""
+        return json.loads(
+            await self._db.value(
+                """
+                SELECT json_build_object(
+                    'balance', (SELECT balance_minor FROM wallet
+                                 WHERE environment = 'production' AND currency = 'NGN'),
+                    'payouts', (SELECT json_object_agg(trx_id, json_build_array(
+                        status,
+                        coalesce((SELECT json_agg(convert_from(n.body, 'UTF8')::json->>'message'
+                                         ORDER BY n.id)
+                                    FROM notification n WHERE n.trx_id = p.trx_id), '[]'),
+                        EXISTS (SELECT FROM job j WHERE j.kind = 'transfer'
+                                   AND j.subject = p.trx_id))) FROM payout p),
+                    'cases', (SELECT json_agg(json_build_array(kind, reference))
+                                FROM operator_case))"""
+            )
+        )
+
+
+class Stage:
+    """What all runs of the machine share: one product, one simulator, one look at the books."""
+
+    def __init__(self, services: Services, site: Site, world: World, books: Books) -> None:
+        self.services = services
+        self.site = site
+        self.world = world
+        self.books = books
+        self.methods: dict[str, int] = {}
+        self.runner = Runner(services.db, worker.works(services))
+        self.numbers = itertools.count(1)
+
+    async def open(self) -> "Stage":
+        for rail in (*RAILS, MANUAL):
+            code = RAILS.get(rail, rail)
+            self.methods[rail] = await self.services.db.value(
+                "SELECT id FROM method WHERE code = $1", code
+            )
+        return self
+
+
+class Machine:
+    """One run: a new merchant, and the model beside it."""
+
+    def __init__(self, stage: Stage, merchant: Merchant, rail: str) -> None:
+        self.stage = stage
+        self.merchant = merchant
+        self.rail = rail
+        self.model = Model()
+        self.trx_ids: dict[str, str] = {}
+        self.frozen: dict[str, tuple[Job, int]] = {}
+        provider = Provider(f"provider{rail}")
+        self._health = stage.services.rails.health.rail(provider, Direction.PAY_OUT)
+
+    @classmethod
+    async def start(cls, stage: Stage, rail: str) -> "Machine":
+        services = stage.services
+        new = await merchants.create(
+            services.db,
+            services.keyring,
+            name="Ada Stores",
+            email="ada@example.com",
+            status=Status.APPROVED,
+        )
+        await services.db.execute(
+            "UPDATE job SET due_at = 'infinity' WHERE kind = 'transfer' AND merchant_id <> $1",
+            new.id,
+        )
+        await stage.world.control("reset", {})
+        quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+        await stage.world.control(f"{rail}/faults", quiet)
+        await stage.books.of(new.id)
+        merchant = Merchant(stage.site.elsewhere(), new, Environment.PRODUCTION)
+        machine = cls(stage, merchant, rail)
+        machine._health.reset()
+        await machine.fund(AT_FIRST)
+        return machine
+
+    async def happens(self, name: str, arguments: dict[str, Any]) -> None:
+        """A step; then the model and the product must still say the same."""
+        rest = dict(arguments)
+        if "which" not in rest:
+            await getattr(self, name)(**rest)
+        elif eligible := self._eligible(name):
+            order = eligible[rest.pop("which") % len(eligible)]
+            await getattr(self, name)(order, **rest)
+        elif eligible := self._eligible("work"):  # so that it can happen the next time
+            await (self.freeze if name == "resume" else self.work)(eligible[0])
+        else:
+            await self.pay_out(by_hand=False, amount=MIDDLING)
+        await self._compare()
+
+    def _eligible(self, name: str) -> list[Order]:
+        """The payouts to which it can happen, newest first."""
+        orders = list(reversed(self.model.orders.values()))
+        match name:
+            case "work" | "crash" | "freeze" | "rail_is_down":
+                return [order for order in orders if order.is_worked_on]
+            case "resume":
+                return [order for order in orders if order.ref_trx in self.frozen]
+            case "provider_decides" | "webhook":
+                return [order for order in orders if order.at_provider is not None]
+        return orders
+
+    # What merchants do.
+
+    async def fund(self, minor: int) -> None:
+        self.model.balance += minor
+        wallet = self.merchant.new.id, Environment.PRODUCTION
+        await wallets.fund(self.stage.services.db, *wallet, Money("NGN", minor), "by the machine")
+
+    async def pay_out(self, by_hand: bool, amount: int) -> None:
+        rail = MANUAL if by_hand else self.rail
+        await self._ask(f"MACHINE-{next(self.stage.numbers)}", rail, amount)
+
+    async def pay_again(self, order: Order, amount: int) -> None:
+        reply = await self._ask(order.ref_trx, order.rail, amount)
+        told = (reply.json["trx_id"], reply.json["status"])
+        _same("the first", told, (self.trx_ids[order.ref_trx], order.status))
+
+    async def _ask(self, ref_trx: str, rail: str, amount: int) -> Reply:
+        beneficiary = {"bank_code": BANKS.get(rail), "account_number": "0123456789"}
+        if rail == MANUAL:
+            beneficiary = {"Bank Name": "GTBank", "Account Number": "0123456789"}
+        request = {
+            "payout_amount": amount / 100,
+            "currency_code": "NGN",
+            "ref_trx": ref_trx,
+            "ipn_url": "https://shop.example/ipn",
+            "withdraw_method_id": self.stage.methods[rail],
+            "beneficiary": beneficiary,
+        }
+        reply = await self.merchant.post(INITIATE, request)
+        expected = self.model.ask(ref_trx, rail, amount)
+        answer = (422, expected) if expected else (200, None)
+        _same("the answer", (reply.status, reply.code), answer)
+        if expected is None:
+            self.trx_ids[ref_trx] = reply.json["trx_id"]
+            _same("the fee", round(reply.json["info"]["fee"] * 100), fee_of(amount))
+        return reply
+
+    async def verify(self, order: Order) -> None:
+        reply = await self.merchant.get(VERIFY + self.trx_ids[order.ref_trx])
+        words = {"pending": "pending", "completed": "success"}
+        _same("verify-payout", reply.json["status"], words.get(order.status, "failed"))
+        has_ended = order.status in ("failed", "canceled")
+        _same("whether it says why", "error_code" in reply.json, has_ended)
+
+    # What workers do, and what befalls them.
+
+    async def work(self, order: Order, send: str = "accepted", is_asked: bool = True) -> None:
+        await self._do(order, *await self._claim(order), send, is_asked)
+
+    async def crash(self, order: Order, send: str, is_asked: bool, point: str) -> None:
+        await self._do(order, *await self._claim(order), send, is_asked, point)
+
+    async def freeze(self, order: Order) -> None:
+        self.frozen[order.ref_trx] = await self._claim(order)
+
+    async def resume(self, order: Order, send: str, is_asked: bool) -> None:
+        job, claim = self.frozen.pop(order.ref_trx)
+        await self._do(order, job, claim, send, is_asked)
+
+    async def rail_is_down(self, order: Order, amount: int) -> None:
+        """For a while, in which a merchant asks and a worker works."""
+        self.model.is_down = self._health.is_down = True
+        await self.pay_out(by_hand=False, amount=amount)
+        await self.work(order)
+        self.model.is_down = False
+        self._health.reset()
+
+    async def work_on_all(self) -> None:
+        """Much time passes, and all is well."""
+        db = self.stage.services.db
+        await db.execute(
+            """
+            UPDATE job SET due_at = now(), leased_until = now()
+             WHERE kind = 'transfer' AND merchant_id = $1""",
+            self.merchant.new.id,
+        )
+        claimed = await jobs.claim(db, {"transfer": 100})
+        await asyncio.gather(*(self.stage.runner._do(job) for job in claimed))
+        for order in self.model.orders.values():
+            if order.is_worked_on:
+                self.model.work(order, "accepted", True, self.model.claim(order))
+
+    async def _claim(self, order: Order) -> tuple[Job, int]:
+        """The job of this payout becomes due, before all others, and somebody takes it."""
+        db = self.stage.services.db
+        await db.execute(
+            """
+            UPDATE job SET due_at = '2000-01-01', leased_until = now()
+             WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2""",
+            *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
+        )
+        [job] = await jobs.claim(db, {"transfer": 1})
+        assert job.subject == self.trx_ids[order.ref_trx]
+        return job, self.model.claim(order)
+
+    async def _do(
+        self,
+        order: Order,
+        job: Job,
+        claim: int,
+        send: str,
+        is_asked: bool,
+        dies_at: str | None = None,
+    ) -> None:
+        fault, _, _ = SENDS[send]
+        planned = [] if fault is None else [{"call": "transfer", **fault}]
+        planned += [] if is_asked else [{"call": "transfer_status", "fault": "5xx_before"}]
+        faults = f"{self.rail}/faults"
+        if planned:
+            await self.stage.world.control(faults, {"next": planned})
+        self.model.dies_at = dies_at
+        with contextlib.suppress(Killed):
+            self.model.work(order, send, is_asked, claim)
+        self.model.dies_at = None
+        with _dying_at(dies_at), contextlib.suppress(Killed):
+            crash.point("after_claim")
+            await self.stage.runner._do(job)
+        if planned:
+            await self.stage.world.control(faults, {"next": []})
+        if not self.model.is_down:
+            self._health.reset()  # failures in a row would bring the rail down by themselves
+
+    # What providers do.
+
+    async def provider_decides(self, order: Order, word: str, then: str) -> None:
+        """`on`: as it goes by itself. Also what it should not: take back its word."""
+        if word == "on":
+            word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
+        if word != order.at_provider:
+            path = f"{self.rail}/transfers/{self.trx_ids[order.ref_trx]}/settle"
+            await self.stage.world.control(path, {"status": word, "insist": True})
+            self.model.provider_says(order, word)
+        if then in ("webhook", "both", "both, badly"):
+            await self.webhook(order, said=0, is_forged=False)
+        if then in ("work", "both", "both, badly") and order.is_worked_on:
+            await self.work(order, is_asked=then != "both, badly")
+
+    async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
+        """Of what the provider says now, or said before: late, in any order, and again."""
+        words = [word for word in reversed(order.said) if word != "processing"]
+        if not words or self.rail == "b":
+            return
+        word = words[said % len(words)]
+        reply = await self._send_webhook(order, word, is_forged)
+        _same("the webhook's answer", reply.status, 401 if is_forged else 200)
+        if not is_forged:
+            self.model.hook(order, word)
+
+    async def _send_webhook(self, order: Order, word: str, is_forged: bool) -> Reply:
+        data: dict[str, Any] = {
+            "reference": self.trx_ids[order.ref_trx],
+            "amount": order.amount / 100,
+            "currency": "NGN",
+            "status": word,
+        }
+        event = f"transfer.{word}"
+        if self.rail == "c":
+            words = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
+            event, data["status"] = "transfer.completed", words[word]
+        raw = json.dumps({"event": event, "data": data}).encode()
+        header, secret, digest = SIGNED_WITH[f"provider{self.rail}"]
+        key = b"guess" if is_forged else secret.encode()
+        headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
+        return await self.stage.site.send("POST", f"/webhooks/provider{self.rail}", headers, raw)
+
+    # What operators do, and time.
+
+    async def decide(self, order: Order, status: str) -> None:
+        db, trx_id = self.stage.services.db, self.trx_ids[order.ref_trx]
+        is_decided = self.model.decide(order, status)
+        try:
+            if status == "completed":
+                await manual.complete(db, trx_id, None)
+            else:
+                await manual.reject(db, trx_id, "By the machine.")
+        except Refusal:
+            _same("whether an administrator decides", False, is_decided)
+        else:
+            _same("whether an administrator decides", True, is_decided)
+
+    async def requeue(self, order: Order) -> None:
+        is_open = order.status == "pending" and order.rail != MANUAL
+        try:
+            await manual.requeue(self.stage.services.db, self.trx_ids[order.ref_trx])
+        except Refusal:
+            _same("whether it is requeued", False, is_open)
+        else:
+            _same("whether it is requeued", True, is_open)
+            order.number += 1
+
+    async def a_day_passes(self, order: Order) -> None:
+        order.is_old = True
+        await self.stage.services.db.execute(
+            """
+            UPDATE payout SET created_at = created_at - interval '25 hours'
+             WHERE merchant_id = $1 AND trx_id = $2""",
+            *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
+        )
+
+    # Whether both say the same.
+
+    async def _compare(self) -> None:
+        seen, model = await self.stage.books.seen(), self.model
+        _same("the wallet", seen["balance"], model.balance)
+        payouts = {
+            self.trx_ids[ref_trx]: [order.status, order.told, order.is_worked_on]
+            for ref_trx, order in model.orders.items()
+        }
+        _same("payouts", seen["payouts"] or {}, payouts)
+        cases = sorted([kind, self.trx_ids[ref_trx]] for kind, ref_trx in model.cases)
+        _same("cases", sorted(seen["cases"] or []), cases)
+        _same("broken invariants", await self.stage.books.broken(), [])
+        await self._compare_provider()
+
+    async def _compare_provider(self) -> None:
+        """It knows of each transfer once, under our reference; none was sent to it again."""
+        listed = (await self.stage.world.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
+        seen = {
+            transfer["reference"]: (
+                transfer["status"],
+                round(transfer["amount"] * 100),
+                transfer["duplicates"],
+            )
+            for transfer in listed
+        }
+        expected = {
+            self.trx_ids[order.ref_trx]: (order.at_provider, order.amount, 0)
+            for order in self.model.orders.values()
+            if order.at_provider is not None
+        }
+        _same("transfers", seen, expected)
+
+
+def _same(what: str, seen: Any, expected: Any) -> None:
+    if seen == expected:
+        return
+    if isinstance(seen, dict):  # only what differs
+        keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
+        seen = {key: seen.get(key) for key in keys}
+        expected = {key: expected.get(key) for key in keys}
+    raise AssertionError(f"{what}: the product says {seen}, the model {expected}")
+
+
+@contextlib.contextmanager
+def _dying_at(last: str | None) -> Iterator[None]:
+    """The crash point of that name kills whoever gets there."""
+    point = crash.point
+
+    def die(name: str) -> None:
+        if name == last:
+            raise Killed(name)
+
+    crash.point = die
+    try:
+        yield
+    finally:
+        crash.point = point

@@ -1,0 +1,225 @@
+"""The shape of the body: every field that is missing or of another kind is refused by its name."""
+
+import json
+from typing import Any
+
+import pytest
+
+from manilla.merchants.merchants import Change
+from tests.client import Reply
+from tests.payouts.desk import Desk, new_reference
+
+REQUIRED = ("payout_amount", "currency_code", "ref_trx", "ipn_url", "withdraw_method_id")
+TEXTS = ("currency_code", "ref_trx", "ipn_url", "description")
+WHO = ("beneficiary", "withdraw_account_id")
+
+
+def assert_refused(reply: Reply, *fields: str) -> None:
+    """400, naming exactly these fields, each with a word on what is wrong."""
+    is_amount = set(fields) == {"payout_amount"}
+    expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
+    assert (reply.status, reply.code) == (400, expected), reply.body
+    assert reply.json["error"]
+    assert set(reply.json) == {"error", "error_code", "errors"}
+    assert set(reply.json["errors"]) == set(fields)
+    assert all(text and isinstance(text, str) for text in reply.json["errors"].values())
+
+
+def assert_not_read(reply: Reply) -> None:
+    """400 for the body as a whole: no field of it is known."""
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
+    assert set(reply.json) == {"error", "error_code"}
+
+
+@pytest.mark.parametrize("field", REQUIRED)
+async def test_a_required_field_that_is_missing_or_null_is_named(
+    sandbox_desk: Desk, field: str
+) -> None:
+    sent = await sandbox_desk.order()
+    assert_refused(await sandbox_desk.send(sent | {field: None}), field)
+    del sent[field]
+    assert_refused(await sandbox_desk.send(sent), field)
+
+
+@pytest.mark.parametrize("left_out", ["missing", "null"])
+async def test_neither_beneficiary_nor_saved_account_is_refused(
+    sandbox_desk: Desk, left_out: str
+) -> None:
+    sent = await sandbox_desk.order(beneficiary=None)
+    if left_out == "null":
+        sent |= dict.fromkeys(WHO)
+    assert_refused(await sandbox_desk.send(sent), *WHO)
+
+
+async def test_both_beneficiary_and_saved_account_are_refused(sandbox_desk: Desk) -> None:
+    assert_refused(await sandbox_desk.ask(withdraw_account_id=1), "withdraw_account_id")
+
+
+@pytest.mark.parametrize("value", [5, 1.5, True, [], ["NGN"], {}, {"a": "b"}], ids=repr)
+@pytest.mark.parametrize("field", TEXTS)
+async def test_a_text_of_another_type_is_named(sandbox_desk: Desk, field: str, value: Any) -> None:
+    assert_refused(await sandbox_desk.ask(**{field: value}), field)
+
+
+@pytest.mark.parametrize("value", ["1", "", 1.5, True, [1], {}], ids=repr)
+@pytest.mark.parametrize("field", ["withdraw_method_id", "withdraw_account_id"])
+async def test_a_number_of_another_type_is_named(
+    sandbox_desk: Desk, field: str, value: Any
+) -> None:
+    changed: dict[str, Any] = {field: value}
+    if field == "withdraw_account_id":
+        changed["beneficiary"] = None
+    reply = await sandbox_desk.ask(**changed)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert field in reply.json["errors"]
+
+
+@pytest.mark.parametrize("value", ["058", "", 5, True, [], [{"bank_code": "058"}]], ids=repr)
+async def test_a_beneficiary_that_is_no_object_is_named(sandbox_desk: Desk, value: Any) -> None:
+    reply = await sandbox_desk.ask(beneficiary=value)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert "beneficiary" in reply.json["errors"]
+
+
+@pytest.mark.parametrize("field", ["currency_code", "ref_trx", "ipn_url"])
+@pytest.mark.parametrize("value", ["", " "])
+async def test_a_required_text_without_a_character_is_named(
+    sandbox_desk: Desk, field: str, value: str
+) -> None:
+    assert_refused(await sandbox_desk.ask(**{field: value}), field)
+
+
+@pytest.mark.parametrize("character", ["x", "字", "😀"])
+async def test_a_reference_has_up_to_60_characters(sandbox_desk: Desk, character: str) -> None:
+    longest = (new_reference() + character * 60)[:60]
+    reply = await sandbox_desk.ask(ref_trx=longest)
+    assert reply.json["info"]["ref_trx"] == longest
+    assert_refused(await sandbox_desk.ask(ref_trx=longest + character), "ref_trx")
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        *("100.001", "100.005", "1000.00000001", "1e-3"),
+        *("1e400", "1e30", "-1e400", "9" * 25, "9" * 25 + ".99", "9" * 5000),
+        *('"1000"', '"1000.00"', '""', '"NaN"', '"Infinity"'),
+        *("true", "false", "null", "[]", "[1000]", "{}"),
+    ],
+    ids=lambda amount: amount[:30],
+)
+async def test_an_amount_that_is_none_is_refused_as_such(sandbox_desk: Desk, amount: str) -> None:
+    assert_refused(await sandbox_desk.send(await sandbox_desk.order_of(amount)), "payout_amount")
+
+
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1_000"])
+async def test_what_is_no_json_number_makes_the_body_unreadable(
+    sandbox_desk: Desk, amount: str
+) -> None:
+    assert_not_read(await sandbox_desk.send(await sandbox_desk.order_of(amount)))
+
+
+@pytest.mark.parametrize(("currency", "amount"), [("JPY", "100.5"), ("KWD", "100.0001")])
+async def test_an_amount_has_no_more_decimals_than_its_currency(
+    sandbox_desk: Desk, currency: str, amount: str
+) -> None:
+    await sandbox_desk.change(Change(currencies=["NGN", currency]))
+    body = await sandbox_desk.order_of(amount, currency_code=currency)
+    assert_refused(await sandbox_desk.send(body), "payout_amount")
+
+
+@pytest.mark.parametrize("currency", ["N", "NG", "NGNN", "N1N", "NG ", "NGN\n", "₦₦₦"])
+async def test_a_currency_that_is_not_three_letters_is_named(
+    sandbox_desk: Desk, currency: str
+) -> None:
+    assert_refused(await sandbox_desk.ask(currency_code=currency), "currency_code")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("javascript:alert(1)", "ftp://shop.example/a", "shop.example", "/ipn", "https://"),
+        *("https:///ipn", "https://shop.example:0/", " https://shop.example/"),
+        *("https://shop.example/a b", "https://shop.example/\r\nX: y", "https://@/"),
+    ],
+)
+async def test_what_is_no_address_is_named(sandbox_desk: Desk, address: str) -> None:
+    assert_refused(await sandbox_desk.ask(ipn_url=address), "ipn_url")
+
+
+async def test_all_bad_fields_are_named_at_once(sandbox_desk: Desk) -> None:
+    everything: dict[str, Any] = {
+        "payout_amount": "1000",
+        "currency_code": "NAIRA",
+        "ref_trx": "x" * 61,
+        "withdraw_method_id": "1",
+        "withdraw_account_id": "1",
+        "beneficiary": [],
+        "description": "x" * 256,
+    }
+    assert_refused(await sandbox_desk.send(everything), *everything, "ipn_url")
+    assert_refused(await sandbox_desk.send({}), *REQUIRED, *WHO)
+
+
+async def test_an_amount_that_is_not_alone_at_fault_is_one_bad_field_of_several(
+    sandbox_desk: Desk,
+) -> None:
+    body = await sandbox_desk.order_of("100.001", ipn_url="x")
+    assert_refused(await sandbox_desk.send(body), "payout_amount", "ipn_url")
+
+
+@pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
+@pytest.mark.parametrize("field", ["ref_trx", "ipn_url", "description"])
+async def test_nul_and_half_a_surrogate_pair_are_no_text(
+    sandbox_desk: Desk, field: str, character: str
+) -> None:
+    sent = await sandbox_desk.order(description="Rent")
+    assert_refused(await sandbox_desk.send(sent | {field: sent[field] + character}), field)
+
+
+@pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
+async def test_a_beneficiary_that_cannot_be_stored_is_refused(
+    sandbox_desk: Desk, character: str
+) -> None:
+    good = {"bank_code": "058", "account_number": "0123456789"}
+    for bad in ({"account_name": character}, {"x": character}, {character: "x"}):
+        reply = await sandbox_desk.ask(beneficiary=good | bad)
+        assert reply.status in (400, 422), reply.body
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"not json", b"[]", b'"text"', b"null", b"5", b"{", b"{}{}", b"\xff{}"]
+)
+async def test_a_body_that_is_no_json_object_is_refused(sandbox_desk: Desk, body: bytes) -> None:
+    assert_not_read(await sandbox_desk.send(body))
+
+
+@pytest.mark.parametrize("name", ["payout_amount", "beneficiary", "unknown"])
+async def test_a_key_that_stands_twice_is_refused(sandbox_desk: Desk, name: str) -> None:
+    body = json.dumps(await sandbox_desk.order() | {name: 1}).encode()
+    assert_not_read(await sandbox_desk.send(body[:-1] + b', "%b": 1}' % name.encode()))
+
+
+async def test_a_key_that_stands_twice_in_the_beneficiary_is_refused(sandbox_desk: Desk) -> None:
+    body = json.dumps(await sandbox_desk.order()).encode()
+    twice = body.replace(b'{"bank_code": "058"', b'{"bank_code": "044", "bank_code": "058"')
+    assert twice != body
+    assert_not_read(await sandbox_desk.send(twice))
+
+
+@pytest.mark.parametrize("scenario", ["", "Success", "unknown", "success,failed"])
+async def test_an_unknown_scenario_is_refused(sandbox_desk: Desk, scenario: str) -> None:
+    reply = await sandbox_desk.send(await sandbox_desk.order(), X_Sandbox_Scenario=scenario)
+    assert_refused(reply, "X-Sandbox-Scenario")
+
+
+@pytest.mark.parametrize("scenario", ["success", "failed", "pending", "unknown"])
+async def test_a_scenario_is_refused_in_production(desk: Desk, scenario: str) -> None:
+    reply = await desk.send(await desk.order(), X_Sandbox_Scenario=scenario)
+    assert_refused(reply, "X-Sandbox-Scenario")
+    assert await desk.balance() == 1_000_000
+
+
+async def test_the_shape_is_checked_before_all_rules(sandbox_desk: Desk) -> None:
+    await sandbox_desk.change(Change(payouts_enabled=False))
+    reply = await sandbox_desk.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
+    assert_refused(reply, "ipn_url")

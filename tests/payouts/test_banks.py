@@ -1,0 +1,126 @@
+"""bank-list: which banks a rail can reach, kept for an hour."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from manilla.payouts import banks as bank_lists
+from manilla.services import Services
+from manilla.simulator import banks as simulated_banks
+from tests.client import Reply
+from tests.payouts.desk import (
+    MANUAL,
+    RAILS,
+    Desk,
+    clear_credentials,
+    method,
+    set_credentials,
+)
+
+BANK_LIST = "/api/v1/payout/bank-list"
+LISTS = {
+    "a": simulated_banks.PROVIDER_A,
+    "b": simulated_banks.PROVIDER_B,
+    "c": simulated_banks.PROVIDER_C,
+}
+ACCESS = {"a": "044", "b": "000014", "c": "C044"}
+
+
+async def ask(desk: Desk, rail: str | None = None) -> Reply:
+    query = "" if rail is None else f"?method_code={RAILS.get(rail, rail)}"
+    return await desk.merchant.get(BANK_LIST + query)
+
+
+@pytest.mark.parametrize("rail", [None, *RAILS])
+async def test_a_list_is_described_to_the_letter(desk: Desk, rail: str | None) -> None:
+    reply = await ask(desk, rail)
+    assert reply.status == 200
+    listed = [{"bank_code": b.code, "bank_name": b.name} for b in LISTS[rail or "b"].values()]
+    assert len(listed) > 20
+    assert reply.json == {
+        "provider": f"provider{rail or 'b'}",
+        "currency_code": "NGN",
+        "banks": listed,
+    }
+
+
+@pytest.mark.parametrize("rail", [None, *RAILS])
+async def test_the_sandbox_has_lists_of_its_own_and_asks_nobody(
+    sandbox_desk: Desk, rail: str | None
+) -> None:
+    reply = await ask(sandbox_desk, rail)
+    named = {bank["bank_code"]: bank["bank_name"] for bank in reply.json["banks"]}
+    assert set(reply.json) == {"provider", "currency_code", "banks"}
+    assert named[ACCESS[rail or "b"]] == "Access Bank"
+    assert len(named) == len(reply.json["banks"]) > 20
+    for provider in RAILS:
+        assert await sandbox_desk.calls(provider) == []
+
+
+@pytest.mark.parametrize("rail", [None, *RAILS])
+@pytest.mark.parametrize("environment", ["production", "sandbox"])
+async def test_a_rail_without_credentials_has_no_list(
+    desk: Desk, sandbox_desk: Desk, services: Services, environment: str, rail: str | None
+) -> None:
+    await clear_credentials(services, rail or "b")
+    reply = await ask(desk if environment == "production" else sandbox_desk, rail)
+    assert (reply.status, reply.code) == (422, "gateway_not_configured")
+
+
+async def test_a_rail_that_is_switched_off_has_no_list(desk: Desk, services: Services) -> None:
+    await set_credentials(services, "b", pay_out_enabled="false")
+    assert (await ask(desk)).code == "gateway_not_configured"
+    assert (await ask(desk, "c")).status == 200
+
+
+@pytest.mark.parametrize("code", [MANUAL, "nonsense", "providera-ngn", "%F0%9F%98%80"])
+async def test_a_method_without_a_list_is_refused(desk: Desk, code: str) -> None:
+    reply = await desk.merchant.get(f"{BANK_LIST}?method_code={code}")
+    assert (reply.status, reply.code) == (422, "payout_failed")
+
+
+async def test_an_inactive_method_has_no_list(desk: Desk, services: Services) -> None:
+    async with method(services, "b", active=False):
+        assert (await ask(desk)).code == "payout_failed"
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_list_is_asked_for_once_and_outlives_an_outage(desk: Desk, rail: str) -> None:
+    async with desk.at_another_program() as other:
+        first = await ask(other, rail)
+        await desk.world.control(f"{rail}/faults", {"outage": True})
+        for _ in range(2):
+            assert (await ask(other, rail)).body == first.body
+    assert (await desk.calls(rail)).count("banks") == 1
+
+
+async def test_a_list_is_asked_for_again_after_an_hour(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = 1_000_000.0
+    monkeypatch.setattr(bank_lists, "time", SimpleNamespace(monotonic=lambda: moment))
+    async with desk.at_another_program() as other:
+        await ask(other)
+        for passed, calls in ((3599, 1), (1, 2), (3599, 2)):
+            moment += passed
+            assert (await ask(other)).status == 200
+            assert (await desk.calls("b")).count("banks") == calls
+
+
+async def test_an_old_list_is_better_than_none_while_the_provider_is_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bank_lists, "KEEP_SECONDS", 0)
+    async with desk.at_another_program() as other:
+        first = await ask(other)
+        await desk.world.control("b/faults", {"outage": True})
+        assert (await ask(other)).body == first.body
+
+
+async def test_a_provider_that_never_answered_has_no_list(desk: Desk) -> None:
+    await desk.world.control("b/faults", {"outage": True})
+    async with desk.at_another_program() as other:
+        reply = await ask(other)
+        assert (reply.status, reply.code) == (422, "payout_failed")
+        assert "does not answer" in reply.json["error"]
+        assert (await ask(other, "a")).status == 200

@@ -1,0 +1,210 @@
+"""initiate-payout: the whole answer, what the wallet is debited, and what the bank is told."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from manilla.services import Services
+from tests.payouts.desk import (
+    BANKS,
+    INITIATE,
+    MANUAL,
+    RAILS,
+    Desk,
+    exact,
+    method,
+    new_account,
+    new_reference,
+)
+
+TRX_ID = re.compile(r"TXN[0-9A-Z]{30}")
+
+
+async def _expected(desk: Desk, sent: dict[str, Any], rail: str, trx_id: str) -> dict[str, Any]:
+    is_manual = rail == MANUAL
+    name = "Manual bank transfer" if is_manual else f"Provider {rail.upper()} bank transfer"
+    return {
+        "trx_id": trx_id,
+        "status": "pending",
+        "info": {
+            "merchant_id": desk.merchant.new.id,
+            "merchant_name": "Ada Stores",
+            "ref_trx": sent["ref_trx"],
+            "ipn_url": "https://shop.example/ipn",
+            "environment": desk.merchant.environment.value,
+            "is_sandbox": desk.merchant.environment == "sandbox",
+            "api_merchant_payout": True,
+            "withdraw_method_id": await desk.method_id(rail),
+            "withdraw_method": name,
+            "trx_id": trx_id,
+            "payout_amount": Decimal("1000.50"),
+            "currency_code": "NGN",
+            "fee": Decimal("25.75"),
+            "net_amount": Decimal("1000.50"),
+            "payable_amount": Decimal("1026.25"),
+            "status": "pending",
+            "processing_type": "manual" if is_manual else "auto",
+        },
+    }
+
+
+@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("environment", ["production", "sandbox"])
+async def test_the_answer_has_the_specified_fields_and_no_others(
+    desk: Desk, sandbox_desk: Desk, services: Services, environment: str, rail: str
+) -> None:
+    caller = desk if environment == "production" else sandbox_desk
+    before = await caller.balance()
+    async with method(services, rail, fee_fixed="25.75"):
+        sent = await caller.order(rail, payout_amount=1000.5, description="Rent")
+        reply = await caller.send(sent)
+    assert reply.status == 200
+    answer = exact(reply)
+    assert TRX_ID.fullmatch(answer["trx_id"])
+    assert answer == await _expected(caller, sent, rail, answer["trx_id"])
+    assert type(answer["info"]["is_sandbox"]) is type(answer["info"]["api_merchant_payout"]) is bool
+    assert before - await caller.balance() == 102_625
+    assert await caller.account("in_flight") == 100_050
+    assert await caller.account("payout_fee") == 2_575
+
+
+@pytest.mark.parametrize(
+    ("fee", "amount", "charged"),
+    [
+        ({}, "1000", "0"),
+        ({"fee_fixed": "0.01"}, "100", "0.01"),
+        ({"fee_fixed": "52.50"}, "5000", "52.50"),
+        ({"fee_percent": "1.5"}, "143.00", "2.15"),
+        ({"fee_percent": "1.5"}, "142.99", "2.14"),
+        ({"fee_percent": "1.5"}, "143.01", "2.15"),
+        ({"fee_percent": "0.0001"}, "5000", "0.01"),
+        ({"fee_percent": "0.0001"}, "4999.99", "0"),
+        ({"fee_percent": "100"}, "100", "100"),
+        ({"fee_fixed": "10", "fee_percent": "1.5"}, "1000", "25"),
+        ({"fee_percent": "1.5", "fee_minimum": "15.00"}, "1000", "15"),
+        ({"fee_percent": "1.5", "fee_minimum": "15.01"}, "1000", "15.01"),
+        ({"fee_percent": "1.5", "fee_minimum": "15.01"}, "1000.67", "15.01"),
+        ({"fee_percent": "1.5", "fee_minimum": "15.01"}, "1001", "15.02"),
+        ({"fee_percent": "1.5", "fee_maximum": "15.00"}, "1000", "15"),
+        ({"fee_percent": "1.5", "fee_maximum": "14.99"}, "1000", "14.99"),
+        ({"fee_fixed": "50", "fee_percent": "1", "fee_maximum": "60"}, "999.99", "60"),
+        ({"fee_fixed": "50", "fee_percent": "1", "fee_maximum": "60.01"}, "1000.50", "60.01"),
+        ({"fee_minimum": "7", "fee_maximum": "7"}, "1000", "7"),
+    ],
+    ids=str,
+)
+async def test_a_fee_is_fixed_plus_percentage_within_its_bounds(
+    desk: Desk, services: Services, fee: dict[str, str], amount: str, charged: str
+) -> None:
+    wanted: dict[str, Any] = {**fee, "fee_percent": Decimal(fee.get("fee_percent", 0))}
+    async with method(services, "a", **wanted):
+        reply = await desk.send(await desk.order_of(amount))
+    info = exact(reply)["info"]
+    assert info["payout_amount"] == info["net_amount"] == Decimal(amount)
+    assert info["fee"] == Decimal(charged)
+    assert info["payable_amount"] == Decimal(amount) + Decimal(charged)
+    assert await desk.balance() == 1_000_000 - int(info["payable_amount"] * 100)
+    assert await desk.account("payout_fee") == int(Decimal(charged) * 100)
+
+
+async def test_a_fee_that_changes_later_does_not_change_a_payout(
+    desk: Desk, services: Services
+) -> None:
+    async with method(services, "a", fee_fixed="50"):
+        trx_id = await desk.pay_out()
+    await desk.world.control("a/faults", {"settle_seconds": 3600})
+    await desk.world.run_jobs()
+    await desk.settle("a", trx_id, "failed")
+    await desk.until(trx_id, "failed")
+    assert await desk.balance() == 1_000_000
+    assert await desk.account("payout_fee") == 0
+
+
+@pytest.mark.parametrize("amount", ["1000", "1000.00", "1000.0", "1000.01", "1e3", "1.5E3"])
+async def test_an_amount_comes_back_as_the_same_number(sandbox_desk: Desk, amount: str) -> None:
+    reply = await sandbox_desk.send(await sandbox_desk.order_of(amount))
+    assert exact(reply)["info"]["payout_amount"] == Decimal(amount)
+
+
+async def test_no_digit_of_a_large_amount_is_lost(sandbox_desk: Desk, services: Services) -> None:
+    await sandbox_desk.fund("90071992547409.93")
+    async with method(services, "a", maximum="none", fee_fixed="0.01"):
+        body = await sandbox_desk.order_of("90071992547409.93")
+        reply = await sandbox_desk.send(body)
+    assert reply.status == 200
+    for field in (b"payout_amount", b"net_amount"):
+        assert re.search(rb'"%b":90071992547409\.93[,}]' % field, reply.body)
+    assert re.search(rb'"payable_amount":90071992547409\.94[,}]', reply.body)
+    assert await sandbox_desk.balance() == 100_000_000 - 1
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_the_provider_is_sent_exactly_what_was_ordered(desk: Desk, rail: str) -> None:
+    account = new_account()
+    trx_id = await desk.pay_out(
+        rail,
+        payout_amount=1234.56,
+        description="Rent for May",
+        beneficiary={"bank_code": BANKS[rail], "account_number": account},
+    )
+    await desk.world.run_jobs()
+    [transfer] = await desk.transfers(rail)
+    sent = {key: transfer[key] for key in ("reference", "amount", "bank_code", "account_number")}
+    assert sent == {
+        "reference": trx_id,
+        "amount": 1234.56,
+        "bank_code": BANKS[rail],
+        "account_number": account,
+    }
+    assert transfer["narration"] == "Rent for May"
+    assert transfer["account_name"] == (await desk.payout(trx_id)).account_name
+
+
+async def test_the_fee_is_not_sent_to_the_beneficiary(desk: Desk, services: Services) -> None:
+    async with method(services, "a", fee_fixed="50"):
+        await desk.pay_out()
+    await desk.world.run_jobs()
+    assert [transfer["amount"] for transfer in await desk.transfers()] == [1000]
+
+
+@pytest.mark.parametrize("character", ["x", "é", "字", "😀"])
+async def test_a_description_has_up_to_255_characters(sandbox_desk: Desk, character: str) -> None:
+    trx_id = await sandbox_desk.pay_out(description=character * 255)
+    assert (await sandbox_desk.payout(trx_id)).description == character * 255
+    reply = await sandbox_desk.ask(description=character * 256)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert list(reply.json["errors"]) == ["description"]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_long_description_does_not_stop_the_transfer(desk: Desk, rail: str) -> None:
+    trx_id = await desk.pay_out(rail, description="字" * 255)
+    await desk.check_until(trx_id, "completed")
+
+
+async def test_fields_that_nobody_knows_are_ignored(sandbox_desk: Desk) -> None:
+    extras = {
+        "merchant_id": 1,
+        "environment": "production",
+        "fee": 0,
+        "status": "completed",
+        "trx_id": "TXN1",
+        "PAYOUT_AMOUNT": 5,
+        "nested": {"a": [None, {"b": 1e300}]},
+        "": "",
+    }
+    sent = await sandbox_desk.order()
+    plain = (await sandbox_desk.send(sent)).json["info"]
+    reply = await sandbox_desk.send({**sent, **extras, "ref_trx": new_reference()})
+    assert reply.status == 200
+    differing = {"ref_trx": "", "trx_id": ""}
+    assert reply.json["info"] | differing == plain | differing
+
+
+async def test_every_answer_names_its_request_and_where_the_caller_stands(desk: Desk) -> None:
+    for reply in (await desk.ask(), await desk.merchant.post(INITIATE, b"{}")):
+        assert reply.headers["x-request-id"]
+        assert reply.headers["ratelimit"].startswith('"merchant";r=')
+        assert reply.headers["cache-control"] == "no-store"

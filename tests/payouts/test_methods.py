@@ -1,0 +1,179 @@
+"""payout-methods: which withdrawal methods a merchant is told of, and what each wants to know."""
+
+from typing import Any
+
+import pytest
+
+from manilla.merchants.merchants import Change
+from manilla.services import Services
+from tests.client import Merchant, Reply
+from tests.payouts.desk import (
+    MANUAL,
+    RAILS,
+    Desk,
+    clear_credentials,
+    method,
+    set_credentials,
+    setting,
+)
+
+METHODS = "/api/v1/payout-methods"
+AUTOMATIC_FIELDS = [
+    {"name": "bank_code", "type": "select", "validation": "required", "label": "Bank"},
+    {"name": "account_number", "type": "text", "validation": "required", "label": "Account Number"},
+    {
+        "name": "account_name",
+        "type": "text",
+        "validation": "nullable",
+        "label": "Account Name",
+        "api_auto_resolved": True,
+    },
+]
+MANUAL_FIELDS = [
+    {"name": "Bank Name", "type": "text", "validation": "required"},
+    {"name": "Account Number", "type": "text", "validation": "required"},
+]
+LIMITS = {"a": (100, 5_000_000), "b": (100, 5_000_000), "c": (500, 5_000_000)}
+CODES = [*RAILS.values(), MANUAL]
+
+
+async def ask(merchant: Merchant, query: str = "?currency=NGN") -> Reply:
+    return await merchant.get(METHODS + query)
+
+
+async def codes(desk: Desk) -> list[str]:
+    reply = await ask(desk.merchant)
+    assert reply.status == 200, reply.body
+    return [each["method_code"] for each in reply.json["methods"]]
+
+
+async def _described(desk: Desk) -> list[dict[str, Any]]:
+    automatic = [
+        {
+            "id": await desk.method_id(rail),
+            "name": f"Provider {rail.upper()} bank transfer",
+            "method_code": RAILS[rail],
+            "type": "auto",
+            "currency": "NGN",
+            "min_withdraw": lowest,
+            "max_withdraw": highest,
+            "fields": AUTOMATIC_FIELDS,
+        }
+        for rail, (lowest, highest) in LIMITS.items()
+    ]
+    manual = {
+        "id": await desk.method_id(MANUAL),
+        "name": "Manual bank transfer",
+        "method_code": MANUAL,
+        "type": "manual",
+        "currency": "NGN",
+        "min_withdraw": 500,
+        "max_withdraw": 1_000_000,
+        "fields": MANUAL_FIELDS,
+    }
+    return [*automatic, manual]
+
+
+async def test_all_methods_are_described_to_the_letter(desk: Desk, sandbox_desk: Desk) -> None:
+    for caller in (desk, sandbox_desk):
+        reply = await ask(caller.merchant)
+        assert reply.status == 200
+        assert reply.json == {"currency_code": "NGN", "methods": await _described(caller)}
+        assert all(type(each["id"]) is int for each in reply.json["methods"])
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_rail_without_credentials_is_not_listed(
+    desk: Desk, sandbox_desk: Desk, services: Services, rail: str
+) -> None:
+    await clear_credentials(services, rail)
+    for caller in (desk, sandbox_desk):
+        assert await codes(caller) == [code for code in CODES if code != RAILS[rail]]
+
+
+@pytest.mark.parametrize(
+    ("rail", "missing"),
+    [("a", "secret_key"), ("a", "webhook_secret"), ("b", "api_key"), ("b", "secret_key")]
+    + [("b", "business_id"), ("c", "secret_key"), ("c", "webhook_secret")],
+)
+async def test_a_rail_whose_credentials_are_not_complete_is_not_listed(
+    desk: Desk, services: Services, rail: str, missing: str
+) -> None:
+    await set_credentials(services, rail, **{missing: ""})
+    assert await codes(desk) == [code for code in CODES if code != RAILS[rail]]
+
+
+@pytest.mark.parametrize("rail", ["b", "c"])
+async def test_a_rail_is_switched_off_for_payouts_alone(
+    desk: Desk, services: Services, rail: str
+) -> None:
+    await set_credentials(services, rail, pay_in_enabled="false")
+    assert await codes(desk) == CODES
+    await set_credentials(services, rail, pay_in_enabled="true", pay_out_enabled="false")
+    assert await codes(desk) == [code for code in CODES if code != RAILS[rail]]
+
+
+async def test_without_any_provider_the_manual_method_is_left(
+    desk: Desk, services: Services
+) -> None:
+    for rail in RAILS:
+        await clear_credentials(services, rail)
+    assert await codes(desk) == [MANUAL]
+
+
+@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+async def test_an_inactive_method_is_not_listed(desk: Desk, services: Services, rail: str) -> None:
+    async with method(services, rail, active=False):
+        assert await codes(desk) == [code for code in CODES if code != RAILS.get(rail, rail)]
+
+
+async def test_limits_are_told_as_they_are_set(desk: Desk, services: Services) -> None:
+    async with method(services, "c", name="Fast", minimum="750.25", maximum="90071992547409.93"):
+        reply = await ask(desk.merchant)
+    assert b'"min_withdraw":750.25,"max_withdraw":90071992547409.93' in reply.body
+    assert reply.json["methods"][2]["name"] == "Fast"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("withdrawals_enabled", "false"), ("kyc_required", "true"), ("payout_days", "")],
+)
+async def test_methods_are_listed_also_while_payouts_are_not_taken(
+    desk: Desk, services: Services, key: str, text: str
+) -> None:
+    """The list says what there is; what is refused today may be taken tomorrow."""
+    async with setting(services, key, text):
+        assert await codes(desk) == CODES
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "?", "?currency=", "?currency=NG", "?currency=NGNN", "?currency=N1N", "?Currency=NGN"]
+    + ["?currency=%20NGN", "?currency=NGN&currency=NGN", "?currency=%E2%82%A6%E2%82%A6%E2%82%A6"],
+)
+async def test_a_missing_or_malformed_currency_is_named(desk: Desk, query: str) -> None:
+    reply = await ask(desk.merchant, query)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert set(reply.json) == {"error", "error_code", "errors"}
+    assert list(reply.json["errors"]) == ["currency"]
+
+
+@pytest.mark.parametrize("currency", ["USD", "ngn", "ZZZ"])
+async def test_a_currency_that_is_not_the_merchants_is_refused(desk: Desk, currency: str) -> None:
+    reply = await ask(desk.merchant, f"?currency={currency}")
+    assert reply.status == 422
+    assert reply.json == {
+        "error": "Currency is not enabled for this merchant.",
+        "error_code": "INVALID_CURRENCY",
+    }
+
+
+async def test_no_method_serves_another_currency_than_its_own(desk: Desk) -> None:
+    await desk.change(Change(currencies=["NGN", "USD"]))
+    reply = await ask(desk.merchant, "?currency=USD")
+    assert reply.json == {"currency_code": "USD", "methods": []}
+    assert await codes(desk) == CODES
+
+
+async def test_what_else_is_in_the_query_is_ignored(desk: Desk) -> None:
+    assert (await ask(desk.merchant, "?page=2&currency=NGN&x=")).status == 200

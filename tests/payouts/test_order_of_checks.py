@@ -1,0 +1,139 @@
+"""Of several faults, the caller is told of the one that comes first in the decided order."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+
+from manilla.merchants import wallets
+from manilla.merchants.merchants import Change
+from manilla.merchants.wallets import WalletStatus
+from tests.payouts.desk import (
+    Desk,
+    clear_credentials,
+    method,
+    new_account,
+    see_changes,
+    setting,
+)
+
+Cause = Callable[[Desk, AsyncExitStack], Awaitable[None]]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """How it comes about, or what the order then says; and how the caller is told."""
+
+    name: str
+    code: str
+    words: str = ""
+    cause: Cause | None = None
+    order: dict[str, Any] = {}
+
+
+async def _inactive(desk: Desk, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(method(desk.services, "a", active=False))
+
+
+async def _no_credentials(desk: Desk, _stack: AsyncExitStack) -> None:
+    await clear_credentials(desk.services, "a")
+
+
+async def _switched_off(desk: Desk, _stack: AsyncExitStack) -> None:
+    await desk.change(Change(payouts_enabled=False))
+
+
+async def _kyc(desk: Desk, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(desk.services, "kyc_required", "true"))
+
+
+async def _phone(desk: Desk, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(desk.services, "phone_required", "true"))
+
+
+async def _no_day(desk: Desk, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(desk.services, "payout_days", ""))
+
+
+async def _other_currency(desk: Desk, _stack: AsyncExitStack) -> None:
+    await desk.change(Change(currencies=["USD"]))
+
+
+async def _no_wallet(desk: Desk, _stack: AsyncExitStack) -> None:
+    place = desk.merchant.new.id, desk.merchant.environment, "NGN"
+    await wallets.set_status(desk.services.db, *place, WalletStatus.INACTIVE)
+    await see_changes(desk.services)
+
+
+async def _poor_provider(desk: Desk, _stack: AsyncExitStack) -> None:
+    await desk.world.control("a/balance", {"available": 0})
+
+
+USED = "used before"
+NO_BANK = {"bank_code": "NONE", "account_number": "1234567890"}
+FAULTS = (
+    Fault("method", "payout_failed", "no such payout method", cause=_inactive),
+    Fault("credentials", "gateway_not_configured", cause=_no_credentials),
+    Fault("switch", "merchant_payout_disabled", cause=_switched_off),
+    Fault("kyc", "kyc_required", "KYC", cause=_kyc),
+    Fault("phone", "kyc_required", "phone", cause=_phone),
+    Fault("schedule", "payout_schedule_blocked", cause=_no_day),
+    Fault("currency", "INVALID_CURRENCY", cause=_other_currency),
+    Fault("wallet", "payout_failed", "wallet", cause=_no_wallet),
+    Fault("range", "payout_failed", "payout_amount", order={"payout_amount": 6_000_000}),
+    Fault("reference", "DUPLICATE_REFERENCE", order={"ref_trx": USED}),
+    Fault("balance", "insufficient_balance", order={"payout_amount": 4_000_000}),
+    Fault("beneficiary", "invalid_beneficiary", order={"beneficiary": NO_BANK}),
+    Fault("provider", "provider_insufficient_balance", cause=_poor_provider),
+)
+
+
+async def _changes(desk: Desk, faults: tuple[Fault, ...]) -> dict[str, Any]:
+    """What all of them make of the order; where two change one field, the first does."""
+    stranger = {"bank_code": "058", "account_number": new_account()}
+    changed: dict[str, Any] = {"beneficiary": stranger}
+    for fault in reversed(faults):
+        changed |= fault.order
+    if "ref_trx" in changed:
+        sent = await desk.order()
+        assert (await desk.send(sent)).status == 200
+        changed["ref_trx"] = sent["ref_trx"]
+    return changed
+
+
+@pytest.mark.parametrize("place", range(len(FAULTS)), ids=[fault.name for fault in FAULTS])
+@pytest.mark.parametrize("others", ["alone", "with the next", "with all that come after it"])
+async def test_the_first_fault_is_told(desk: Desk, place: int, others: str) -> None:
+    count = {"alone": 1, "with the next": 2}.get(others, len(FAULTS))
+    faults = FAULTS[place : place + count]
+    async with desk.at_another_program() as other, AsyncExitStack() as stack:
+        changed = await _changes(desk, faults)
+        before = await desk.balance()
+        for fault in faults:
+            if fault.cause is not None:
+                await fault.cause(desk, stack)
+        reply = await other.ask(**changed)
+    assert (reply.status, reply.code) == (422, faults[0].code), reply.body
+    assert faults[0].words in reply.json["error"]
+    assert await desk.balance() == before
+
+
+@pytest.mark.parametrize("rail", ["b", "platform"])
+async def test_the_currency_of_the_method_comes_with_the_wallet(desk: Desk, rail: str) -> None:
+    """A merchant of two currencies asks a method for the wrong one."""
+    await desk.change(Change(currencies=["NGN", "USD"]))
+    reply = await desk.ask(rail, currency_code="USD", payout_amount=1)
+    assert (reply.status, reply.code) == (422, "payout_failed")
+    assert "NGN" in reply.json["error"]
+
+
+async def test_nobody_outside_is_asked_before_the_balance_is_known_to_suffice(desk: Desk) -> None:
+    stranger = {"bank_code": "058", "account_number": new_account()}
+    sent = await desk.order(beneficiary=stranger)
+    async with desk.at_another_program() as other:
+        for changed in ({"payout_amount": 10_000.01}, {"payout_amount": 1}):
+            assert (await other.send(sent | changed)).status == 422
+        assert await desk.calls() == []
+        assert (await other.send(sent)).status == 200
+    assert await desk.calls() == ["banks", "resolve", "balance"]

@@ -1,0 +1,250 @@
+"""Reconciliation: our books beside what providers hold and say, and a case where they differ."""
+
+from decimal import Decimal
+
+import pytest
+
+from manilla.cases import cases
+from manilla.cases.cases import Case
+from manilla.cases.suspense import Action
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import settlements
+from manilla.ledger.settlements import BadSettlement, Kind
+from manilla.payouts import reconcile
+from manilla.payouts.reconcile import Reconciled
+from manilla.services import Services
+from tests.payouts.desk import RAILS, Desk, clear_credentials, method
+
+FEES = {"a": "10.00", "b": "15.00", "c": "10.75"}
+
+
+def naira(amount: str) -> Money:
+    return Money.of(amount, "NGN")
+
+
+@pytest.fixture(autouse=True)
+async def _the_books_are_level(desk: Desk, db: Database) -> None:
+    """The providers hold what our books say; what earlier tests decided is not asked about."""
+    await db.execute("UPDATE payout SET updated_at = created_at - interval '2 days'")
+    await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
+    await db.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
+    for report in await reconcile.reconcile(db, desk.services.rails):
+        lacking = 100_000_000_00 - report.ledger.minor
+        kind = Kind.TOP_UP if lacking > 0 else Kind.SETTLEMENT
+        if lacking:
+            await settlements.settle(db, kind, report.provider, Money("NGN", abs(lacking)), "level")
+    await db.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
+
+
+async def reports(services: Services) -> dict[str, Reconciled]:
+    found = await reconcile.reconcile(services.db, services.rails)
+    return {report.provider[-1]: report for report in found}
+
+
+async def differences(services: Services) -> list[Case]:
+    found = await cases.cases(services.db)
+    return [case for case in found if case.kind == "clearing_differs"]
+
+
+async def test_books_that_are_level_are_reported_as_such(services: Services) -> None:
+    for report in (await reports(services)).values():
+        held = naira("100000000")
+        assert (report.ledger, report.under_way, report.balance) == (held, naira("0"), held)
+        assert report.difference == naira("0")
+        assert (report.currency, report.transfers_asked, report.transfers_differ) == ("NGN", 0, [])
+    assert await differences(services) == []
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_delivered_payouts_keep_the_books_level(
+    desk: Desk, services: Services, rail: str
+) -> None:
+    """B does not tell what it takes for a transfer, so an operator books it."""
+    async with method(services, rail, fee_fixed="50"):
+        for amount in (1000, 1234.56):
+            trx_id = await desk.pay_out(rail, payout_amount=amount)
+            await desk.check_until(trx_id, "completed")
+    if rail == "b":
+        for _ in range(2):
+            await settlements.settle(
+                services.db, Kind.FEE, "providerb", naira(FEES["b"]), "statement of May"
+            )
+    report = (await reports(services))[rail]
+    spent = naira("2234.56") + naira(FEES[rail]) + naira(FEES[rail])
+    assert report.ledger == report.balance == naira("100000000") - spent
+    assert report.difference == naira("0")
+    assert (report.transfers_asked, report.transfers_differ) == (2, [])
+    assert await differences(services) == []
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_failed_payout_leaves_the_books_level(desk: Desk, rail: str) -> None:
+    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await desk.settle(rail, trx_id, "failed")
+    await desk.check_until(trx_id, "failed")
+    report = (await reports(desk.services))[rail]
+    assert report.ledger == report.balance == naira("100000000")
+
+
+@pytest.mark.parametrize("rail", ["a", "c"])
+async def test_what_is_under_way_explains_what_has_left_already(desk: Desk, rail: str) -> None:
+    """The fee with it, where the provider has told it."""
+    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
+    await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    report = (await reports(desk.services))[rail]
+    left = naira("1000") + naira(FEES[rail])
+    assert report.under_way == left
+    assert report.balance == naira("100000000") - left
+    assert report.difference == naira("0")
+    assert await differences(desk.services) == []
+
+
+async def test_what_is_not_sent_yet_is_not_under_way(desk: Desk) -> None:
+    await desk.pay_out()
+    report = (await reports(desk.services))["a"]
+    assert (report.under_way, report.difference) == (naira("0"), naira("0"))
+
+
+@pytest.mark.parametrize(
+    ("available", "difference"), [("99999999.99", "-0.01"), ("100000000.01", "0.01"), ("0", None)]
+)
+async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
+    desk: Desk, services: Services, available: str, difference: str | None
+) -> None:
+    await desk.world.control("c/balance", {"available": float(Decimal(available))})
+    found = await reports(services)
+    assert found["c"].difference == naira(difference or "-100000000")
+    assert [found[rail].difference for rail in "ab"] == [naira("0")] * 2
+    [case] = await differences(services)
+    assert (case.reference, case.amount) == ("providerc:NGN", found["c"].difference)
+    assert (case.merchant_id, case.status) == (0, "open")
+    assert available.split(".")[0] in case.detail.replace(",", "")
+
+
+async def test_what_is_under_way_does_not_explain_more_than_itself(desk: Desk) -> None:
+    await desk.world.control("a/faults", {"settle_seconds": 3600})
+    await desk.pay_out()
+    await desk.world.run_jobs()
+    for available, difference in (
+        (99_998_990, "0"),
+        (99_998_989.99, "-0.01"),
+        (100_000_000, "0"),
+        (100_000_000.01, "0.01"),
+    ):
+        await desk.world.control("a/balance", {"available": available})
+        assert (await reports(desk.services))["a"].difference == naira(difference)
+
+
+async def test_a_difference_that_stays_is_one_case(desk: Desk, services: Services) -> None:
+    await desk.world.control("a/balance", {"available": 1})
+    for _ in range(3):
+        await reports(services)
+    assert len(await differences(services)) == 1
+
+
+async def test_a_difference_after_the_first_was_resolved_is_a_case_again(
+    desk: Desk, services: Services
+) -> None:
+    await desk.world.control("a/balance", {"available": 1})
+    await reports(services)
+    [case] = await differences(services)
+    await cases.resolve(services.db, case.id, "booked by mistake", Action.NOTHING)
+    await desk.world.control("a/balance", {"available": 2})
+    report = (await reports(services))["a"]
+    [again] = await differences(services)
+    assert (again.status, again.amount) == ("open", report.difference)
+
+
+async def test_a_provider_that_does_not_answer_is_reported_without_a_difference(
+    desk: Desk, services: Services
+) -> None:
+    await desk.world.control("b/faults", {"outage": True})
+    report = (await reports(services))["b"]
+    assert (report.balance, report.difference) == (None, None)
+    assert report.ledger == naira("100000000")
+    assert await differences(services) == []
+
+
+async def test_a_provider_without_credentials_is_left_out(services: Services) -> None:
+    await clear_credentials(services, "b")
+    assert list(await reports(services)) == ["a", "c"]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+@pytest.mark.parametrize(
+    ("was", "status", "says"), [("success", "completed", "failed"), ("failed", "failed", "success")]
+)
+async def test_a_transfer_that_contradicts_what_was_decided_is_reported_and_moves_nothing(
+    desk: Desk, rail: str, was: str, status: str, says: str
+) -> None:
+    quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    await desk.world.control(f"{rail}/faults", quiet)
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await desk.settle(rail, trx_id, was)
+    await desk.check_until(trx_id, status)
+    before, balance = await desk.payout(trx_id), await desk.balance()
+    await desk.settle(rail, trx_id, says, insist=True)
+    for _ in range(2):
+        report = (await reports(desk.services))[rail]
+        assert (report.transfers_asked, report.transfers_differ) == (1, [trx_id])
+    assert await desk.payout(trx_id) == before
+    assert await desk.balance() == balance
+    assert await desk.cases() == [("contradiction", trx_id)]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
+    desk: Desk, rail: str
+) -> None:
+    """B never tells of transfers: without this, the merchant's money would stay away."""
+    quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    await desk.world.control(f"{rail}/faults", quiet)
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await desk.settle(rail, trx_id, "success")
+    await desk.check_until(trx_id, "completed")
+    await desk.settle(rail, trx_id, "reversed")
+    for _ in range(2):
+        await reports(desk.services)
+        await desk.world.run_jobs()
+    assert (await desk.payout(trx_id)).status == "failed"
+    assert await desk.balance() == 1_000_000
+    messages = [told["message"] for told in await desk.notifications(trx_id)]
+    assert messages == ["Payout Completed", "Payout Reversed"]
+    assert await desk.cases() == []
+
+
+async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(desk: Desk) -> None:
+    trx_id = await desk.pay_out()
+    await desk.check_until(trx_id, "completed")
+    unwell = {"call": "transfer_status", "fault": "5xx_before", "times": None}
+    await desk.world.control("a/faults", {"next": [unwell]})
+    report = (await reports(desk.services))["a"]
+    assert (report.transfers_asked, report.transfers_differ) == (1, [])
+    assert await desk.cases() == []
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_a_settlement_moves_what_it_says(services: Services, kind: Kind) -> None:
+    before = (await reports(services))["a"].ledger
+    settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "by hand")
+    assert (settled.kind, settled.amount) == (kind, naira("12.34"))
+    moved = (await reports(services))["a"].ledger.minor - before.minor
+    assert moved == (1_234 if kind is Kind.TOP_UP else -1_234)
+
+
+@pytest.mark.parametrize("amount", ["0", "-0.01"])
+async def test_a_settlement_of_nothing_is_refused(db: Database, amount: str) -> None:
+    with pytest.raises(BadSettlement, match="above zero"):
+        await settlements.settle(db, Kind.TOP_UP, "providera", naira(amount), "x")
+
+
+@pytest.mark.parametrize("note", ["", " ", "x" * 201, "a\nb"])
+async def test_a_settlement_says_why(db: Database, note: str) -> None:
+    with pytest.raises(BadSettlement, match="1 to 200 printable"):
+        await settlements.settle(db, Kind.TOP_UP, "providera", naira("1"), note)

@@ -1,0 +1,284 @@
+"""A reference or a key that was used before: one payout, one debit, and everybody told of it."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.merchants.merchants import Change
+from tests.client import Reply, Site, new_merchant
+from tests.payments.orders import INITIATE as INITIATE_PAYMENT
+from tests.payments.orders import order as payment_order
+from tests.payouts.desk import (
+    BANKS,
+    MANUAL,
+    RAILS,
+    Desk,
+    clear_credentials,
+    new_account,
+    new_reference,
+)
+
+REPLAYED = "idempotent-replayed"
+
+
+def is_fresh(reply: Reply) -> bool:
+    return reply.status == 200 and REPLAYED not in reply.headers
+
+
+def is_replay_of(first: Reply, reply: Reply) -> bool:
+    return (reply.status, reply.headers.get(REPLAYED), reply.body) == (200, "true", first.body)
+
+
+async def count(desk: Desk) -> int:
+    number: int = await desk.services.db.value(
+        "SELECT count(*) FROM payout WHERE merchant_id = $1", desk.merchant.new.id
+    )
+    return number
+
+
+async def test_a_used_reference_is_answered_with_what_became_of_its_payout(desk: Desk) -> None:
+    sent = await desk.order()
+    trx_id = (await desk.send(sent)).json["trx_id"]
+    other = {"bank_code": BANKS["a"], "account_number": new_account()}
+    changes: tuple[dict[str, Any], ...] = (
+        *({}, {"payout_amount": 5000}, {"beneficiary": other}),
+        {"description": "again"},
+    )
+    for status in ("pending", "completed"):
+        for changed in changes:
+            reply = await desk.send(sent | changed)
+            assert reply.status == 422
+            assert reply.json == {
+                "error": "This ref_trx was used before.",
+                "error_code": "DUPLICATE_REFERENCE",
+                "trx_id": trx_id,
+                "status": status,
+            }
+        await desk.check_until(trx_id, "completed")
+    assert (await desk.balance(), await count(desk)) == (900_000, 1)
+
+
+async def test_a_refused_reference_can_be_used_again(desk: Desk) -> None:
+    sent = await desk.order()
+    bad = {"bank_code": "999", "account_number": new_account()}
+    for changed in ({"payout_amount": 1}, {"payout_amount": 20_000}, {"beneficiary": bad}):
+        assert (await desk.send(sent | changed)).status == 422
+    assert (await desk.send(sent)).status == 200
+
+
+async def test_a_failed_payout_keeps_its_reference(desk: Desk) -> None:
+    refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
+    await desk.world.control("a/faults", {"next": [refused]})
+    sent = await desk.order()
+    trx_id = (await desk.send(sent)).json["trx_id"]
+    await desk.until(trx_id, "failed")
+    reply = await desk.send(sent)
+    assert (reply.code, reply.json["trx_id"], reply.json["status"]) == (
+        *("DUPLICATE_REFERENCE", trx_id),
+        "failed",
+    )
+    assert await desk.balance() == 1_000_000
+
+
+async def test_a_reference_belongs_to_one_merchant_environment_and_kind(
+    desk: Desk, sandbox_desk: Desk
+) -> None:
+    reference = new_reference()
+    assert (await desk.ask(ref_trx=reference)).status == 200
+    assert (await sandbox_desk.ask(ref_trx=reference)).status == 200
+    body = payment_order(ref_trx=reference)
+    assert (await sandbox_desk.merchant.post(INITIATE_PAYMENT, body)).status == 200
+
+
+@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("environment", ["production", "sandbox"])
+async def test_of_64_requests_at_once_with_one_reference_one_is_taken(
+    desk: Desk, sandbox_desk: Desk, environment: str, rail: str
+) -> None:
+    caller = desk if environment == "production" else sandbox_desk
+    await caller.pay_out(rail)  # from now on, who is paid is known without asking
+    before, sent = await caller.balance(), await caller.order(rail)
+    replies = await asyncio.gather(*(caller.send(sent) for _ in range(64)))
+    _assert_one_was_taken(replies)
+    assert before - await caller.balance() == 100_000
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_of_64_requests_at_once_one_is_taken_also_where_the_rail_must_be_asked_who_it_is(
+    desk: Desk, rail: str
+) -> None:
+    await desk.world.control(f"{rail}/faults", {"latency_seconds": 0.2})
+    beneficiary = {"bank_code": BANKS[rail], "account_number": new_account()}
+    sent = await desk.order(rail, beneficiary=beneficiary)
+    replies = await asyncio.gather(*(desk.send(sent) for _ in range(64)))
+    _assert_one_was_taken(replies)
+    assert (await desk.balance(), await count(desk)) == (900_000, 1)
+
+
+def _assert_one_was_taken(replies: list[Reply]) -> None:
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 1,
+        (422, "DUPLICATE_REFERENCE"): 63,
+    }
+    assert len({reply.json["trx_id"] for reply in replies}) == 1
+    assert {reply.json["status"] for reply in replies} == {"pending"}
+
+
+async def test_one_reference_is_taken_once_whichever_program_it_reaches(desk: Desk) -> None:
+    async with desk.at_another_program() as other:
+        for _ in range(4):
+            beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+            sent = await desk.order(beneficiary=beneficiary)
+            replies = await asyncio.gather(*(at.send(sent) for at in [desk, other] * 4))
+            assert Counter(reply.status for reply in replies) == {200: 1, 422: 7}
+            assert len({reply.json["trx_id"] for reply in replies}) == 1
+    assert await desk.balance() == 1_000_000 - 4 * 100_000
+
+
+@pytest.mark.parametrize("rail", ["a", MANUAL])
+async def test_payouts_at_once_never_take_more_than_the_wallet_has(desk: Desk, rail: str) -> None:
+    await desk.pay_out(rail)
+    replies = await asyncio.gather(*(desk.ask(rail) for _ in range(30)))
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 9,
+        (422, "insufficient_balance"): 21,
+    }
+    assert await desk.balance() == 0
+    assert await desk.account("in_flight") == 1_000_000
+
+
+@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("key", ["7", "~!@ #$%^&*()", "k" * 255])
+async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
+    desk: Desk, rail: str, key: str
+) -> None:
+    body = await desk.order_of("1000.10", rail, description='Zoë "x" 😀')
+    first = await desk.send(body, Idempotency_Key=key)
+    assert is_fresh(first)
+    for _ in range(2):
+        assert is_replay_of(first, await desk.send(body, Idempotency_Key=key))
+    assert (await desk.balance(), await count(desk)) == (899_990, 1)
+
+
+async def test_a_replay_says_what_was_true_at_first(desk: Desk) -> None:
+    body = json.dumps(await desk.order()).encode()
+    first = await desk.send(body, Idempotency_Key="k")
+    await desk.check_until(first.json["trx_id"], "completed")
+    assert is_replay_of(first, await desk.send(body, Idempotency_Key="k"))
+    async with desk.at_another_program() as other:
+        assert is_replay_of(first, await other.send(body, Idempotency_Key="k"))
+
+
+async def test_what_succeeded_once_is_not_refused_when_it_is_repeated(desk: Desk) -> None:
+    body = json.dumps(await desk.order()).encode()
+    first = await desk.send(body, Idempotency_Key="k")
+    await desk.change(Change(payouts_enabled=False, currencies=["USD"]))
+    await clear_credentials(desk.services, "a")
+    assert is_replay_of(first, await desk.send(body, Idempotency_Key="k"))
+    assert (await desk.send(body)).code == "gateway_not_configured"
+
+
+async def test_a_replay_asks_nobody(desk: Desk) -> None:
+    body = json.dumps(await desk.order()).encode()
+    first = await desk.send(body, Idempotency_Key="k")
+    await desk.world.control("a/faults", {"outage": True})
+    async with desk.at_another_program() as other:
+        assert is_replay_of(first, await other.send(body, Idempotency_Key="k"))
+
+
+@pytest.mark.parametrize("change", ["amount", "reference", "a space"])
+async def test_the_same_key_with_another_body_is_refused(desk: Desk, change: str) -> None:
+    body = await desk.order_of("1000")
+    first = await desk.send(body, Idempotency_Key="k")
+    other = {
+        "amount": body.replace(b"1000", b"1001"),
+        "reference": body.replace(b"PAYOUT-", b"OTHER-"),
+        "a space": body + b" ",
+    }[change]
+    reply = await desk.send(other, Idempotency_Key="k")
+    assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+    assert REPLAYED not in reply.headers
+    assert is_replay_of(first, await desk.send(body, Idempotency_Key="k"))
+    assert (await desk.balance(), await count(desk)) == (900_000, 1)
+
+
+async def test_without_its_key_a_repetition_is_a_used_reference(desk: Desk) -> None:
+    body = json.dumps(await desk.order()).encode()
+    first = await desk.send(body, Idempotency_Key="k")
+    for key in (None, "other"):
+        reply = await desk.send(body, Idempotency_Key=key)
+        assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+        assert reply.json["trx_id"] == first.json["trx_id"]
+
+
+async def test_only_successes_are_stored_under_a_key(desk: Desk) -> None:
+    body = json.dumps(await desk.order(payout_amount=10_000.01)).encode()
+    refused = await desk.send(body, Idempotency_Key="k")
+    assert (refused.status, refused.code) == (422, "insufficient_balance")
+    await desk.fund("0.01")
+    assert is_fresh(await desk.send(body, Idempotency_Key="k"))
+    assert await desk.balance() == 0
+
+
+@pytest.mark.parametrize("body", [b"not json", b"{}"])
+async def test_a_key_of_a_refused_body_is_free_for_another(desk: Desk, body: bytes) -> None:
+    assert (await desk.send(body, Idempotency_Key="k")).status == 400
+    assert is_fresh(await desk.send(await desk.order(), Idempotency_Key="k"))
+
+
+async def test_a_key_belongs_to_one_merchant_environment_and_endpoint(
+    desk: Desk, sandbox_desk: Desk, site: Site, db: Database, keyring: Keyring
+) -> None:
+    neighbour = Desk(desk.services, desk.world, await new_merchant(site, db, keyring))
+    for caller in (desk, sandbox_desk, neighbour):
+        assert is_fresh(await caller.send(await caller.order(), Idempotency_Key="k"))
+        raw = json.dumps(payment_order()).encode()
+        paid = await caller.merchant.call("POST", INITIATE_PAYMENT, raw, Idempotency_Key="k")
+        assert is_fresh(paid)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
+    desk: Desk, is_known: bool
+) -> None:
+    beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+    await desk.world.control("a/faults", {"latency_seconds": 0.1})
+    if is_known:
+        await desk.pay_out(beneficiary=beneficiary)
+    before, sent = await desk.balance(), await desk.order(beneficiary=beneficiary)
+    replies = await asyncio.gather(*(desk.send(sent, Idempotency_Key="k") for _ in range(64)))
+    assert Counter(reply.status for reply in replies) == {200: 64}
+    assert len({reply.body for reply in replies}) == 1
+    assert sum(is_fresh(reply) for reply in replies) == 1
+    assert before - await desk.balance() == 100_000
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_of_64_bodies_at_once_under_one_key_one_is_taken(desk: Desk, is_known: bool) -> None:
+    beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+    await desk.world.control("a/faults", {"latency_seconds": 0.1})
+    if is_known:
+        await desk.pay_out(beneficiary=beneficiary)
+    before = await desk.balance()
+    bodies = [await desk.order(beneficiary=beneficiary, payout_amount=100) for _ in range(64)]
+    replies = await asyncio.gather(*(desk.send(body, Idempotency_Key="k") for body in bodies))
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 1,
+        (422, "DUPLICATE_REFERENCE"): 63,
+    }
+    assert before - await desk.balance() == 10_000
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
+async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
+    desk: Desk, key: str
+) -> None:
+    sent = await desk.order()
+    reply = await desk.send(sent, Idempotency_Key=key)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert (await desk.send(sent)).status == 200

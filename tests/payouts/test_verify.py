@@ -1,0 +1,137 @@
+"""verify-payout: what a merchant is told of its own payouts, and that it is told of no others."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.payouts import manual
+from manilla.services import Services
+from tests.client import Site, new_merchant
+from tests.payments.orders import VERIFY as VERIFY_PAYMENT
+from tests.payments.steps import new_payment
+from tests.payouts.desk import MANUAL, RAILS, VERIFY, Desk, exact, method
+
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def moment(text: str) -> datetime:
+    assert TIMESTAMP.fullmatch(text)
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("environment", ["production", "sandbox"])
+async def test_a_pending_payout_is_told_of_to_the_letter(
+    desk: Desk, sandbox_desk: Desk, environment: str, rail: str
+) -> None:
+    caller = desk if environment == "production" else sandbox_desk
+    sent = await caller.order(rail)
+    trx_id = (await caller.send(sent)).json["trx_id"]
+    reply = await caller.verify(trx_id)
+    assert reply.status == 200
+    assert reply.json == {
+        "status": "pending",
+        "event": "payout",
+        "trx_id": trx_id,
+        "ref_trx": sent["ref_trx"],
+        "message": "Payout is still pending.",
+    }
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_delivered_payout_is_told_of_to_the_letter(
+    desk: Desk, services: Services, rail: str
+) -> None:
+    async with method(services, rail, fee_fixed="25.75"):
+        sent = await desk.order(rail, payout_amount=1000.5, description="Rent for May")
+        trx_id = (await desk.send(sent)).json["trx_id"]
+    await desk.check_until(trx_id, "completed")
+    reply = await desk.verify(trx_id)
+    assert reply.status == 200
+    answer = exact(reply)
+    created, updated = moment(answer.pop("created_at")), moment(answer.pop("updated_at"))
+    assert datetime.now(UTC) - timedelta(minutes=1) < created < updated < datetime.now(UTC)
+    assert answer == {
+        "status": "success",
+        "event": "payout",
+        "trx_id": trx_id,
+        "ref_trx": sent["ref_trx"],
+        "amount": Decimal("1000.50"),
+        "fee": Decimal("25.75"),
+        "currency": "NGN",
+        "net_amount": Decimal("1000.50"),
+        "description": "Rent for May",
+    }
+
+
+async def test_a_description_that_was_not_sent_is_null(desk: Desk) -> None:
+    trx_id = await desk.pay_out(MANUAL)
+    await manual.complete(desk.services.db, trx_id, "FT-1")
+    assert (await desk.verify(trx_id)).json["description"] is None
+
+
+async def test_a_failed_payout_is_told_of_to_the_letter(desk: Desk) -> None:
+    refused = {"call": "transfer", "fault": "refuse", "message": "Beneficiary is on a list"}
+    await desk.world.control("a/faults", {"next": [refused]})
+    sent = await desk.order()
+    trx_id = (await desk.send(sent)).json["trx_id"]
+    await desk.until(trx_id, "failed")
+    assert (await desk.verify(trx_id)).json == {
+        "status": "failed",
+        "event": "payout",
+        "trx_id": trx_id,
+        "ref_trx": sent["ref_trx"],
+        "message": "Payout failed or was canceled. Beneficiary is on a list",
+        "error_code": "gateway_payout_failed",
+    }
+
+
+async def test_a_canceled_payout_is_told_of_as_failed(desk: Desk) -> None:
+    sent = await desk.order(MANUAL)
+    trx_id = (await desk.send(sent)).json["trx_id"]
+    await manual.reject(desk.services.db, trx_id, "The bank is closed.")
+    assert (await desk.verify(trx_id)).json == {
+        "status": "failed",
+        "event": "payout",
+        "trx_id": trx_id,
+        "ref_trx": sent["ref_trx"],
+        "message": "Payout failed or was canceled. The bank is closed.",
+        "error_code": "payout_failed",
+    }
+
+
+async def test_what_is_not_the_callers_to_see_is_the_same_as_what_is_not(
+    desk: Desk, site: Site, db: Database, keyring: Keyring
+) -> None:
+    trx_id = await desk.pay_out()
+    neighbour = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
+    sandbox = msgspec.structs.replace(desk.merchant, environment=Environment.SANDBOX)
+    payment_id = await new_payment(desk.merchant)
+    unknown = await desk.verify(ids.new_trx_id(desk.merchant.new.id))
+    assert unknown.status == 404
+    assert set(unknown.json) == {"error", "error_code"}
+    assert unknown.code == "TRANSACTION_NOT_FOUND"
+    hidden = [
+        await neighbour.get(VERIFY + trx_id),
+        await sandbox.get(VERIFY + trx_id),
+        await desk.verify(payment_id),
+        await desk.merchant.get(VERIFY_PAYMENT + trx_id),
+        await desk.verify(trx_id.lower()),
+        await desk.verify(trx_id + "0"),
+        await desk.verify("x"),
+        await desk.verify("%00"),
+    ]
+    assert [(reply.status, reply.body) for reply in hidden] == [(404, unknown.body)] * len(hidden)
+    assert (await desk.verify(trx_id)).status == 200
+
+
+async def test_a_merchant_sees_its_payouts_from_any_address(desk: Desk) -> None:
+    trx_id = await desk.pay_out()
+    assert (await desk.elsewhere().verify(trx_id)).json["trx_id"] == trx_id
