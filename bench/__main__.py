@@ -20,7 +20,7 @@ from bench.stage import BASELINE_PYTHON, prepared
 
 FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
 QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8))
-RUN_SECONDS_MAX = 300
+RUN_SECONDS_MAX = 420
 LOOK_SECONDS = 0.5
 
 

@@ -1,7 +1,7 @@
 """A load of HTTP requests: callers that each wait for their answer before they ask again.
 
-Requests are bytes, built and signed beforehand, so that the callers cost little of the machine that
-they share with what is measured.
+Requests are bytes, signed beforehand or when they are asked for, so that the callers cost little of
+the machine that they share with what is measured.
 """
 
 import asyncio

@@ -87,7 +87,8 @@ class Pgbench:
 
         try:
             await run(TRIAL_SECONDS / 4)  # connects
-            yield Contender(name, run, pid=None, detail=f"connections: {clients}")
+            chosen = f"connections: {clients}" if len(self._clients) > 1 else ""
+            yield Contender(name, run, pid=None, detail=chosen)
         finally:
             await process.end(running, program)
 

@@ -1,6 +1,6 @@
 """The application, and the signed site-info endpoint with the same checks as the product's."""
 
-from baseline import limit, payments, settings
+from baseline import limit, payments, payouts, settings
 from baseline.authenticate import Caller, Session
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 app = FastAPI(openapi_url=None)
 app.include_router(payments.router)
+app.include_router(payouts.router)
 
 
 class Features(BaseModel):

@@ -14,7 +14,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 
@@ -24,6 +24,7 @@ class Base(DeclarativeBase):
         Decimal: Numeric(7, 4),
         datetime: TIMESTAMP(timezone=True),
         list[str]: ARRAY(Text),
+        dict[str, str]: JSONB,
     }
 
 
@@ -38,6 +39,7 @@ class Merchant(Base):
     gateways: Mapped[list[str] | None]  # None: every gateway that is open to the merchant
     currencies: Mapped[list[str]]
     has_bvn: Mapped[bool]
+    payouts_enabled: Mapped[bool] = mapped_column(server_default=text("true"))
 
 
 class Credential(Base):
@@ -84,6 +86,7 @@ class Provider(Base):
 
     code: Mapped[str] = mapped_column(primary_key=True)
     pay_in_enabled: Mapped[bool]
+    pay_out_enabled: Mapped[bool] = mapped_column(server_default=text("true"))
     is_sandbox: Mapped[bool]
 
 
@@ -95,12 +98,14 @@ class Method(Base):
     name: Mapped[str]
     kind: Mapped[str]
     provider_code: Mapped[str] = mapped_column(ForeignKey("provider.code"))
-    flow: Mapped[str]
+    flow: Mapped[str | None]
     currency: Mapped[str]
     active: Mapped[bool]
     position: Mapped[int]
     min_minor: Mapped[int]
     max_minor: Mapped[int | None]
+    fee_fixed_minor: Mapped[int] = mapped_column(server_default="0")
+    fee_percent: Mapped[Decimal] = mapped_column(server_default="0")
 
     provider: Mapped[Provider] = relationship()
 
@@ -136,6 +141,51 @@ class Payment(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime]
+
+
+class Payout(Base):
+    __tablename__ = "payout"
+    __table_args__ = (
+        UniqueConstraint("merchant_id", "environment", "ref_trx"),
+        CheckConstraint("environment IN ('sandbox', 'production')"),
+        CheckConstraint("status IN ('pending', 'completed', 'failed', 'canceled')"),
+        CheckConstraint("amount_minor > 0 AND fee_minor >= 0"),
+        {"postgresql_with": {"fillfactor": 80}},
+    )
+
+    merchant_id: Mapped[int] = mapped_column(primary_key=True)
+    trx_id: Mapped[str] = mapped_column(primary_key=True)
+    environment: Mapped[str]
+    ref_trx: Mapped[str]
+    status: Mapped[str] = mapped_column(server_default="pending")
+    error_code: Mapped[str | None]
+    currency: Mapped[str]
+    amount_minor: Mapped[int]
+    fee_minor: Mapped[int]
+    method_id: Mapped[int]
+    method_code: Mapped[str]
+    method_name: Mapped[str]
+    provider_code: Mapped[str]
+    beneficiary: Mapped[dict[str, str]]
+    account_name: Mapped[str]
+    description: Mapped[str | None]
+    ipn_url: Mapped[str]
+    remarks: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Timeline(Base):
+    __tablename__ = "timeline"
+
+    merchant_id: Mapped[int] = mapped_column(primary_key=True)
+    trx_id: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    event: Mapped[str]
+    from_status: Mapped[str]
+    to_status: Mapped[str]
+    detail: Mapped[str | None]
 
 
 class Job(Base):

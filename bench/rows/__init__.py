@@ -4,7 +4,17 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from bench.frame import Row
-from bench.rows import growth, initiate_payment, ledger, rate_limit, site_info
+from bench.rows import (
+    disburse,
+    growth,
+    initiate_payment,
+    initiate_payout,
+    ledger,
+    notify,
+    payout_growth,
+    rate_limit,
+    site_info,
+)
 from bench.stage import Stage
 
 # A row is open while it is measured: it starts what it needs, and ends it.
@@ -15,7 +25,13 @@ ROWS: dict[str, Opener] = {
     "rate-limit": rate_limit.many_callers,
     "rate-limit-alone": rate_limit.one_caller,
     "initiate-payment": initiate_payment.opened,
+    "initiate-payout-many": initiate_payout.many_wallets,
+    "initiate-payout-one": initiate_payout.one_wallet,
     "ledger-many": ledger.many_wallets,
     "ledger-one": ledger.one_wallet,
+    "disburse": disburse.opened,
+    "notify": notify.deliveries,
+    "notify-claim": notify.claims,
     "initiate-payment-growth": growth.opened,
+    "initiate-payout-growth": payout_growth.opened,
 }
