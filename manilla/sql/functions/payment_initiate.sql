@@ -44,9 +44,9 @@ BEGIN
                WHEN k.body_hash = g.body_hash THEN 'replayed'
                WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
                WHEN row_number() OVER same_reference > 1 THEN 'again'
                WHEN g.key IS NOT NULL AND row_number() OVER same_key > 1 THEN 'again'
-               WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
                ELSE 'created'
                END AS outcome
           FROM given g

@@ -63,10 +63,10 @@ BEGIN
                     THEN 'payout_disabled'
                WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
+               WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
                WHEN NOT g.only_look AND row_number() OVER same_reference > 1 THEN 'again'
                WHEN NOT g.only_look AND g.key IS NOT NULL AND row_number() OVER same_key > 1
                     THEN 'again'
-               WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
                WHEN g.only_look THEN 'free'
                ELSE 'created'
                END AS outcome
