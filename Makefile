@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check format bench lock clean
+.PHONY: help run setup test faults check format bench lock clean
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -21,6 +21,10 @@ setup: $(VENV)/.dev ## install everything that developing needs
 test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
 	@$(BIN)/python -m tests.browser
 	@$(BIN)/pytest -n auto --dist loadscope -r s
+
+faults: $(VENV)/.dev ## the faults alone, and 2,000 random stories of payouts (minutes)
+	@MANILLA_MACHINE_RUNS=667 $(BIN)/pytest tests/faults tests/payouts/test_machine.py \
+	  -n auto --dist loadscope -r s
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

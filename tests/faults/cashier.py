@@ -106,8 +106,12 @@ class Cashier(Running):
         return [(r["id"], r["status"], json.loads(r["body"])["message"]) for r in records]
 
     async def steps(self, trx_id: str) -> list[str]:
+        """The statuses that it went through."""
         records = await self.db.records(
-            "SELECT to_status FROM timeline WHERE trx_id = $1 ORDER BY number", trx_id
+            """
+            SELECT to_status FROM timeline
+             WHERE trx_id = $1 AND to_status <> from_status ORDER BY number""",
+            trx_id,
         )
         return [record["to_status"] for record in records]
 

@@ -241,4 +241,5 @@ async def test_30_a_worker_frozen_past_its_lease_changes_nothing_when_it_resumes
     assert [t["reference"] for t in await cashier.transfers(trx_id)] == [trx_id]
     assert await cashier.steps(trx_id) == ["completed"]
     assert len(await cashier.notifications(trx_id)) == 1
-    assert await cashier.db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 0
+    left = "SELECT count(*) FROM job WHERE kind = 'transfer' AND subject = $1"
+    assert await cashier.db.value(left, trx_id) == 0

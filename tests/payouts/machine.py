@@ -177,6 +177,7 @@ class Model:
         return send == "accepted"
 
     def _hear(self, order: Order, word: str, claim: int) -> None:
+        """The provider's own answer, when it was asked, and nothing else decides."""
         match (order.status, word):
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
@@ -188,6 +189,7 @@ class Model:
                 self.cases.add(("contradiction", order.ref_trx))
                 self._done(order, claim)
             case _:
+                self._doubt(order)
                 self._done(order, claim)
 
     def _end(self, order: Order, status: str, message: str) -> None:
@@ -195,11 +197,21 @@ class Model:
         self._point("before_payout_commit")
         order.status = status
         order.told.append(message)
+        self._doubt(order)
         order.is_worked_on = False
         order.holder = None
         if status != "completed":
             self.balance += order.payable
         self._point("after_payout_commit")
+
+    def _doubt(self, order: Order) -> None:
+        """What a signed webhook said against what was decided is for a person to look at."""
+        against: dict[str, set[str]] = {
+            COMPLETED: {"failed", "reversed"},
+            FAILED: {"success"},  # what came back was delivered before: then it fits
+        }
+        if order.webhooks & against.get(order.told[-1], set()):
+            self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:
         """Unless somebody else holds it, or there is a new cause."""

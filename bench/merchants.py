@@ -1,0 +1,65 @@
+"""Many merchants with money, made by the product's own functions in one transaction."""
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import ADJUSTMENT, Environment, Line, Outcome, Posting
+from manilla.merchants import credentials, queries
+from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.merchants import Status
+from manilla.platform import changes
+
+NAME, EMAIL, CURRENCY = "Bench", "bench@example.com", "NGN"
+BALANCE_MINOR = 1_000_000_000_000
+
+
+class Seeded(msgspec.Struct, frozen=True):
+    """A merchant in one environment, and the keys it calls with."""
+
+    id: int
+    credentials: NewCredentials
+
+
+async def add(
+    db: Database, keyring: Keyring, number: int, environment: Environment
+) -> list[Seeded]:
+    """Approved and funded. Their numbers follow each other without a gap."""
+    async with db.transaction() as connection:
+        version = await changes.announce(connection, changes.MERCHANTS)
+        seeded = []
+        for _ in range(number):
+            merchant_id = await queries.insert_merchant(
+                connection,
+                name=NAME,
+                email=EMAIL,
+                status=Status.APPROVED,
+                currencies=[CURRENCY],
+                version=version,
+            )
+            new = credentials.generate(environment)
+            sealed = credentials.seal(keyring, new, merchant_id, environment, generation=1)
+            await queries.insert_merchant_key(
+                connection, merchant_id, environment, new.merchant_key
+            )
+            await queries.insert_credential(connection, merchant_id, environment, 1, sealed)
+            await queries.open_wallets(connection, merchant_id, environment, [CURRENCY])
+            seeded.append(Seeded(merchant_id, new))
+        posted = await ledger.post(connection, [_funding(each.id, environment) for each in seeded])
+        assert all(each.outcome is Outcome.POSTED for each in posted)
+    assert seeded[-1].id - seeded[0].id == number - 1
+    return seeded
+
+
+def _funding(merchant_id: int, environment: Environment) -> Posting:
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=ids.new_trx_id(merchant_id),
+        kind="funding",
+        environment=environment,
+        wallet=Money(CURRENCY, BALANCE_MINOR),
+        first=Line(ADJUSTMENT, -BALANCE_MINOR),
+    )

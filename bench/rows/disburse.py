@@ -1,0 +1,95 @@
+"""How many payouts a second one worker sends to a provider that answers at once."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench import merchants, seed, worker
+from bench.frame import PRODUCT, Comparison, Row, Target
+from bench.rows.initiate_payout import METHOD, PROVIDER, parts_of_item
+from bench.stage import Stage
+from manilla.cli.programs import listen
+from manilla.kit import crypto, process
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.process import Program
+from manilla.ledger.posting import Environment
+from manilla.methods import catalogue
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+
+DATABASE = "disburse"
+RATE_MIN = 500
+MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent while it is measured
+ANYWHERE = "0.0.0.0"
+
+# Taken as the product takes them, many at once: a call of the function for each merchant.
+TAKE = """
+    SELECT count(*)
+      FROM generate_series($1::bigint, $2) AS merchant,
+           LATERAL payout_initiate(
+               merchant,
+               (SELECT jsonb_agg(
+                       jsonb_set(((($4::text[])[1] || 'bench' || ($4::text[])[2]
+                                   || 'TXN' || uuidv7() || ($4::text[])[3] || gen_random_uuid()
+                                   || ($4::text[])[4])::jsonb) -> 0, '{item}', to_jsonb(n)))
+                  FROM generate_series(1, $3::integer) AS n),
+               '1 day') AS taken
+     WHERE taken.outcome = 'created'"""
+
+
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[Row]:
+    async with receiver(stage, "provider") as port:
+        await _seed(stage, port)
+        environment = stage.environment(DATABASE)
+        async with worker.started("bench.workers.disburse", environment) as product:
+            yield Row(
+                name="disburse",
+                title="",
+                contenders=[product.contender(PRODUCT, {})],
+                comparisons=[rate("payouts a second", Target(RATE_MIN))],
+            )
+
+
+def rate(name: str, target: Target) -> Comparison:
+    """No ratio: what a machine must manage, whatever else it does."""
+    return Comparison(name, lambda blocks: blocks[PRODUCT].rate, target)
+
+
+@asynccontextmanager
+async def receiver(stage: Stage, kind: str) -> AsyncIterator[int]:
+    """In a process of its own; its port, on every address of this machine."""
+    with listen(ANYWHERE, 0) as listener:
+        program = Program(
+            name=f"receiver-{kind}",
+            command=[
+                *(sys.executable, "-m", "bench.workers.receiver", kind),
+                str(listener.fileno()),
+            ],
+            environment=stage.environment(),
+            log_file=stage.server.folder / f"receiver-{kind}.log",
+            sockets=[listener],
+        )
+        running = await process.spawn(program)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            await process.end(running, program)
+
+
+async def _seed(stage: Stage, port: int) -> None:
+    await stage.server.add_database(DATABASE)
+    keyring = Keyring([crypto.decode_key(stage.master_key)])
+    db = await Database.open(stage.server.url(DATABASE), size=1, name="bench", statement_seconds=60)
+    try:
+        await seed.product(db, keyring)
+        address = {"base_url": f"http://127.0.0.1:{port}"}
+        await credentials.change(db, keyring, Provider(PROVIDER), address)
+        seeded = await merchants.add(db, keyring, MERCHANTS, Environment.PRODUCTION)
+        [method] = [each for each in await catalogue.load(db) if each.code == METHOD]
+        parts = await parts_of_item(Environment.PRODUCTION, method)
+        taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, PAYOUTS_EACH, parts)
+        assert taken == MERCHANTS * PAYOUTS_EACH
+    finally:
+        await db.close()

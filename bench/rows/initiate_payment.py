@@ -1,0 +1,175 @@
+"""A signed `POST /api/v1/initiate-payment`, beside its statement alone and beside the baseline."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from bench.comparisons import against_baseline, database_cpu_against_pgbench, rate_against_pgbench
+from bench.frame import BASELINE, PRODUCT, Contender, Row, Target, Work
+from bench.load import ask, load
+from bench.pgbench import Script
+from bench.seed import NO_LIMIT
+from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
+from bench.stage import Served, Stage
+from manilla.kit.intake import Intake, NewItem, Taken
+from manilla.kit.ratelimit import Ticket
+from manilla.ledger.transactions import SANDBOX_REMARK
+from manilla.payments.initiate import COMPLETE_IN_SANDBOX
+from manilla.payments.queries import NewPayment
+
+CALLERS = 64
+PGBENCH_RATE_MIN = 0.45
+BASELINE_TIMES_MIN = 10
+
+LONE_REQUESTS = 1000
+STATISTICS_SECONDS = 1.1  # a session tells of what it has done at most once a second
+
+# One item a call, by the shortest way there is to the function. Every connection counts in a bucket
+# of its own, or each would wait for the others' commits. A refusal divides by zero, which ends
+# pgbench. A window that does not end: the count is how we know what pgbench has done.
+CLIENT, TRX_ID, REFERENCE = "<client>", "<trx_id>", "<reference>"
+PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
+ONE_BY_ONE = """\
+SELECT 1 / (outcome = 'created')::integer
+  FROM payment_initiate(
+       :merchant,
+       (:before_client::text || :client_id::text || :before_trx::text || uuidv7()::text
+        || :before_reference::text || gen_random_uuid()::text || :rest::text)::jsonb,
+       '1 day');
+"""
+
+
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[Row]:
+    product, baseline = await asyncio.gather(stage.product(), stage.baseline())
+    await _check_same_answer(stage, product, baseline)
+    trips = await _transactions_for_each(stage, product)
+    async with stage.pgbench.started(await one_by_one(stage.merchant.id)) as pgbench:
+        yield Row(
+            name="initiate-payment",
+            title=f"callers: {CALLERS}",
+            contenders=[
+                orders(stage, PRODUCT, product, detail=f"{trips:.2f} transactions"),
+                pgbench,
+                orders(stage, BASELINE, baseline),
+            ],
+            comparisons=[
+                rate_against_pgbench(Target(PGBENCH_RATE_MIN)),
+                database_cpu_against_pgbench(),
+                *against_baseline(Target(BASELINE_TIMES_MIN)),
+            ],
+        )
+
+
+def orders(stage: Stage, name: str, served: Served, detail: str = "") -> Contender:
+    async def run(seconds: float) -> Work:
+        requests = payment_orders(stage.merchant.sandbox)
+        return await load(served.port, requests, CALLERS, seconds)
+
+    return Contender(name, run, served.pid, detail)
+
+
+async def one_by_one(merchant_id: int) -> Script:
+    text = await overheard("payment_initiate", _payment(merchant_id))
+    parts = re.split(f"{CLIENT}|{TRX_ID}|{REFERENCE}", text)
+    names = ("before_client", "before_trx", "before_reference", "rest")
+    return Script(
+        ONE_BY_ONE,
+        count=f"""
+            SELECT coalesce(sum(used), 0)::bigint FROM rate_window
+             WHERE bucket LIKE '{PGBENCH_BUCKETS}%'""",
+        variables={"merchant": str(merchant_id), **dict(zip(names, parts, strict=True))},
+    )
+
+
+async def overheard(function: str, new: NewItem) -> str:
+    """What the product hands to the function for it, so that the two cannot drift apart."""
+    handed: list[Any] = []
+
+    class Listener:
+        def keep_connection(self) -> Any:
+            return self
+
+        async def rows(self, _kind: Any, _sql: str, *values: Any) -> list[Taken]:
+            handed.extend(values)
+            return [Taken(0, "created", None, None, None, 1, 1)]
+
+    listener: Any = Listener()
+    await Intake(listener, function).take(new, Ticket(new.bucket, new.rate_limit))
+    text: str = handed[1][0]
+    return text
+
+
+def _payment(merchant_id: int) -> NewPayment:
+    """As the product makes it of what the callers order."""
+    now = datetime.now(UTC)
+    order = msgspec.json.decode(payment_order(REFERENCE))
+    return NewPayment(
+        bucket=PGBENCH_BUCKETS + CLIENT,
+        rate_limit=int(NO_LIMIT),
+        merchant_id=merchant_id,
+        trx_id=TRX_ID,
+        environment="sandbox",
+        ref_trx=REFERENCE,
+        currency=CURRENCY,
+        amount_minor=AMOUNT * 100,
+        commission_minor=AMOUNT * 100 * 15 // 1000,
+        commission_bearer="customer",
+        covers_minor=0,
+        description=order["description"],
+        customer_name=order["customer_name"],
+        customer_email=order["customer_email"],
+        ipn_url=order["ipn_url"],
+        success_redirect=order["success_redirect"],
+        cancel_redirect=order["cancel_redirect"],
+        allow_payment_methods=[],
+        is_legacy=False,
+        scenario=None,
+        remarks=SANDBOX_REMARK,
+        expires_at=now + timedelta(minutes=30),
+        job_kind=COMPLETE_IN_SANDBOX,
+        due_at=now + timedelta(seconds=5),
+        endpoint=None,
+        key=None,
+        body_hash=None,
+        answer=None,
+    )
+
+
+async def _check_same_answer(stage: Stage, *contenders: Served) -> None:
+    """Both do the work only if both find the same gateways, commission and amounts."""
+    requests = payment_orders(stage.merchant.sandbox)
+    infos = []
+    for served in contenders:
+        info = msgspec.json.decode(await ask(served.port, next(requests)))["info"]
+        assert info["merchant_payment_method_ids"], "no gateway is open"
+        infos.append({**info, "ref_trx": None})
+    assert infos[0] == infos[1], f"The answers differ: {infos}"
+
+
+async def _transactions_for_each(stage: Stage, served: Served) -> float:
+    """How many transactions, reads included, the database sees for a request of a lone caller.
+
+    One, and a little for the change watch, which looks four times a second: 2,000 requests were
+    2,000 statements (by pg_stat_statements), and 28 of the watch.
+    """
+    requests = payment_orders(stage.merchant.sandbox)
+
+    async def seen() -> int:
+        # A session that has been silent for a second tells of all it did with its next statement.
+        await asyncio.sleep(STATISTICS_SECONDS)
+        await ask(served.port, next(requests))
+        count: int = await stage.db.value(
+            "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+        )
+        return count
+
+    before = await seen()
+    work = await load(served.port, itertools.islice(requests, LONE_REQUESTS), 1, 60)
+    return (await seen() - before) / (work.done + 1)

@@ -1,0 +1,217 @@
+"""A signed `POST /api/v1/initiate-payout`: over a thousand merchants' wallets, and all on one."""
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from bench import merchants, worker
+from bench.comparisons import against_baseline, database_cpu_against_pgbench, rate_against_pgbench
+from bench.frame import BASELINE, PRODUCT, Contender, Row, Target, Work
+from bench.load import ask, load
+from bench.merchants import Seeded
+from bench.pgbench import Script
+from bench.rows.initiate_payment import overheard
+from bench.seed import NO_LIMIT
+from bench.signed import new_reference, signed
+from bench.stage import BASELINE_PYTHON, Served, Stage
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.ledger.transactions import SANDBOX_REMARK
+from manilla.methods import catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
+from manilla.payouts.queries import NewPayout
+
+PATH = "/api/v1/initiate-payout"
+CALLERS = 64
+MERCHANTS = 1000
+MANY_RATE_MIN = 0.5
+ONE_RATE_MIN = 1.0
+BASELINE_TIMES_MIN = 10
+
+METHOD, PROVIDER = "providera_ngn_transfer", "providera"
+AMOUNT, FEE, CURRENCY = 1000, 10, "NGN"
+BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "058", "0123456789", "SANDBOX BENEFICIARY"
+
+# One item a call, by the shortest way there is to the function. Each merchant is counted in a
+# bucket of its own, as the product does. A refusal divides by zero, which ends pgbench. A window
+# that does not end: the count is how we know what pgbench has done.
+BUCKET, TRX_ID, REFERENCE = "<bucket>", "<trx_id>", "<reference>"
+PGBENCH_BUCKETS = "pgbench:"
+ONE_BY_ONE = """\
+\\set merchant random(:first, :last)
+SELECT 1 / (outcome = 'created')::integer
+  FROM payout_initiate(
+       :merchant,
+       (:before_bucket::text || :buckets::text || :merchant::text || :before_trx::text
+        || uuidv7()::text || :before_reference::text || gen_random_uuid()::text
+        || :rest::text)::jsonb,
+       '1 day');
+"""
+
+
+def many_wallets(stage: Stage) -> AbstractAsyncContextManager[Row]:
+    return _opened(
+        stage,
+        "initiate-payout-many",
+        MERCHANTS,
+        Target(MANY_RATE_MIN),
+        Target(BASELINE_TIMES_MIN),
+    )
+
+
+def one_wallet(stage: Stage) -> AbstractAsyncContextManager[Row]:
+    return _opened(stage, "initiate-payout-one", 1, Target(ONE_RATE_MIN), None)
+
+
+@asynccontextmanager
+async def _opened(
+    stage: Stage, name: str, number: int, rate: Target, times: Target | None
+) -> AsyncIterator[Row]:
+    product, baseline = await asyncio.gather(stage.product(), stage.baseline())
+    method = await charged_method(stage.db)
+    keyring = Keyring([crypto.decode_key(stage.master_key)])
+    seeded = await merchants.add(stage.db, keyring, number, Environment.SANDBOX)
+    await _tell_baseline(stage, seeded, method)
+    await _check_same_answer(seeded, method, product, baseline)
+    for served in (product, baseline):
+        # Once for each merchant, so that the product has them all in its memory.
+        requests = (_order(merchant, method) for merchant in seeded)
+        await load(served.port, requests, CALLERS, 60)
+    script = await one_by_one(seeded[0].id, method, number)
+    async with stage.pgbench.started(script) as pgbench:
+        yield Row(
+            name=name,
+            title=f"wallets: {number:,}",
+            contenders=[
+                orders(PRODUCT, product, seeded, method),
+                pgbench,
+                orders(BASELINE, baseline, seeded, method),
+            ],
+            comparisons=[
+                rate_against_pgbench(rate),
+                database_cpu_against_pgbench(),
+                *against_baseline(times),
+            ],
+        )
+
+
+def orders(name: str, served: Served, seeded: Sequence[Seeded], method: Method) -> Contender:
+    async def run(seconds: float) -> Work:
+        return await load(served.port, _orders(seeded, method), CALLERS, seconds)
+
+    return Contender(name, run, served.pid)
+
+
+async def charged_method(db: Database) -> Method:
+    """Of the rail, with a fee: such a payout has three lines in the books."""
+    change = catalogue.Change(fee_fixed=str(FEE))
+    return await catalogue.change(db, Kind.WITHDRAW, METHOD, change)
+
+
+async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Script:
+    parts = await parts_of_item(Environment.SANDBOX, method)
+    names = ("before_bucket", "before_trx", "before_reference", "rest")
+    return Script(
+        ONE_BY_ONE,
+        count=f"""
+            SELECT coalesce(sum(used), 0)::bigint FROM rate_window
+             WHERE bucket LIKE '{PGBENCH_BUCKETS}%'""",
+        variables={
+            "first": str(first_merchant),
+            "last": str(first_merchant + number - 1),
+            "buckets": PGBENCH_BUCKETS,
+            **dict(zip(names, parts, strict=True)),
+        },
+    )
+
+
+async def parts_of_item(environment: Environment, method: Method) -> list[str]:
+    """What the product hands to the function, cut where bucket, id and reference stand."""
+    text = await overheard("payout_initiate", _payout(environment, method))
+    return re.split(f"{BUCKET}|{TRX_ID}|{REFERENCE}", text)
+
+
+def _payout(environment: Environment, method: Method) -> NewPayout:
+    """As the product makes it of what the callers order."""
+    is_sandbox = environment is Environment.SANDBOX
+    return NewPayout(
+        merchant_id=0,
+        bucket=BUCKET,
+        rate_limit=int(NO_LIMIT),
+        trx_id=TRX_ID,
+        environment=environment,
+        ref_trx=REFERENCE,
+        currency=CURRENCY,
+        amount_minor=AMOUNT * 100,
+        fee_minor=FEE * 100,
+        method_id=method.id,
+        method_code=method.code,
+        method_name=method.name,
+        provider=method.provider,
+        beneficiary={"bank_code": BANK_CODE, "account_number": ACCOUNT_NUMBER},
+        account_name=ACCOUNT_NAME,
+        description="Two chairs and a table",
+        ipn_url="https://shop.example/ipn",
+        scenario=None,
+        remarks=SANDBOX_REMARK if is_sandbox else None,
+        note=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
+        job_kind=COMPLETE_IN_SANDBOX if is_sandbox else SEND,
+        due_at=datetime.now(UTC) + timedelta(seconds=5 if is_sandbox else 0),
+        endpoint=None,
+        key=None,
+        body_hash=None,
+        answer=None,
+    )
+
+
+def _orders(seeded: Sequence[Seeded], method: Method) -> Iterator[bytes]:
+    """Each of a merchant drawn at random, under a reference of its own."""
+    while True:
+        yield _order(random.choice(seeded), method)
+
+
+def _order(merchant: Seeded, method: Method) -> bytes:
+    body = (
+        f'{{"payout_amount":{AMOUNT},"currency_code":"{CURRENCY}","ref_trx":"{new_reference()}",'
+        f'"ipn_url":"https://shop.example/ipn","withdraw_method_id":{method.id},'
+        f'"beneficiary":{{"bank_code":"{BANK_CODE}","account_number":"{ACCOUNT_NUMBER}"}},'
+        '"description":"Two chairs and a table"}'
+    )
+    return signed(merchant.credentials, "POST", PATH, body.encode())
+
+
+async def _tell_baseline(stage: Stage, seeded: Sequence[Seeded], method: Method) -> None:
+    wanted = {
+        "name": merchants.NAME,
+        "method": {"id": method.id, "code": method.code, "name": method.name},
+        "provider": PROVIDER,
+        "min_minor": method.min_minor,
+        "max_minor": method.max_minor,
+        "fee_fixed_minor": method.fee.fixed_minor,
+        "balance_minor": merchants.BALANCE_MINOR,
+        "merchants": [
+            {"id": each.id, **msgspec.structs.asdict(each.credentials)} for each in seeded
+        ],
+    }
+    async with worker.started(
+        "baseline.seed_payouts", stage.baseline_environment(), str(BASELINE_PYTHON)
+    ) as seeder:
+        await seeder.contender("seed", wanted).run(0)
+
+
+async def _check_same_answer(seeded: Sequence[Seeded], method: Method, *contenders: Served) -> None:
+    """Both do the work only if both find the same method, fee and amounts."""
+    infos = []
+    for served in contenders:
+        answer = msgspec.json.decode(await ask(served.port, _order(seeded[0], method)))
+        assert answer["trx_id"] == answer["info"]["trx_id"]
+        infos.append({**answer["info"], "ref_trx": None, "trx_id": None})
+    assert infos[0] == infos[1], f"The answers differ: {infos}"

@@ -1,0 +1,47 @@
+"""Claims of waiting deliveries, one after the other; what was claimed is put back each time.
+
+The clock runs while a claim does, and not while its jobs are put back, so that as many wait for the
+next one. They go to the end of their merchant's queue, as those of a busy host do.
+"""
+
+import asyncio
+import os
+import sys
+import time
+
+import msgspec
+import uvloop
+
+from bench.frame import Work
+from bench.workers.running import Order
+from manilla.kit import jobs
+from manilla.kit.db import Database
+from manilla.notify.courier import PLACES
+from manilla.notify.outbox import DELIVER
+
+
+async def main() -> None:
+    db = await Database.open(os.environ["MANILLA_DATABASE_URL"], size=1, name="bench")
+    print("{}", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        work = await _work(db, msgspec.json.decode(line, type=Order).seconds)
+        print(msgspec.json.encode(work).decode(), flush=True)
+    await db.close()
+
+
+async def _work(db: Database, seconds: float) -> Work:
+    deadline = time.monotonic() + seconds
+    done, in_claims = 0, 0.0
+    while time.monotonic() < deadline:
+        began = time.monotonic()
+        claimed, _ = await jobs.claim_in_turns(db, DELIVER, PLACES, after_merchant=-1)
+        in_claims += time.monotonic() - began
+        assert len(claimed) == PLACES  # or claims would not be alike
+        done += 1
+        await jobs._put_off(db, [(job, 0) for job in claimed])
+    return Work(done, in_claims)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

@@ -1,0 +1,27 @@
+"""Payouts sent to a provider, as the product's worker sends them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.workers import running
+from manilla.kit.jobs import Work
+from manilla.payouts.initiate import SEND
+from manilla.payouts.tasks import CHECKS, PayoutTasks
+from manilla.services import Services
+
+SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at IS NOT NULL"
+
+
+@asynccontextmanager
+async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
+    base_url = services.settings.base_url
+    yield PayoutTasks(services.db, services.directory, services.rails, base_url).works()
+
+
+def is_sent(again_seconds: float | None) -> bool:
+    """It is asked about in a while: so the provider has taken it on."""
+    return again_seconds == CHECKS[0][1]
+
+
+if __name__ == "__main__":
+    running.main(SEND, opened, is_sent, SENT)

@@ -1,0 +1,30 @@
+"""Notifications delivered to merchants, as the product's worker delivers them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.workers import running
+from manilla.kit import outbound
+from manilla.kit.jobs import Work
+from manilla.notify import courier
+from manilla.notify.courier import Courier
+from manilla.notify.outbox import DELIVER
+from manilla.services import Services
+
+DELIVERED = "SELECT count(*) FROM notification WHERE state = 'delivered'"
+
+
+@asynccontextmanager
+async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
+    async with outbound.open_session(
+        is_public_only=False, connections=courier.PLACES, seconds=courier.ATTEMPT_SECONDS
+    ) as session:
+        yield Courier(services.db, services.directory, session).works()
+
+
+def is_delivered(again_seconds: float | None) -> bool:
+    return again_seconds is None
+
+
+if __name__ == "__main__":
+    running.main(DELIVER, opened, is_delivered, DELIVERED)

@@ -1,0 +1,82 @@
+"""Jobs done by the product's own runner in one process, for as long as the bench says."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+import uvloop
+
+import bench.frame
+from manilla import services
+from manilla.kit import logs
+from manilla.kit.jobs import Handler, Job, Runner, Work
+from manilla.services import Services
+from manilla.settings import Mode, Settings
+from manilla.worker import CONNECTIONS
+
+Works = Callable[[Services], AbstractAsyncContextManager[dict[str, Work]]]
+
+
+class Order(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class Counter:
+    """Counts what a kind's handler has done; `is_done` tells it from what the handler says."""
+
+    def __init__(self, is_done: Callable[[float | None], bool]) -> None:
+        self._is_done = is_done
+        self.done = 0
+
+    def counted(self, work: Work) -> Work:
+        handler: Handler = work.handler
+
+        async def do(job: Job) -> float | None:
+            again_seconds = await handler(job)
+            self.done += self._is_done(again_seconds)
+            return again_seconds
+
+        return msgspec.structs.replace(work, handler=do)
+
+
+def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
+    """`total` is SQL that tells in the end whether all that was counted has come about."""
+    logs.configure("bench")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_main(kind, opened, Counter(is_done), total))
+
+
+async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
+    settings = Settings.read(os.environ, assumed_mode=Mode.DEVELOPMENT)
+    in_all = 0
+    async with (
+        services.opened(settings, name="bench", connections=CONNECTIONS) as opened_services,
+        opened(opened_services) as works,
+    ):
+        counted = {**works, kind: counter.counted(works[kind])}
+        print("{}", flush=True)
+        async for order in _orders():
+            counter.done = 0
+            seconds = await _run(Runner(opened_services.db, counted), order.seconds)
+            in_all += counter.done
+            work = bench.frame.Work(counter.done, seconds)
+            print(msgspec.json.encode(work).decode(), flush=True)
+        found = await opened_services.db.value(total)
+        assert found == in_all, f"counted {in_all}, and the database has {found}"
+
+
+async def _run(runner: Runner, seconds: float) -> float:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, stop.set)
+    began = time.monotonic()
+    await runner.run(stop)
+    return time.monotonic() - began
+
+
+async def _orders() -> AsyncIterator[Order]:
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield msgspec.json.decode(line, type=Order)
