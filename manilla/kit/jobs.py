@@ -83,6 +83,8 @@ class Runner:
         self._db = db
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
+        self._full: set[str] = set()  # kinds that had no place free when they were last looked for
+        self._freed = asyncio.Event()
 
         async def end(ended: Sequence[Job]) -> Sequence[None]:
             return await _end(db, ended)
@@ -109,8 +111,10 @@ class Runner:
             free = {kind: places for kind in kinds if (places := self._free(kind))}
             claimed = await self._claimed(claim(self._db, free)) if free else []
             by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
-            if all(by_kind[kind] < places for kind, places in free.items()):
-                await _pause(stop)
+            self._freed.clear()
+            self._full = {kind for kind in kinds if not self._free(kind)}
+            if all(by_kind[kind] < places or kind in self._full for kind, places in free.items()):
+                await _pause(self._freed)
 
     async def _run_in_turns(self, kind: str, stop: asyncio.Event) -> None:
         turn = -1
@@ -150,7 +154,13 @@ class Runner:
         running = self._running[job.kind]
         task = asyncio.create_task(self._do(job))
         running.add(task)
-        task.add_done_callback(running.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            if job.kind in self._full and self._free(job.kind):
+                self._freed.set()
+
+        task.add_done_callback(ended)
 
     async def _do(self, job: Job) -> None:
         """One claimed job, whatever comes of it."""
@@ -171,9 +181,9 @@ class Runner:
             log.warning("job_not_ended", kind=job.kind, subject=job.subject)  # its lease will end
 
 
-async def _pause(stop: asyncio.Event) -> None:
+async def _pause(until: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), POLL_SECONDS)
+        await asyncio.wait_for(until.wait(), POLL_SECONDS)
 
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"

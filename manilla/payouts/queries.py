@@ -1,5 +1,6 @@
 """The statements of the payouts' room."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import msgspec
 from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database
 from manilla.kit.intake import NewItem
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.payouts.payout import Payout
@@ -59,6 +61,25 @@ async def payout(
         *(merchant_id, trx_id),
     )
     return None if record is None else _read(record)
+
+
+async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
+    """For each job the payout that it is about."""
+    records = await db.records(
+        f"""
+        SELECT found.*
+          FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, subject)
+         CROSS JOIN LATERAL ({_PAYOUT}
+               WHERE payout.merchant_id = j.merchant_id AND payout.trx_id = j.subject
+               LIMIT 1) AS found""",
+        [job.merchant_id for job in jobs],
+        [job.subject for job in jobs],
+    )
+    found = {(record["merchant_id"], record["trx_id"]): record for record in records}
+    return [
+        None if record is None else _read(record)
+        for record in (found.get((job.merchant_id, job.subject)) for job in jobs)
+    ]
 
 
 async def counted_payout(

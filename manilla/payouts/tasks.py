@@ -68,12 +68,16 @@ class PayoutTasks:
         self._rails = rails
         self._base_url = base_url
 
+        async def load(jobs: Sequence[Job]) -> Sequence[Payout | None]:
+            return await queries.payouts_of(db, jobs)
+
         async def begin(begun: Sequence[Job]) -> Sequence[bool]:
             return await sending.begin(db, begun)
 
         async def accept(accepted: Sequence[Accepted]) -> Sequence[None]:
             return await sending.accept(db, accepted)
 
+        self._find: Batcher[Job, Payout | None] = Batcher(load)
         self._begin: Batcher[Job, bool] = Batcher(begin)
         self._accept: Batcher[Accepted, None] = Batcher(accept)
 
@@ -84,7 +88,7 @@ class PayoutTasks:
         }
 
     async def complete_in_sandbox(self, job: Job) -> None:
-        payout = await self._find(job)
+        payout = await self._find.submit(job)
         assert payout is not None
         fails = payout.scenario == Scenario.FAILED or (
             payout.scenario is None and payout.beneficiary.get("account_number") == SANDBOX_FAILS
@@ -97,7 +101,7 @@ class PayoutTasks:
 
     async def go_on(self, job: Job) -> float | None:
         """One step of a payout: sends it, or asks what became of it."""
-        payout = await self._find(job)
+        payout = await self._find.submit(job)
         if payout is None or payout.provider is None or payout.is_sandbox:
             await self._report_unknown(job)
             return None
@@ -108,9 +112,6 @@ class PayoutTasks:
         if payout.status is Status.PENDING and payout.began_at is None:
             return await self._send_first(adapter, payout, job)
         return await self._ask(adapter, payout)
-
-    async def _find(self, job: Job) -> Payout | None:
-        return await queries.payout(self._db, job.merchant_id, job.subject)
 
     async def _send_first(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         """The one send whose refusal is conclusive."""

@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from manilla import app
-from manilla.kit import batch
+from manilla.kit import batch, postgres
 from manilla.kit.db import ACQUIRE_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.postgres import Cluster
 from manilla.services import opened
 from manilla.settings import Settings
 from tests.client import Reply, Site
@@ -340,18 +341,19 @@ async def test_29_a_conflict_at_the_outcome_is_tried_again_and_settles_once(
 
 
 async def test_29_a_debit_in_a_real_deadlock_gives_way_and_is_tried_again(
-    desk: Desk, settings: Settings
+    desk: Desk, cluster: Cluster
 ) -> None:
     """It holds the wallet and wants its rate limit's row; we hold that, and want the wallet."""
     order, merchant_id = await desk.order(MANUAL), desk.merchant.new.id
     await desk.pay_out(MANUAL)  # there is a row of the rate limit now
-    other = await Database.open(settings.database_url, size=1, name="tests deadlock")
+    other = await Database.open(cluster.url(postgres.SUPERUSER), size=1, name="tests deadlock")
     async with other.transaction() as connection:
+        await connection.execute("SET LOCAL deadlock_timeout = '1min'")  # we are not the victim
         bucket = "SELECT used FROM rate_window WHERE bucket LIKE $1 FOR UPDATE"
         assert await connection.value(bucket, f"{merchant_id:011d}:%") is not None
         asking = asyncio.create_task(desk.merchant.post(INITIATE, order))
-        await asyncio.sleep(0.5)
-        # Who waits first looks first for a deadlock, after a second: that is the debit.
+        while not await _is_debit_waiting(desk):
+            await asyncio.sleep(0.02)
         await connection.execute(
             "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", merchant_id
         )
@@ -359,3 +361,12 @@ async def test_29_a_debit_in_a_real_deadlock_gives_way_and_is_tried_again(
     await other.close()
     assert reply.status == 200, reply.body
     assert await desk.balance() == DEBITED - 100_000
+
+
+async def _is_debit_waiting(desk: Desk) -> bool:
+    waiting: bool = await desk.services.db.value(
+        """
+        SELECT EXISTS (SELECT FROM pg_stat_activity
+                        WHERE wait_event_type = 'Lock' AND query LIKE '%payout_initiate%')"""
+    )
+    return waiting

@@ -36,7 +36,7 @@ from tests.payouts.machine import (
 )
 from tests.simulated import World
 
-RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "70"))
+RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "67"))
 STEPS = 40
 IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
 STEP_SECONDS_MAX = 60

@@ -73,11 +73,18 @@ BEGIN
           FROM given g
           JOIN taken t ON t.bucket = g.bucket
           LEFT JOIN merchant m ON m.id = p_merchant_id
-          LEFT JOIN idempotency k ON k.merchant_id = p_merchant_id
-               AND k.environment = g.environment::environment AND k.endpoint = g.endpoint
-               AND k.key = g.key
-          LEFT JOIN payout p ON p.merchant_id = p_merchant_id
-               AND p.environment = g.environment::environment AND p.ref_trx = g.ref_trx
+          -- By the whole key, one by one: a plan for the average merchant would read all that a large
+          -- one has ever done.
+          LEFT JOIN LATERAL (
+               SELECT i.body_hash, i.answer FROM idempotency i
+                WHERE i.merchant_id = p_merchant_id AND i.environment = g.environment::environment
+                  AND i.endpoint = g.endpoint AND i.key = g.key
+                LIMIT 1) AS k ON true
+          LEFT JOIN LATERAL (
+               SELECT o.trx_id, o.status FROM payout o
+                WHERE o.merchant_id = p_merchant_id AND o.environment = g.environment::environment
+                  AND o.ref_trx = g.ref_trx
+                LIMIT 1) AS p ON true
           LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
                AND w.environment = g.environment::environment AND w.currency = g.currency
         WINDOW same_reference AS (
