@@ -76,6 +76,17 @@ async def forget(connection: Connection, merchant_id: int, kind: str, subject: s
     )
 
 
+async def is_held(connection: Connection, job: Job) -> bool:
+    """Whether the claim still stands; it does until the transaction ends."""
+    held = await connection.value(
+        """
+        SELECT true FROM job
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4 FOR UPDATE""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )
+    return bool(held)
+
+
 class Runner:
     """Claims what is due and does it, until it is told to stop."""
 
@@ -190,7 +201,7 @@ _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now()
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + {lease}, attempts = job.attempts + 1,
-               fence = job.fence + 1, lease = job.fence + 1"""
+               fence = due.fence, lease = due.fence"""
 _CLAIMED = "job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence"
 
 
@@ -200,7 +211,7 @@ async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
         Job,
         f"""
         WITH due AS (
-            SELECT j.merchant_id, j.kind, j.subject
+            SELECT j.merchant_id, j.kind, j.subject, nextval('job_fence') AS fence
               FROM unnest($1::text[], $2::integer[]) AS k (kind, places)
              CROSS JOIN LATERAL (
                    SELECT merchant_id, kind, subject FROM job
@@ -242,7 +253,7 @@ async def claim_in_turns(
                      ORDER BY merchant_id LIMIT 1), turn.number + 1
               FROM turn WHERE turn.merchant_id IS NOT NULL AND turn.number < $1),
         due AS (
-            SELECT j.merchant_id, j.subject
+            SELECT j.merchant_id, j.subject, nextval('job_fence') AS fence
               FROM turn
              CROSS JOIN LATERAL (
                    SELECT merchant_id, subject FROM job
@@ -281,7 +292,7 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
 # Who has lost the lease changes nothing. Who has it but not the newest fence gives it back, and the
 # job is due at once: something has happened since it was claimed.
 _MINE = """
-      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[]{more})
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
            AS mine (merchant_id, kind, subject, fence{name})
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""

@@ -26,7 +26,7 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
         _Begun,
         """
         UPDATE payout AS p SET began_at = now()
-          FROM unnest($1::bigint[], $2::text[], $3::integer[]) AS b (merchant_id, trx_id, fence)
+          FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS b (merchant_id, trx_id, fence)
           JOIN job j ON j.merchant_id = b.merchant_id AND j.kind = 'transfer'
                AND j.subject = b.trx_id AND j.lease = b.fence
          WHERE p.merchant_id = b.merchant_id AND p.trx_id = b.trx_id AND p.status = 'pending'

@@ -12,6 +12,7 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import timeline
 from manilla.payouts import books, notices, queries
@@ -59,11 +60,19 @@ class News(msgspec.Struct, frozen=True):
     bank_reference: str | None = None
 
 
-async def settle(db: Database, merchant_id: int, trx_id: str, news: News) -> bool:
-    """True where this has changed the payout's status."""
+async def settle(
+    db: Database, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
+) -> bool:
+    """True where this has changed the payout's status.
+
+    `holder`: news that counts only from whoever still holds the payout's job. A refusal that comes
+    to one who was frozen is about a repetition, if another has sent the transfer meanwhile.
+    """
     async with db.transaction() as connection:
         payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
         assert payout is not None
+        if holder is not None and not await jobs.is_held(connection, holder):
+            return False
         status = NEXT.get((payout.status, news.event))
         if status is None:
             is_surprise = (payout.status, news.event) not in AGREES

@@ -125,8 +125,8 @@ class PayoutTasks:
         if isinstance(answer, Refused):
             code = CODES.get(answer.code, Code.GATEWAY_PAYOUT_FAILED)
             news = News(Event.FAILED, "the provider's refusal", code, answer.guidance)
-            await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
-            return None
+            await states.settle(self._db, payout.merchant_id, payout.trx_id, news, holder=job)
+            return 0  # where it was not ours to say, whoever holds the job goes on
         return await self._after_send(payout, answer)
 
     async def _after_send(self, payout: Payout, answer: Answer[Sent]) -> float | None:
@@ -151,8 +151,8 @@ class PayoutTasks:
                 again = after_unknown(await adapter.send(await self._order(payout)))
                 return await self._after_send(payout, again)
             case Done(state) if state.status in EVENTS:
-                await self._decide(payout, state)
-                return None
+                is_open = not await self._decide(payout, state) and is_open
+                return SELDOM_SECONDS if is_open else None
             case Done() if not is_open:
                 return None
             case Done():
@@ -161,11 +161,12 @@ class PayoutTasks:
                 pass
         return await self._wait(payout, reason)
 
-    async def _decide(self, payout: Payout, state: TransferState) -> None:
+    async def _decide(self, payout: Payout, state: TransferState) -> bool:
+        """False where the provider's word cannot be acted upon."""
         if state.amount is not None and state.amount != payout.amount:
             detail = f"The provider speaks of {state.amount}; {payout.amount} was sent."
             await states.report(self._db, payout, Kind.WRONG_AMOUNT, detail)
-            return
+            return False
         event = EVENTS[state.status]
         news = News(
             event=event,
@@ -177,6 +178,7 @@ class PayoutTasks:
         )
         await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
         await self._hear_webhooks(payout)
+        return True
 
     async def _hear_webhooks(self, payout: Payout) -> None:
         """What a signed message says against the decision is for a person; it moves nothing."""

@@ -42,6 +42,7 @@ class Watch:
         self._versions: dict[str, int] = {}
         self._as_of = float("-inf")
         self._looking = asyncio.Lock()
+        self._shared: asyncio.Task[None] | None = None
 
     def follow(self, topic: str, refresh: Refresh) -> None:
         self._refreshes[topic] = refresh
@@ -51,8 +52,14 @@ class Watch:
         return time.monotonic() - self._as_of < STALE_AFTER_SECONDS
 
     async def ensure_fresh(self) -> None:
+        """Whoever waits shares one look: where it fails, all are told, and none waits in a row."""
         if self.is_fresh:
             return
+        if self._shared is None or self._shared.done():
+            self._shared = asyncio.create_task(self._look_once())
+        await asyncio.shield(self._shared)
+
+    async def _look_once(self) -> None:
         async with self._looking:
             if not self.is_fresh:
                 await self._look()

@@ -8,6 +8,7 @@ down_revision = "0002"
 SCHEMA = """
 -- Work that is due, now or later. A job is there until it is done, so the table stays small however
 -- large the history grows.
+CREATE SEQUENCE job_fence;  -- no two claims have the same number, also of a job that comes anew
 CREATE TABLE job (
     merchant_id bigint NOT NULL,  -- 0: of no merchant that we know
     kind        text NOT NULL,
@@ -15,8 +16,8 @@ CREATE TABLE job (
     due_at      timestamptz NOT NULL,
     attempts    integer NOT NULL DEFAULT 0,
     failures    integer NOT NULL DEFAULT 0,  -- in a row
-    fence       integer NOT NULL DEFAULT 0,  -- raised by every claim and every new cause
-    lease       integer,                     -- the fence of the claim that holds it
+    fence       bigint NOT NULL DEFAULT 0,   -- raised by every claim and every new cause
+    lease       bigint,                      -- the fence of the claim that holds it
     leased_until timestamptz,
     parked_at   timestamptz,                 -- failed too often: waits for a person
     last_error  text,
