@@ -190,7 +190,7 @@ def test_what_was_given_up_is_sent_again(instance: Instance, shop: Shop) -> None
     for attempts in (1, 2):
         shop.wait_for(notification, "/down", attempts)
         until_state(instance, notification, "waiting", attempts)
-        _sql(instance, f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant['id']}")
+        _let_time_pass(instance, merchant["id"])
     shop.wait_for(notification, "/down", 3)
     row = until_state(instance, notification, "failed", 3)
     assert {attempt["error"] for attempt in row["history"]} == {"HTTP 500"}
@@ -206,6 +206,13 @@ def test_what_was_given_up_is_sent_again(instance: Instance, shop: Shop) -> None
     assert (sent["count"], sent["ids"]) == (1, [notification])
     row = until_state(instance, notification, "delivered", 1)
     assert len(row["history"]) == 4
+
+
+def _let_time_pass(instance: Instance, merchant_id: int) -> None:
+    """Until the next attempt is due."""
+    aged = "UPDATE delivery_attempt SET at = at - interval '1 hour'"
+    _sql(instance, f"{aged} WHERE merchant_id = {merchant_id}")
+    _sql(instance, f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant_id}")
 
 
 def _sql(instance: Instance, statement: str) -> None:
