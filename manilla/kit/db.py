@@ -116,19 +116,21 @@ class Database:
         name: str,
         statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
     ) -> Self:
+        settings = {
+            "application_name": name,
+            "statement_timeout": f"{statement_seconds}s",
+            "idle_in_transaction_session_timeout": f"{statement_seconds}s",
+            "timezone": "UTC",
+            "jit": "off",
+        }
         connect = partial(
             asyncpg.connect,
             url,
             timeout=CONNECT_TIMEOUT_SECONDS,
             command_timeout=statement_seconds + 1,
-            server_settings={
-                "application_name": name,
-                "statement_timeout": f"{statement_seconds}s",
-                "idle_in_transaction_session_timeout": f"{statement_seconds}s",
-                "timezone": "UTC",
-                "jit": "off",
-            },
         )
+        # Planned once: by itself, the server plans a statement that is given arrays every time.
+        kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         with unavailable_when_away(), refused_when_unusable():
             pool = await asyncpg.create_pool(
                 url,
@@ -136,9 +138,10 @@ class Database:
                 max_size=size,
                 # Sessions are kept clean by never changing them, so a release needs no round trip.
                 reset=_keep_session,
+                server_settings=settings,
                 **connect.keywords,
             )
-        return cls(pool, connect)
+        return cls(pool, partial(connect, server_settings=kept))
 
     async def close(self) -> None:
         for kept in self._kept:
@@ -179,6 +182,17 @@ class Database:
     async def execute(self, sql: str, *values: Any) -> None:
         async with self.connection() as connection:
             await connection.execute(sql, *values)
+
+
+@asynccontextmanager
+async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]:
+    """A transaction of its own; on a connection, a part of the one that is under way there."""
+    if isinstance(db, Database):
+        async with db.transaction() as connection:
+            yield connection
+    else:
+        async with db.transaction():
+            yield db
 
 
 @contextmanager

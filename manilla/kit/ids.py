@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from datetime import UTC, datetime, timedelta
 
 # Crockford's base 32: no I, L, O or U, so that an id survives being read out over the phone.
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -11,10 +12,16 @@ MICROSECOND_CHARACTERS = 12
 NOTIFICATION = "msg_"
 TRX_ID_LENGTH = 3 + TIME_CHARACTERS + MERCHANT_CHARACTERS + RANDOM_CHARACTERS
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND, _MICROSECOND = timedelta(milliseconds=1), timedelta(microseconds=1)
+
+# Two digits at a time: half as many steps.
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+
 
 def base32(number: int, characters: int) -> str:
-    digits = [ALPHABET[(number >> shift) & 31] for shift in range(5 * (characters - 1), -1, -5)]
-    return "".join(digits)
+    pairs = range(10 * ((characters + 1) // 2 - 1), -1, -10)
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in pairs])[characters & 1 :]
 
 
 def new_trx_id(merchant_id: int) -> str:
@@ -36,6 +43,37 @@ def merchant_of(trx_id: str) -> int | None:
         return None
     start = 3 + TIME_CHARACTERS
     return _number(trx_id[start : start + MERCHANT_CHARACTERS])
+
+
+def trx_id_floor(moment: datetime) -> str:
+    """Less than every transaction id of this moment or later, greater than those before."""
+    return "TXN" + base32(_since_epoch(moment, _MILLISECOND), TIME_CHARACTERS)
+
+
+def moment_of(trx_id: str) -> datetime | None:
+    """When a transaction id was made, or what moment a floor is of; None: it is neither."""
+    return _moment(trx_id, "TXN", TIME_CHARACTERS, _MILLISECOND)
+
+
+def notification_id_floor(moment: datetime) -> str:
+    return NOTIFICATION + base32(_since_epoch(moment, _MICROSECOND), MICROSECOND_CHARACTERS)
+
+
+def moment_of_notification(notification_id: str) -> datetime | None:
+    return _moment(notification_id, NOTIFICATION, MICROSECOND_CHARACTERS, _MICROSECOND)
+
+
+def _since_epoch(moment: datetime, unit: timedelta) -> int:
+    return max(0, (moment - _EPOCH) // unit)
+
+
+def _moment(text: str, prefix: str, characters: int, unit: timedelta) -> datetime | None:
+    digits = text[len(prefix) : len(prefix) + characters]
+    number = _number(digits) if text.startswith(prefix) and len(digits) == characters else None
+    try:
+        return None if number is None else _EPOCH + number * unit
+    except OverflowError:
+        return None
 
 
 def new_notification_id(merchant_id: int) -> str:

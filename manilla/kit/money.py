@@ -45,8 +45,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
     @property
     def amount(self) -> Decimal:
         """Major units, with all of the currency's decimals: 1000.00."""
-        digits = tuple(int(digit) for digit in str(abs(self.minor)))
-        return Decimal((int(self.minor < 0), digits, -DECIMALS[self.currency]))
+        return Decimal(self.minor).scaleb(-DECIMALS[self.currency])
 
     def percent(self, rate: Decimal) -> Self:
         """Rounds half up: the one place where a fraction of a minor unit is decided."""

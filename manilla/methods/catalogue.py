@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import money
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -52,6 +53,9 @@ class Catalogue:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
+        # What was asked for before, until the methods or the credentials change.
+        self._offered: dict[tuple[Kind, str, Environment], list[Method]] = {}
+        self._offered_of_load = -1
         watch.follow(changes.METHODS, self._refresh)
 
     def by_id(self, kind: Kind, method_id: int) -> Method | None:
@@ -62,14 +66,20 @@ class Catalogue:
 
     def offered(self, kind: Kind, currency: str, environment: Environment) -> list[Method]:
         """Active methods of exactly this currency whose provider can be used, in their order."""
-        return [
-            method
-            for method in self._all
-            if method.kind is kind
-            and method.active
-            and method.currency == currency
-            and self.is_usable(method, environment)
-        ]
+        if self._offered_of_load != self._rails.loads:
+            self._offered, self._offered_of_load = {}, self._rails.loads
+        key = (kind, currency, environment)
+        offered = self._offered.get(key)
+        if offered is None:
+            offered = self._offered[key] = [
+                method
+                for method in self._all
+                if method.kind is kind
+                and method.active
+                and method.currency == currency
+                and self.is_usable(method, environment)
+            ]
+        return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
         """Not so where the provider's credentials are missing or it is switched off."""
@@ -79,6 +89,7 @@ class Catalogue:
 
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)
+        self._offered = {}
 
 
 async def load(db: Database | Connection) -> list[Method]:
@@ -91,6 +102,9 @@ async def change(db: Database, kind: Kind, code: str, wanted: Change) -> Method:
         before = await _locked(connection, kind, code)
         after = _apply(wanted, before)
         await queries.update(connection, after)
+        changed = audit.difference(msgspec.structs.asdict(before), msgspec.structs.asdict(after))
+        if changed:
+            await audit.record(connection, "method.change", f"method:{code}", changed=changed)
     return after
 
 
@@ -135,7 +149,9 @@ async def add(
             fee=Fee(),
         )
         await queries.insert(connection, _apply(wanted, blank))
-        return await _locked(connection, kind, code)
+        added = await _locked(connection, kind, code)
+        await audit.record(connection, "method.add", f"method:{code}", method=added)
+        return added
 
 
 async def _locked(connection: Connection, kind: Kind, code: str) -> Method:

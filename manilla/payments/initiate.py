@@ -96,6 +96,10 @@ class Session(msgspec.Struct, frozen=True):
     payment_url: str
     info: SessionInfo
 
+    @property
+    def trx_id(self) -> str:
+        return self.payment_url.partition("?")[0].rpartition("/")[2]
+
 
 class Initiation:
     def __init__(
@@ -198,7 +202,7 @@ def _accepted(taken: Taken) -> Taken:
 def _info(
     caller: Caller, order: PaymentOrder, quote: Quote, methods: Sequence[Method]
 ) -> SessionInfo:
-    fee = quote.commission.amount
+    amount, fee = quote.amount.amount, quote.commission.amount
     return SessionInfo(
         ref_trx=order.ref_trx,
         description=order.description,
@@ -209,7 +213,7 @@ def _info(
         customer_email=order.customer_email,
         merchant_id=caller.merchant_id,
         merchant_name=caller.name,
-        amount=quote.amount.amount,
+        amount=amount,
         currency_code=order.currency_code,
         environment=caller.environment,
         is_sandbox=caller.is_sandbox,
@@ -217,7 +221,7 @@ def _info(
         merchant_payment_methods_restricted=caller.gateways is not None,
         merchant_payment_method_ids=[method.id for method in methods],
         merchant_payment_method_codes=[method.code for method in methods],
-        base_amount=quote.amount.amount,
+        base_amount=amount,
         api_fee_bearer=quote.bearer,
         commission_bearer=quote.bearer,
         api_fee_percent=caller.commission_percent,

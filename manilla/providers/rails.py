@@ -40,6 +40,7 @@ class Rails:
         self._is_production_mode = is_production_mode
         self._credentials = {provider: Credentials(provider, {}) for provider in Provider}
         self._adapters: dict[Provider, Adapter] = {}
+        self.loads = 0  # rises with every reading: what follows from it holds until then
         self._places = {provider: asyncio.Semaphore(CALLS_AT_ONCE) for provider in Provider}
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
@@ -80,6 +81,7 @@ class Rails:
 
     async def load(self) -> None:
         self._credentials = await credentials.load(self._db, self._keyring)
+        self.loads += 1
         self._adapters = {
             provider: self._build(current)
             for provider, current in self._credentials.items()
