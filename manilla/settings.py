@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
     crash_folder: Path | None = None  # where tests arm crash points; in development mode alone
+    mail_hook: str | None = None  # a program that sends links to people
 
     @property
     def is_development(self) -> bool:
@@ -54,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
             base_url=_base_url(environment, problems),
             trusted_proxies=_proxies(environment, problems),
             crash_folder=_crash_folder(environment, mode),
+            mail_hook=_mail_hook(environment, problems),
         )
         if problems:
             raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
@@ -104,6 +106,13 @@ def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
 def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:
     folder = environment.get("MANILLA_CRASH_FOLDER", "")
     return Path(folder) if folder and mode is Mode.DEVELOPMENT else None
+
+
+def _mail_hook(environment: Mapping[str, str], problems: list[str]) -> str | None:
+    program = environment.get("MANILLA_MAIL_HOOK", "")
+    if program and not (Path(program).is_file() and os.access(program, os.X_OK)):
+        problems.append("MANILLA_MAIL_HOOK is not a program that can be run")
+    return program or None
 
 
 def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Network, ...]:

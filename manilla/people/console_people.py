@@ -1,0 +1,67 @@
+"""The console's people: made by an administrator or the operator, never by signing up."""
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.people import invitations, passwords, persons, queries
+from manilla.people.queries import Person
+from manilla.people.roles import ConsoleRole, Realm
+
+LIST_MAX = 1000
+
+
+class NewPerson(msgspec.Struct, frozen=True):
+    person: Person
+    token: str | None  # to choose a password by, shown once; None where there is one
+
+
+async def create(
+    db: Database,
+    *,
+    email: str,
+    name: str,
+    role: ConsoleRole,
+    password: str | None = None,
+    by: int | None = None,
+) -> NewPerson:
+    """Without a password, gives the token of an invitation to choose one."""
+    email, name = persons.read_email(email), persons.read_name(name)
+    password_hash = None
+    if password is not None:
+        passwords.check(password, email=email, name=name)
+        password_hash = await passwords.hash_of(password)
+    async with db.transaction() as connection:
+        person_id = await queries.insert_person(
+            connection, Realm.CONSOLE, email, name, password_hash=password_hash, console_role=role
+        )
+        if person_id is None:
+            raise persons.EmailTaken
+        token = None
+        if password_hash is None:
+            token = await invitations.write(connection, Realm.CONSOLE, None, email, role, by)
+        return NewPerson(await persons.get(connection, person_id), token)
+
+
+async def invite_again(db: Database, person_id: int, by: int | None = None) -> str:
+    """A new link for somebody who let the first one expire; the old one is no longer good."""
+    async with db.transaction() as connection:
+        person = await persons.get(connection, person_id)
+        if person.has_password or person.console_role is None:
+            raise persons.EmailTaken("They have chosen a password already; reset it instead.")
+        role = ConsoleRole(person.console_role)
+        return await invitations.write(connection, Realm.CONSOLE, None, person.email, role, by)
+
+
+async def change_role(db: Database, person_id: int, role: ConsoleRole) -> None:
+    """In effect with the person's next request."""
+    async with db.transaction() as connection:
+        person = await persons.get(connection, person_id)
+        if person.realm != Realm.CONSOLE:
+            raise persons.PersonNotFound
+        if role is not ConsoleRole.ADMINISTRATOR:
+            await persons.refuse_last_administrator(connection, person)
+        await queries.set_console_role(connection, person_id, role)
+
+
+async def list_all(db: Database) -> list[Person]:
+    return await queries.people(db, Realm.CONSOLE, 0, LIST_MAX)

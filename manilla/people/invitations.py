@@ -1,0 +1,169 @@
+"""Invitations: a link, good for seven days and once.
+
+Somebody new chooses a name and a password by it. Who has an account in the realm joins while signed
+in: the link alone must not add an account to a merchant, because anybody may have signed up with
+the invited person's email address before them.
+"""
+
+from datetime import timedelta
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.merchants import merchants
+from manilla.people import invitation_queries, passwords, persons, queries, sessions, tokens
+from manilla.people.invitation_queries import Invitation
+from manilla.people.roles import ConsoleRole, Realm, Role
+from manilla.people.sessions import NewSession
+from manilla.people.visitor import Visitor
+
+LASTS = timedelta(days=7)
+OPEN_MAX = 100
+
+
+class BadInvitation(Refusal):
+    status, code = 404, "BAD_INVITATION"
+    message = "This invitation was used, withdrawn or has expired. Ask for a new one."
+
+
+class SignInToJoin(Refusal):
+    status, code = 409, "SIGN_IN_TO_JOIN"
+    message = "You have an account already. Sign in, then follow the link once more."
+
+
+class NotYourInvitation(Refusal):
+    status, code = 403, "NOT_YOUR_INVITATION"
+    message = "This invitation is for another email address. Sign in with that one."
+
+
+class AlreadyMember(Refusal):
+    status, code = 409, "ALREADY_MEMBER"
+    message = "They are a member already."
+
+
+class TooManyInvitations(Refusal):
+    status, code = 409, "TOO_MANY_INVITATIONS"
+    message = f"{OPEN_MAX} invitations are open. Withdraw some first."
+
+
+async def invite(db: Database, by: int | None, merchant_id: int, email: str, role: Role) -> str:
+    """Gives the token of the link, this once. `by` is who invites; None is the operator."""
+    email = persons.read_email(email)
+    async with db.transaction() as connection:
+        await merchants.get(connection, merchant_id)
+        if await invitation_queries.is_member(connection, merchant_id, email):
+            raise AlreadyMember
+        if await invitation_queries.count_open(connection, merchant_id) >= OPEN_MAX:
+            raise TooManyInvitations
+        return await write(connection, Realm.DASHBOARD, merchant_id, email, role, by)
+
+
+async def write(
+    connection: Connection,
+    realm: Realm,
+    merchant_id: int | None,
+    email: str,
+    role: Role | ConsoleRole,
+    by: int | None,
+) -> str:
+    token = tokens.new()
+    await invitation_queries.insert(
+        connection, tokens.digest(token), realm, merchant_id, email, role, by, LASTS
+    )
+    return token
+
+
+async def list_open(db: Database, merchant_id: int) -> list[Invitation]:
+    return await invitation_queries.open_of_merchant(db, merchant_id)
+
+
+async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
+    async with db.transaction() as connection:
+        if not await invitation_queries.delete(connection, merchant_id, invitation_id):
+            raise BadInvitation
+
+
+async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
+    """What the page says before it is accepted."""
+    found = await invitation_queries.open_by_token(db, realm, tokens.digest(token))
+    if found is None:
+        raise BadInvitation
+    return found
+
+
+async def has_account(db: Database, invitation: Invitation) -> bool:
+    """Whether the page asks them to sign in, or to choose a password."""
+    person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
+    return person is not None and person.has_password
+
+
+async def accept(
+    db: Database,
+    realm: Realm,
+    token: str,
+    *,
+    name: str,
+    password: str,
+    address: str,
+    user_agent: str,
+) -> NewSession:
+    """Somebody new: chooses a name and a password, and is signed in."""
+    invitation = await look_at(db, realm, token)
+    name = persons.read_name(name)
+    passwords.check(password, email=invitation.email, name=name)
+    password_hash = await passwords.hash_of(password)
+    async with db.transaction() as connection:
+        if not await invitation_queries.use(connection, invitation.id):
+            raise BadInvitation
+        person_id = await _new_person(connection, realm, invitation, name, password_hash)
+        if invitation.merchant_id is not None:
+            await queries.insert_membership(
+                connection, invitation.merchant_id, person_id, Role(invitation.role)
+            )
+        return await sessions.begin(
+            connection,
+            person_id,
+            realm,
+            merchant_id=invitation.merchant_id,
+            second_factor=False,
+            address=address,
+            user_agent=user_agent,
+        )
+
+
+async def join(db: Database, visitor: Visitor, token: str) -> int:
+    """Somebody who is signed in: becomes a member, and the session goes over to the merchant."""
+    invitation = await look_at(db, visitor.realm, token)
+    if invitation.email != visitor.email:
+        raise NotYourInvitation
+    if invitation.merchant_id is None:
+        raise BadInvitation
+    async with db.transaction() as connection:
+        if not await invitation_queries.use(connection, invitation.id):
+            raise BadInvitation
+        if not await queries.insert_membership(
+            connection, invitation.merchant_id, visitor.person_id, Role(invitation.role)
+        ):
+            raise AlreadyMember
+        await sessions.move_to(connection, visitor, invitation.merchant_id)
+    return invitation.merchant_id
+
+
+async def _new_person(
+    connection: Connection, realm: Realm, invitation: Invitation, name: str, password_hash: str
+) -> int:
+    """In the console they are there already, without a password."""
+    if realm is Realm.DASHBOARD:
+        person_id = await queries.insert_person(
+            connection, realm, invitation.email, name, password_hash=password_hash
+        )
+        if person_id is None:
+            raise SignInToJoin
+        return person_id
+    person = await queries.person_by_email(connection, realm, invitation.email)
+    if person is None or person.status != "active":
+        raise BadInvitation
+    if person.has_password:
+        raise SignInToJoin
+    await queries.set_profile(connection, person.id, name, person.phone)
+    await queries.set_password(connection, person.id, password_hash)
+    return person.id

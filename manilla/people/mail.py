@@ -1,0 +1,90 @@
+"""Hands links to a program of the operator's, which sends them by whatever mail there is."""
+
+import asyncio
+import contextlib
+import os
+from enum import StrEnum
+
+import msgspec
+import structlog
+
+log = structlog.get_logger(__name__)
+
+TIMEOUT_SECONDS = 10.0
+AT_ONCE = 16
+
+
+class Kind(StrEnum):
+    RESET = "reset"
+    INVITATION = "invitation"
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """What the program reads, as one JSON document on its standard input."""
+
+    kind: Kind
+    email: str
+    link: str
+
+
+class Post:
+    """Without a hook nothing is sent, and pages say to ask the operator."""
+
+    def __init__(self, hook: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self._hook = hook
+        self._timeout_seconds = timeout_seconds
+        self._under_way: set[asyncio.Task[bool]] = set()
+
+    @property
+    def is_open(self) -> bool:
+        return self._hook is not None
+
+    def send_later(self, letter: Letter) -> None:
+        """In the background, so that an answer takes as long for an address that is not known."""
+        if self._hook is None or len(self._under_way) >= AT_ONCE:
+            log.warning("letter_not_sent", kind=letter.kind, hook=self._hook)
+            return
+        task = asyncio.create_task(self.send(letter))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def close(self) -> None:
+        """Waits for what is under way."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def send(self, letter: Letter) -> bool:
+        """Whether the program took it (exit 0). The link goes into no log."""
+        if self._hook is None:
+            return False
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await _run(self._hook, msgspec.json.encode(letter))
+        except TimeoutError:
+            log.warning("letter_not_sent", kind=letter.kind, hook=self._hook, why="timeout")
+            return False
+        except OSError as error:
+            log.warning("letter_not_sent", kind=letter.kind, hook=self._hook, why=error.strerror)
+            return False
+        log.info("letter_handed_over", kind=letter.kind, hook=self._hook, status=status)
+        return status == 0
+
+
+async def _run(program: str, document: bytes) -> int:
+    """One program, no shell, and nothing of our own secrets in its environment."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
+    process = await asyncio.create_subprocess_exec(
+        program,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment,
+    )
+    try:
+        await process.communicate(document)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode

@@ -1,0 +1,72 @@
+"""A merchant's people. There is always an owner who can sign in."""
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.merchants import merchants
+from manilla.people import passwords, persons, queries
+from manilla.people.invitations import AlreadyMember
+from manilla.people.queries import Belonging, Member, Person
+from manilla.people.roles import Realm, Role
+
+
+class LastOwner(Refusal):
+    status, code = 409, "LAST_OWNER"
+    message = "A merchant keeps at least one owner. Make somebody else an owner first."
+
+
+class MemberNotFound(Refusal):
+    status, code = 404, "MEMBER_NOT_FOUND"
+    message = "There is no such member."
+
+
+async def list_of(db: Database, merchant_id: int) -> list[Member]:
+    return await queries.members(db, merchant_id)
+
+
+async def merchants_of(db: Database, person_id: int) -> list[Belonging]:
+    return await queries.belongings(db, person_id)
+
+
+async def add(
+    db: Database, merchant_id: int, *, email: str, name: str, role: Role, password: str
+) -> Person:
+    """The operator's way, without an invitation. Who has an account keeps name and password."""
+    email, name = persons.read_email(email), persons.read_name(name)
+    passwords.check(password, email=email, name=name)
+    password_hash = await passwords.hash_of(password)
+    async with db.transaction() as connection:
+        await merchants.get(connection, merchant_id)
+        await queries.insert_person(
+            connection, Realm.DASHBOARD, email, name, password_hash=password_hash
+        )
+        person = await persons.find(connection, Realm.DASHBOARD, email)
+        if not await queries.insert_membership(connection, merchant_id, person.id, role):
+            raise AlreadyMember
+    return person
+
+
+async def change_role(db: Database, merchant_id: int, person_id: int, role: Role) -> None:
+    """In effect with the member's next request."""
+    async with db.transaction() as connection:
+        await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
+        await queries.set_role(connection, merchant_id, person_id, role)
+
+
+async def remove(db: Database, merchant_id: int, person_id: int) -> None:
+    """Ends their sessions with this merchant; what else they belong to stays."""
+    async with db.transaction() as connection:
+        await _lock(connection, merchant_id, person_id, stays_owner=False)
+        await queries.delete_membership(connection, merchant_id, person_id)
+        await queries.delete_sessions(connection, person_id, merchant_id=merchant_id)
+
+
+async def _lock(
+    connection: Connection, merchant_id: int, person_id: int, *, stays_owner: bool
+) -> None:
+    """Holds the whole team, so that two owners cannot remove each other at the same time."""
+    roles = await queries.lock_roles(connection, merchant_id)
+    if person_id not in roles:
+        raise MemberNotFound
+    owners = [who for who, known in roles.items() if known == (Role.OWNER, "active")]
+    if owners == [person_id] and not stays_owner:
+        raise LastOwner

@@ -1,0 +1,108 @@
+"""Somebody: found, described, disabled and enabled again."""
+
+import re
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.people import queries
+from manilla.people.queries import Person
+from manilla.people.roles import Realm
+
+NAME_LENGTH_MAX, EMAIL_LENGTH_MAX, PHONE_LENGTH_MAX = 100, 254, 20
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
+_PHONE = re.compile(r"\+?[0-9][0-9 ()-]{5,}")
+
+
+class PersonNotFound(Refusal):
+    status, code = 404, "PERSON_NOT_FOUND"
+    message = "There is nobody with this email address."
+
+
+class BadPerson(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The person cannot be like this."
+
+
+class EmailTaken(Refusal):
+    status, code = 409, "EMAIL_TAKEN"
+    message = "There is somebody with this email address already."
+
+
+class LastAdministrator(Refusal):
+    status, code = 409, "LAST_ADMINISTRATOR"
+    message = "This is the last administrator who can sign in. Make another one first."
+
+
+def normal_email(text: str) -> str | None:
+    """As it is stored; None where it is no email address."""
+    email = text.strip().lower()
+    if len(email) > EMAIL_LENGTH_MAX or not email.isprintable() or not _EMAIL.fullmatch(email):
+        return None
+    return email
+
+
+def read_email(text: str) -> str:
+    email = normal_email(text)
+    if email is None:
+        raise BadPerson("This is not an email address.")
+    return email
+
+
+def read_name(text: str) -> str:
+    name = text.strip()
+    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
+        raise BadPerson(f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
+    return name
+
+
+async def find(db: Database | Connection, realm: Realm, email: str) -> Person:
+    normal = normal_email(email)
+    person = normal and await queries.person_by_email(db, realm, normal)
+    if not person:
+        raise PersonNotFound(f"There is nobody with this email address in the {realm}.")
+    return person
+
+
+async def get(db: Database | Connection, person_id: int) -> Person:
+    person = await queries.person(db, person_id)
+    if person is None:
+        raise PersonNotFound("There is no such person.")
+    return person
+
+
+async def change_profile(db: Database, person_id: int, name: str, phone: str | None) -> None:
+    """What somebody says of themselves. An empty phone number is none."""
+    name, phone = read_name(name), (phone or "").strip() or None
+    if phone is not None and (len(phone) > PHONE_LENGTH_MAX or not _PHONE.fullmatch(phone)):
+        raise BadPerson("A phone number looks like +234 801 234 5678.")
+    async with db.transaction() as connection:
+        await queries.set_profile(connection, person_id, name, phone)
+
+
+async def disable(db: Database, person_id: int) -> None:
+    """Ends all their sessions. The last administrator who can sign in stays."""
+    async with db.transaction() as connection:
+        person = await get(connection, person_id)
+        await refuse_last_administrator(connection, person)
+        await queries.set_status(connection, person_id, "disabled")
+        await queries.delete_resets(connection, person_id)
+        await queries.delete_sessions(connection, person_id)
+
+
+async def enable(db: Database, person_id: int) -> None:
+    async with db.transaction() as connection:
+        await get(connection, person_id)
+        await queries.set_status(connection, person_id, "active")
+
+
+async def sign_out(db: Database, person_id: int) -> int:
+    """Ends all sessions; says how many."""
+    async with db.transaction() as connection:
+        return await queries.delete_sessions(connection, person_id)
+
+
+async def refuse_last_administrator(connection: Connection, person: Person) -> None:
+    if person.realm == Realm.CONSOLE:
+        administrators = await queries.lock_administrators(connection)
+        if administrators == [person.id]:
+            raise LastAdministrator

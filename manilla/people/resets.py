@@ -1,0 +1,70 @@
+"""A forgotten password: a link, good for an hour and once."""
+
+from datetime import timedelta
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.people import passwords, persons, queries, throttle, tokens
+from manilla.people.queries import Person
+from manilla.people.roles import Realm
+
+LASTS = timedelta(hours=1)
+
+
+class BadReset(Refusal):
+    status, code = 404, "BAD_RESET"
+    message = "This link was used or has expired. Ask for a new one."
+
+
+class NewReset(msgspec.Struct, frozen=True):
+    person: Person
+    token: str
+
+
+async def ask(db: Database, realm: Realm, email: str, address: str) -> NewReset | None:
+    """What "forgot password" does. The page says the same for None, and sends in the background."""
+    normal = persons.normal_email(email)
+    await throttle.take(db, throttle.resetting(realm, normal or email, address))
+    person = await queries.person_by_email(db, realm, normal) if normal else None
+    if person is None or person.status != "active":
+        return None
+    return NewReset(person, await begin(db, person.id))
+
+
+async def begin(db: Database, person_id: int) -> str:
+    """Gives the token of the link, this once. Links of before are no longer good."""
+    token = tokens.new()
+    async with db.transaction() as connection:
+        await queries.delete_resets(connection, person_id)
+        await queries.insert_reset(connection, tokens.digest(token), person_id, LASTS)
+    return token
+
+
+async def look_at(db: Database, realm: Realm, token: str) -> Person:
+    """Whose password the link may set."""
+    person = await queries.person_of_reset(db, tokens.digest(token))
+    if person is None or person.realm != realm:
+        raise BadReset
+    return person
+
+
+async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
+    """Sets the password and ends all sessions. The second factor stays as it is."""
+    person = await look_at(db, realm, token)
+    passwords.check(password, email=person.email, name=person.name)
+    password_hash = await passwords.hash_of(password)
+    async with db.transaction() as connection:
+        if not await queries.use_reset(connection, tokens.digest(token)):
+            raise BadReset
+        await _replace(connection, person.id, password_hash)
+    return person
+
+
+async def _replace(connection: Connection, person_id: int, password_hash: str) -> None:
+    # The person's row is held before sessions are ended: whoever signs in with the old password at
+    # the same time is either refused, or has a session that is ended here.
+    await queries.set_password(connection, person_id, password_hash)
+    await queries.delete_resets(connection, person_id)
+    await queries.delete_sessions(connection, person_id)

@@ -1,0 +1,144 @@
+"""The second factor: codes of an authenticator app, and recovery codes for when it is lost."""
+
+import hashlib
+import hmac
+import secrets
+import time
+
+import msgspec
+import pyotp
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.ids import ALPHABET, base32
+from manilla.kit.sealed import SealedColumn
+from manilla.people import queries, session_queries, throttle
+from manilla.people.queries import Door
+from manilla.people.visitor import Visitor
+
+STEP_SECONDS = 30
+WINDOW_STEPS = 1  # clocks differ: the step before and the one after are good too
+RECOVERY_CODES = 10
+RECOVERY_CHARACTERS = 16  # 80 bits: too many to try, so a plain hash will do
+_READ_AS = str.maketrans("OIL", "011", " -")
+
+
+class CodeRefused(Refusal):
+    status, code = 401, "CODE_REFUSED"
+    message = "The code is not right, or was used already. Wait for the next one."
+
+
+class StepUpNeeded(Refusal):
+    status, code = 403, "STEP_UP_NEEDED"
+    message = "Please confirm that it is you."
+
+
+class SecondFactorIsOn(Refusal):
+    status, code = 409, "SECOND_FACTOR_IS_ON"
+    message = "The second factor is on already. Turn it off first."
+
+
+class SecondFactorNotBegun(Refusal):
+    status, code = 409, "SECOND_FACTOR_NOT_BEGUN"
+    message = "Setting up the second factor was not begun, or begun anew. Start again."
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """Shown once, as text and as a picture to scan."""
+
+    secret: str
+    uri: str
+
+
+def require_step_up(visitor: Visitor) -> None:
+    if not visitor.is_stepped_up:
+        raise StepUpNeeded
+
+
+async def begin(
+    db: Database, keyring: Keyring, visitor: Visitor, *, issuer: str = "Manilla"
+) -> Begun:
+    """A new secret. Nothing is asked of anybody until a code of it has confirmed it."""
+    secret = pyotp.random_base32()
+    sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
+    async with db.transaction() as connection:
+        if not await queries.begin_totp(connection, visitor.person_id, sealed):
+            raise SecondFactorIsOn
+    return Begun(secret, pyotp.TOTP(secret).provisioning_uri(visitor.email, issuer_name=issuer))
+
+
+async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -> list[str]:
+    """Turns it on; gives the recovery codes, this once."""
+    buckets = throttle.proving(visitor.person_id)
+    await throttle.take(db, buckets)
+    person = await queries.door(db, visitor.person_id)
+    if person is None or person.totp_sealed is None or person.has_totp:
+        raise SecondFactorNotBegun
+    step = _step_of(keyring, person, code)
+    if step is None:
+        raise CodeRefused
+    await throttle.give_back(db, buckets)
+    codes = [_new_recovery_code() for _ in range(RECOVERY_CODES)]
+    hashes = [_recovery_hash(code) for code in codes]
+    async with db.transaction() as connection:
+        if not await queries.confirm_totp(connection, person.id, person.totp_sealed, step, hashes):
+            raise SecondFactorNotBegun
+        await session_queries.set_second_factor(connection, visitor.session_id)
+    return codes
+
+
+async def turn_off(db: Database, visitor: Visitor) -> None:
+    require_step_up(visitor)
+    await remove(db, visitor.person_id)
+
+
+async def remove(db: Database, person_id: int) -> None:
+    """The operator's word for a lost phone."""
+    async with db.transaction() as connection:
+        await queries.clear_totp(connection, person_id)
+
+
+async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:
+    """A code of the app, or a recovery code; each is good once. The caller throttles."""
+    step = _step_of(keyring, person, code)
+    if step is not None:
+        is_used_now = await queries.use_step(db, person.id, step)
+    else:
+        is_used_now = await queries.use_recovery(db, person.id, _recovery_hash(code))
+    if not is_used_now:
+        raise CodeRefused
+
+
+def totp_context(person_id: int) -> str:
+    """The row that a sealed secret belongs to; it opens for no other."""
+    return f"person:{person_id}:totp"
+
+
+SEALED = SealedColumn("person", "totp_sealed", ("id",), lambda row: totp_context(row["id"]))
+
+
+def _step_of(keyring: Keyring, person: Door, code: str) -> int | None:
+    """The step that the code belongs to, of those that are good now and not used."""
+    assert person.totp_sealed is not None
+    secret = keyring.open(person.totp_sealed, totp_context(person.id)).decode()
+    given = "".join(code[:20].split()).encode("utf-8", "replace")
+    now = int(time.time()) // STEP_SECONDS
+    used = -1 if person.totp_last_step is None else person.totp_last_step
+    for step in range(now - WINDOW_STEPS, now + WINDOW_STEPS + 1):
+        expected = pyotp.TOTP(secret).generate_otp(step).encode()
+        if hmac.compare_digest(expected, given) and step > used:
+            return step
+    return None
+
+
+def _new_recovery_code() -> str:
+    text = base32(secrets.randbits(5 * RECOVERY_CHARACTERS), RECOVERY_CHARACTERS)
+    return "-".join(text[start : start + 4] for start in range(0, RECOVERY_CHARACTERS, 4))
+
+
+def _recovery_hash(code: str) -> bytes:
+    """However it was typed: small letters, spaces, an O for a zero."""
+    text = code[:40].upper().translate(_READ_AS)
+    plain = "".join(character for character in text if character in ALPHABET)
+    return hashlib.sha256(plain.encode()).digest()

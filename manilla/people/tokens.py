@@ -1,0 +1,16 @@
+"""Tokens of sessions and links: 256 random bits, of which only the hash is kept."""
+
+import hashlib
+import secrets
+
+TOKEN_BYTES = 32
+TOKEN_LENGTH_MAX = 100
+
+
+def new() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def digest(token: str) -> bytes:
+    """What is looked up. Random bits need no slow hash, and a look-up of one tells no timing."""
+    return hashlib.sha256(token[:TOKEN_LENGTH_MAX].encode("utf-8", "replace")).digest()

@@ -1,0 +1,72 @@
+"""Passwords: which are refused, how they are kept, and how they are changed."""
+
+import argon2
+import pytest
+
+from manilla.kit.db import Database
+from manilla.people import passwords
+from manilla.people.passwords import WeakPassword, WrongPassword
+from tests.people.street import PASSWORD, Street
+
+WEAK = [
+    "elevenchars",
+    "x y z " * 50,
+    "Password1234",
+    "111111111111",
+    "121212121212",
+    "adaeze.obi@example.com",
+    "Adaeze Nkem Obi",
+    "adaezenkem.obi",
+]
+
+
+@pytest.mark.parametrize("password", WEAK)
+def test_a_weak_password_is_refused(password: str) -> None:
+    email = "adaezenkem.obi@example.com" if "@" not in password else password
+    with pytest.raises(WeakPassword):
+        passwords.check(password, email=email, name="Adaeze Nkem Obi")
+
+
+def test_a_long_phrase_in_any_script_is_taken() -> None:
+    for password in (PASSWORD, "ọ̀rọ̀ aṣínà mi gùn", "密码密码一二三四五六七八", "x" * 8 + "yzuvw!"):
+        passwords.check(password, email="ada@example.com", name="Ada")
+
+
+async def test_what_is_kept_is_argon2id_and_is_true_for_its_password_alone() -> None:
+    kept = await passwords.hash_of(PASSWORD)
+    assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert (await passwords.verify(kept, PASSWORD)).is_right
+    for wrong in ("", PASSWORD + " ", PASSWORD.upper(), "\ud800", "\x00"):
+        assert not (await passwords.verify(kept, wrong)).is_right
+    assert not (await passwords.verify(None, PASSWORD)).is_right
+
+
+async def test_a_password_is_the_same_however_its_letters_are_composed() -> None:
+    kept = await passwords.hash_of("caf\u00e9 caf\u00e9 caf\u00e9")
+    assert (await passwords.verify(kept, "cafe\u0301 cafe\u0301 cafe\u0301")).is_right
+
+
+async def test_a_hash_of_an_older_cost_is_renewed_by_signing_in(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    old = argon2.PasswordHasher(time_cost=1, memory_cost=8 * 1024, parallelism=1).hash(PASSWORD)
+    person_id = owner.visitor.person_id
+    await db.execute("UPDATE person SET password_hash = $2 WHERE id = $1", person_id, old)
+    await street.sign_in(owner.email)
+    kept = await db.value("SELECT password_hash FROM person WHERE id = $1", person_id)
+    assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    await street.sign_in(owner.email)
+
+
+async def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessions(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    other = await street.sign_in(owner.email)
+    with pytest.raises(WrongPassword):
+        await passwords.change(db, owner.visitor, "not the old one", "another long phrase")
+    assert await street.is_in(other)
+    await passwords.change(db, owner.visitor, PASSWORD, "another long phrase")
+    assert (await street.is_in(owner.token), await street.is_in(other)) == (True, False)
+    await street.sign_in(owner.email, "another long phrase")
