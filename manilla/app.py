@@ -1,28 +1,30 @@
 """The web program: the merchants' API beside the pages, in one process."""
 
+import gc
 import socket
 from typing import Any
 
 import uvicorn
 
 from manilla import __version__
-from manilla.api import openapi, v1
+from manilla.api import llms, openapi, postman, v1
 from manilla.api.endpoint import Endpoint, Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
 from manilla.checkout import routes as checkout
+from manilla.dashboard import routes as dashboard
+from manilla.dashboard.desk import Desk
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.pages import app as pages
 from manilla.payments import initiate as pay_in
-from manilla.payouts import initiate as pay_out
-from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Resolver
 from manilla.services import Services, opened
 from manilla.settings import Settings
+from manilla.web import static_files
 
 CONNECTIONS = 10
 GRACE_SECONDS = 10
+GARBAGE_MIN = 50_000  # objects, before the collector looks
 
 
 def build(services: Services) -> Any:
@@ -35,26 +37,29 @@ def build(services: Services) -> Any:
         directory=services.directory,
         limiter=RateLimiter(services.db),
         platform=services.platform,
+        requests=services.requests,
         trusted_proxies=services.settings.trusted_proxies,
     )
     api = MerchantApi(gate, endpoints)
-    description = pages.hardened(
-        _document(strict_json.encode(openapi.document(endpoints, base_url, __version__)))
-    )
+    documents = _documents(openapi.document(endpoints, base_url, __version__))
     webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
     is_development = services.settings.is_development
     site = pages.build(
         services.db,
-        checkout.build(
-            services.checkout, services.links, services.platform, is_development=is_development
-        ),
+        [
+            *checkout.build(
+                services.checkout, services.links, services.platform, is_development=is_development
+            ),
+            static_files.handler(),
+            dashboard.build(_desk(services)),
+        ],
         is_development=is_development,
     )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
-        if path == "/api/openapi.json":
-            await description(scope, receive, send)
+        if path in documents:
+            await documents[path](scope, receive, send)
         elif path.startswith("/api/"):
             await api(scope, receive, send)
         elif path.startswith(PREFIX):
@@ -67,15 +72,33 @@ def build(services: Services) -> Any:
 
 def _endpoints(services: Services) -> list[Endpoint]:
     db, platform, methods = services.db, services.platform, services.methods
-    banks = Banks(services.rails, methods)
     return v1.endpoints(
         db,
         platform,
         methods,
-        banks,
+        services.banks,
         pay_in.Initiation(db, platform, methods, services.rails, services.links),
-        pay_out.Initiation(db, platform, methods, services.rails, Resolver(services.rails, banks)),
+        services.payouts,
         services.settings.base_url,
+    )
+
+
+def _desk(services: Services) -> Desk:
+    settings = services.settings
+    return Desk(
+        db=services.db,
+        keyring=services.keyring,
+        platform=services.platform,
+        directory=services.directory,
+        methods=services.methods,
+        rails=services.rails,
+        banks=services.banks,
+        resolver=services.resolver,
+        payouts=services.payouts,
+        post=services.post,
+        base_url=settings.base_url,
+        trusted_proxies=settings.trusted_proxies,
+        is_development=settings.is_development,
     )
 
 
@@ -96,11 +119,27 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
         )
+        # What is there now stays: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GARBAGE_MIN, 20, 50)
         await server.serve(sockets=[listener])
 
 
-def _document(body: bytes) -> Any:
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache")]
+def _documents(description: dict[str, Any]) -> dict[str, Any]:
+    """What machines read about the API: made once, by path."""
+    json, text = b"application/json", b"text/plain; charset=utf-8"
+    collection = postman.collection(description)
+    contents = {
+        "/api/openapi.json": (strict_json.encode(description), json),
+        "/api/postman.json": (strict_json.encode(collection), json),
+        "/llms.txt": (llms.short(description).encode(), text),
+        "/llms-full.txt": (llms.full(description).encode(), text),
+    }
+    return {path: pages.hardened(_document(*content)) for path, content in contents.items()}
+
+
+def _document(body: bytes, media_type: bytes) -> Any:
     refusal = MethodNotAllowed("GET")
     refused = strict_json.encode({"error": refusal.text, "error_code": refusal.code})
 
@@ -110,8 +149,9 @@ def _document(body: bytes) -> Any:
         length = (b"content-length", str(len(content)).encode())
         allow = [] if is_get else [(b"allow", refusal.allowed.encode())]
         status = 200 if is_get else refusal.status
-        start = {"type": "http.response.start", "status": status}
-        await send({**start, "headers": [*headers, length, *allow]})
+        kind = (b"content-type", media_type if is_get else b"application/json")
+        headers = [kind, (b"cache-control", b"no-cache"), length, *allow]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
     return answer

@@ -12,10 +12,15 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.merchants.directory import Directory
+from manilla.merchants.request_log import RequestLog
 from manilla.methods.catalogue import Catalogue
 from manilla.payments.charges import Till
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import Links
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.initiate import Initiation
+from manilla.people.mail import Post
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -40,6 +45,11 @@ class Services(msgspec.Struct, frozen=True):
     links: Links
     till: Till
     checkout: Checkout
+    requests: RequestLog
+    banks: Banks
+    resolver: Resolver
+    payouts: Initiation
+    post: Post
 
 
 @contextlib.asynccontextmanager
@@ -57,6 +67,7 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
         background = [
             asyncio.create_task(services.watch.run()),
             asyncio.create_task(services.rails.health.run()),
+            asyncio.create_task(services.requests.run()),
         ]
         try:
             yield services
@@ -64,6 +75,8 @@ async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIte
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            await services.requests.close()
+            await services.post.close()
     finally:
         await session.close()
         await db.close()
@@ -78,6 +91,8 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
     methods = Catalogue(db, watch, rails)
     links = Links(keyring, settings.base_url)
     till = Till(db, keyring, rails, links, settings.base_url)
+    banks = Banks(rails, methods)
+    resolver = Resolver(rails, banks)
     return Services(
         settings=settings,
         db=db,
@@ -90,4 +105,9 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
         links=links,
         till=till,
         checkout=Checkout(db, platform, directory, methods, rails, till),
+        requests=RequestLog(db),
+        banks=banks,
+        resolver=resolver,
+        payouts=Initiation(db, platform, methods, rails, resolver),
+        post=Post(settings.mail_hook),
     )

@@ -1,58 +1,16 @@
-"""How money, time and other people's words look on a page."""
+"""How other people's words look on checkout."""
 
 import re
 
-from babel.numbers import format_currency, get_currency_symbol
-
-from manilla.kit.money import DECIMALS, Money
+from manilla.kit.display import clean, duration, money
 from manilla.methods.method import Method
 
-LOCALE = "en_NG"
-NAME_MAX = 100
-TEXT_MAX = 4_000  # of a description; more would make the page heavy, and nobody reads it
+__all__ = ["clean", "duration", "gateway", "money", "name"]
 
-# What is not seen but changes what is: controls, marks that turn the direction of text, characters
-# without width, fillers that look like nothing. A name made with them can pose as another's, or
-# turn an amount around.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
-    "\U000e0000-\U000e0fff\ud800-\udfff]"
-)
-_LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
+NAME_MAX = 100
 
 # The words that a method's label says anyway.
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
-
-
-def money(amount: Money) -> str:
-    """`₦1,234,567.50`: with all of the currency's decimals, whatever the locale is used to."""
-    symbol = get_currency_symbol(amount.currency, LOCALE)
-    gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
-    decimals = DECIMALS[amount.currency]
-    pattern = f"¤{gap}#,##0" + ("." + "0" * decimals if decimals else "")
-    return format_currency(
-        amount.amount, amount.currency, format=pattern, locale=LOCALE, currency_digits=False
-    )
-
-
-def duration(seconds: int) -> str:
-    """`29 min`: good enough where no script counts the seconds."""
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
-    if days:
-        return f"{days} {'day' if days == 1 else 'days'} {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"
-
-
-def clean(text: str, at_most: int = TEXT_MAX) -> str:
-    """What can be seen of a text, line by line; never more than a page can take."""
-    # Cut before the search as well: eight times the limit may be unseen, and the rest is not read.
-    seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
-    lines = (" ".join(line.split()) for line in seen.split("\n"))
-    joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-    return joined if len(joined) <= at_most else joined[: at_most - 1].rstrip() + "…"
 
 
 def name(text: str) -> str:

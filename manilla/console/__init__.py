@@ -1,0 +1,1 @@
+"""The administrators' pages: merchants, providers, queues, the platform and its people."""

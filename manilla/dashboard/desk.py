@@ -1,0 +1,33 @@
+"""What the dashboard's pages work with."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.http import Network
+from manilla.merchants.directory import Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.initiate import Initiation
+from manilla.people.mail import Post
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails
+
+
+class Desk(msgspec.Struct, frozen=True):
+    db: Database
+    keyring: Keyring
+    platform: CurrentSettings
+    directory: Directory
+    methods: Catalogue
+    rails: Rails
+    banks: Banks
+    resolver: Resolver
+    payouts: Initiation
+    post: Post
+    base_url: str
+    trusted_proxies: Sequence[Network]
+    is_development: bool

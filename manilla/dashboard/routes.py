@@ -1,0 +1,66 @@
+"""The dashboard's addresses, all in one table."""
+
+from importlib import resources
+from pathlib import Path
+
+from litestar import Router
+
+from manilla.dashboard.desk import Desk
+from manilla.dashboard.sign_up import SignUp
+from manilla.people.roles import Permission, Realm
+from manilla.web import account
+from manilla.web.door import Door
+from manilla.web.routes import Route
+from manilla.web.shell import Item, Section, Shell
+
+TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
+
+NAVIGATION = (
+    Section(
+        "",
+        (
+            Item("Home", "~", "home", Permission.VIEW),
+            Item("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+            Item("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
+            Item("Wallets", "~/wallets", "wallet", Permission.VIEW),
+            Item("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
+        ),
+    ),
+    Section(
+        "Developers",
+        (
+            Item("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
+            Item("Notifications", "~/notifications", "bell", Permission.VIEW),
+            Item("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
+        ),
+    ),
+    Section(
+        "Set-up",
+        (
+            Item("Payment gateways", "~/gateways", "adjustments", Permission.VIEW),
+            Item("API commission", "~/commission", "percentage", Permission.VIEW),
+            Item("Team", "/team", "users", Permission.VIEW),
+            Item("Business profile", "/profile", "building-store", Permission.VIEW),
+        ),
+    ),
+)
+
+
+def table(desk: Desk) -> list[Route]:
+    return [
+        *account.Account(desk.db, desk.keyring, Realm.DASHBOARD, desk.post).routes(),
+        *SignUp(desk).routes(),
+    ]
+
+
+def build(desk: Desk) -> Router:
+    shell = Shell(
+        Realm.DASHBOARD,
+        desk.platform,
+        TEMPLATES,
+        NAVIGATION,
+        base_url=desk.base_url,
+        trusted_proxies=desk.trusted_proxies,
+        is_development=desk.is_development,
+    )
+    return Door(shell, desk.db, desk.keyring).router(table(desk))

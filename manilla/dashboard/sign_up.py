@@ -1,0 +1,36 @@
+"""The first page of a new merchant: a business, its owner, and keys of both environments at once."""
+
+from manilla.dashboard.desk import Desk
+from manilla.kit.errors import Refusal
+from manilla.people import sign_up
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+
+class SignUp:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [page("/sign-up", self.show, None), form("/sign-up", self.sign_up, None)]
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page("sign_up.html")
+
+    async def sign_up(self, visit: Visit) -> Answer:
+        try:
+            new = await sign_up.sign_up(
+                self._desk.db,
+                self._desk.keyring,
+                business_name=visit.form.needed("business_name", at_most=100),
+                name=visit.form.needed("name", at_most=100),
+                email=visit.form.needed("email"),
+                password=visit.form.secret("password"),
+                address=visit.address,
+                user_agent=visit.user_agent,
+            )
+        except Refusal as refusal:
+            return visit.refused("sign_up.html", refusal)
+        visit.begin(new.session)
+        # The one time that the secrets are shown, so a page and no redirect.
+        return visit.page("welcome.html", merchant=new.merchant)

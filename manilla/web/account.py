@@ -1,0 +1,216 @@
+"""Pages about somebody's own account: signing in and out, second factor, password, sessions."""
+
+from typing import Any
+
+import segno
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.people import (
+    invitations,
+    links,
+    mail,
+    members,
+    passwords,
+    resets,
+    second_factor,
+    sessions,
+    sign_in,
+)
+from manilla.people.mail import Letter, Post
+from manilla.people.roles import Realm
+from manilla.people.sessions import NewSession
+from manilla.people.sign_in import NeedsCode, SignedIn
+from manilla.web import tickets
+from manilla.web.routes import SIGNED_IN, Answer, Route, form, page
+from manilla.web.visit import Visit, way_on
+
+
+class Account:
+    def __init__(self, db: Database, keyring: Keyring, realm: Realm, post: Post) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._realm = realm
+        self._post = post
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/sign-in", self.show_sign_in, None),
+            form("/sign-in", self.sign_in, None),
+            form("/sign-in/code", self.give_code, None),
+            form("/sign-out", self.sign_out, SIGNED_IN),
+            page("/forgot", self.show_forgot, None),
+            form("/forgot", self.forgot, None),
+            page("/reset/{token:str}", self.show_reset, None),
+            form("/reset/{token:str}", self.reset, None),
+            page("/invitation/{token:str}", self.show_invitation, None),
+            form("/invitation/{token:str}", self.accept, None),
+            form("/invitation/{token:str}/join", self.join, SIGNED_IN),
+            page("/account", self.show, SIGNED_IN),
+            form("/account/password", self.change_password, SIGNED_IN),
+            form("/account/merchant", self.choose_merchant, SIGNED_IN),
+            form("/account/sessions/{session:int}/end", self.end_session, SIGNED_IN),
+            form("/account/sessions/end-others", self.end_others, SIGNED_IN),
+            form("/account/second-factor", self.begin_second_factor, SIGNED_IN, step_up=True),
+            form("/account/second-factor/confirm", self.confirm_second_factor, SIGNED_IN),
+            form("/account/second-factor/off", self.end_second_factor, SIGNED_IN, step_up=True),
+        ]
+
+    async def show_sign_in(self, visit: Visit) -> Answer:
+        if visit.is_signed_in:
+            return visit.redirect("/")
+        return visit.page("sign_in.html", next=visit.query.text("next", at_most=2000))
+
+    async def sign_in(self, visit: Visit) -> Answer:
+        onward = visit.form.text("next", at_most=2000)
+        email, password = visit.form.text("email"), visit.form.secret("password")
+        try:
+            entered = await self._sign_in(visit, email, password, None)
+        except Refusal as refusal:
+            return visit.refused("sign_in.html", refusal, next=onward)
+        if isinstance(entered, NeedsCode):
+            ticket = tickets.write(self._keyring, visit.csrf, email, password)
+            return visit.page("code.html", next=onward, ticket=ticket)
+        return self._let_in(visit, entered.session, onward)
+
+    async def give_code(self, visit: Visit) -> Answer:
+        onward, ticket = (
+            visit.form.text("next", at_most=2000),
+            visit.form.text("ticket", at_most=4000),
+        )
+        known = tickets.read(self._keyring, visit.csrf, ticket)
+        if known is None:
+            return visit.redirect("/sign-in")
+        try:
+            code = visit.form.needed("code")
+            entered = await self._sign_in(visit, known.email, known.password, code)
+        except Refusal as refusal:
+            return visit.refused("code.html", refusal, next=onward, ticket=ticket)
+        assert not isinstance(entered, NeedsCode)
+        return self._let_in(visit, entered.session, onward)
+
+    async def _sign_in(
+        self, visit: Visit, email: str, password: str, code: str | None
+    ) -> SignedIn | NeedsCode:
+        return await sign_in.sign_in(
+            self._db,
+            self._keyring,
+            self._realm,
+            email,
+            password,
+            code,
+            visit.address,
+            visit.user_agent,
+        )
+
+    def _let_in(self, visit: Visit, session: NewSession, onward: str) -> Answer:
+        visit.begin(session)
+        return visit.redirect(way_on(visit.shell, onward, "/"))
+
+    async def sign_out(self, visit: Visit) -> Answer:
+        await sessions.end(self._db, self._realm, visit.session_token)
+        visit.set_cookie(visit.shell.cookie, "", 0)
+        return visit.redirect("/sign-in", done="You are signed out.")
+
+    async def show_forgot(self, visit: Visit) -> Answer:
+        return visit.page("forgot.html", is_sent=False, has_mail=self._post.is_open)
+
+    async def forgot(self, visit: Visit) -> Answer:
+        """Says the same whether somebody has this address or not."""
+        try:
+            new = await resets.ask(self._db, self._realm, visit.form.needed("email"), visit.address)
+        except Refusal as refusal:
+            has_mail = self._post.is_open
+            return visit.refused("forgot.html", refusal, is_sent=False, has_mail=has_mail)
+        if new is not None:
+            link = links.reset(visit.shell.base_url, self._realm, new.token)
+            self._post.send_later(Letter(mail.Kind.RESET, new.person.email, link))
+        return visit.page("forgot.html", is_sent=True, has_mail=self._post.is_open)
+
+    async def show_reset(self, visit: Visit) -> Answer:
+        await resets.look_at(self._db, self._realm, visit.parameter("token"))
+        return visit.page("reset.html")
+
+    async def reset(self, visit: Visit) -> Answer:
+        password = visit.form.secret("password")
+        try:
+            await resets.use(self._db, self._realm, visit.parameter("token"), password)
+        except passwords.WeakPassword as refusal:
+            return visit.refused("reset.html", refusal)
+        return visit.redirect("/sign-in", done="The password is changed. Sign in with it.")
+
+    async def show_invitation(self, visit: Visit) -> Answer:
+        return visit.page("invitation.html", **await self._invitation(visit))
+
+    async def _invitation(self, visit: Visit) -> dict[str, Any]:
+        invitation = await invitations.look_at(self._db, self._realm, visit.parameter("token"))
+        has_account = await invitations.has_account(self._db, invitation)
+        return {"invitation": invitation, "has_account": has_account}
+
+    async def accept(self, visit: Visit) -> Answer:
+        try:
+            session = await invitations.accept(
+                self._db,
+                self._realm,
+                visit.parameter("token"),
+                name=visit.form.needed("name"),
+                password=visit.form.secret("password"),
+                address=visit.address,
+                user_agent=visit.user_agent,
+            )
+        except Refusal as refusal:
+            return visit.refused("invitation.html", refusal, **await self._invitation(visit))
+        return self._let_in(visit, session, "")
+
+    async def join(self, visit: Visit) -> Answer:
+        await invitations.join(self._db, visit.visitor, visit.parameter("token"))
+        return visit.redirect("/", done="You have joined.")
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page("account.html", **await self._about(visit))
+
+    async def _about(self, visit: Visit) -> dict[str, Any]:
+        person_id = visit.visitor.person_id
+        return {
+            "sessions": await sessions.list_of(self._db, person_id),
+            "merchants": await members.merchants_of(self._db, person_id),
+        }
+
+    async def change_password(self, visit: Visit) -> Answer:
+        old, new = visit.form.secret("old"), visit.form.secret("new")
+        try:
+            await passwords.change(self._db, visit.visitor, old, new)
+        except Refusal as refusal:
+            return visit.refused("account.html", refusal, **await self._about(visit))
+        return visit.redirect("/account", done="The password is changed; other sessions ended.")
+
+    async def choose_merchant(self, visit: Visit) -> Answer:
+        await sessions.choose_merchant(self._db, visit.visitor, visit.form.whole("merchant_id"))
+        return visit.redirect("/")
+
+    async def end_session(self, visit: Visit) -> Answer:
+        session_id = int(visit.parameter("session"))
+        await sessions.revoke(self._db, visit.visitor.person_id, session_id)
+        return visit.redirect("/account", done="That session has ended.")
+
+    async def end_others(self, visit: Visit) -> Answer:
+        visitor = visit.visitor
+        await sessions.revoke_all_but(self._db, visitor.person_id, visitor.session_id)
+        return visit.redirect("/account", done="All other sessions have ended.")
+
+    async def begin_second_factor(self, visit: Visit) -> Answer:
+        issuer = visit.shell.platform.now.site_name
+        begun = await second_factor.begin(self._db, self._keyring, visit.visitor, issuer=issuer)
+        picture = segno.make(begun.uri, error="m").svg_data_uri(scale=4, border=2)
+        return visit.page("second_factor.html", secret=begun.secret, picture=picture)
+
+    async def confirm_second_factor(self, visit: Visit) -> Answer:
+        codes = await second_factor.confirm(
+            self._db, self._keyring, visit.visitor, visit.form.needed("code")
+        )
+        return visit.page("recovery_codes.html", codes=codes)
+
+    async def end_second_factor(self, visit: Visit) -> Answer:
+        await second_factor.remove(self._db, visit.visitor.person_id)
+        return visit.redirect("/account", done="The second factor is off.")

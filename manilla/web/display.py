@@ -1,0 +1,67 @@
+"""How money, time and states look on the pages."""
+
+from datetime import UTC, datetime
+
+from markupsafe import Markup, escape
+
+from manilla.kit.display import clean, money
+from manilla.kit.money import Money
+
+__all__ = ["badge", "clean", "minor", "moment", "money", "title"]
+
+# What a state means for whoever looks at it, in the colours of the style sheet.
+TONES = {
+    "success": "green",
+    "completed": "green",
+    "delivered": "green",
+    "paid": "green",
+    "approved": "green",
+    "active": "green",
+    "resolved": "green",
+    "healthy": "green",
+    "up": "green",
+    "pending": "yellow",
+    "waiting": "yellow",
+    "open": "yellow",
+    "opening": "yellow",
+    "held": "yellow",
+    "suspense": "orange",
+    "failed": "red",
+    "rejected": "red",
+    "refused": "red",
+    "down": "red",
+    "parked": "red",
+    "canceled": "secondary",
+    "expired": "secondary",
+    "disabled": "secondary",
+    "inactive": "secondary",
+}
+
+
+def badge(state: str, text: str | None = None) -> Markup:
+    """A state as a word with a mark; the word alone says it."""
+    tone = TONES.get(state, "secondary")
+    shown = escape(text or title(state))
+    return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
+
+
+def moment(at: datetime | None) -> Markup:
+    """In UTC; a script turns it into the reader's zone and keeps UTC for whoever hovers."""
+    if at is None:
+        return Markup('<span class="quiet">never</span>')
+    at = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        at.strftime("%d %b %Y, %H:%M UTC"),
+    )
+
+
+def minor(amount: int, currency: str) -> str:
+    return money(Money(currency, amount))
+
+
+def title(word: str) -> str:
+    """`payout_fee` as `Payout fee`."""
+    text = word.replace("_", " ").replace(".", " ").strip()
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,158 @@
+"""The door of a realm: who it is, whether they may, and whether the form is ours."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+from litestar import Request, Response, Router
+from litestar import get as litestar_get
+from litestar import post as litestar_post
+
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
+from manilla.people import sessions
+from manilla.people.visitor import Visitor
+from manilla.web.csrf import FIELD, Csrf
+from manilla.web.forms import Form
+from manilla.web.routes import SIGNED_IN, Answer, Needs, Route
+from manilla.web.shell import NotHere, Shell
+from manilla.web.visit import Visit
+
+log = structlog.get_logger(__name__)
+
+ANONYMOUS = "manilla_visit"  # whom the forms of somebody not signed in are bound to
+ANONYMOUS_SECONDS = 12 * 3600
+STEP_UP = "step_up_secret"
+
+
+class NotAllowed(Refusal):
+    status, code = 403, "NOT_ALLOWED"
+    message = "Your role does not allow this. Ask an owner or administrator of the account."
+
+
+class Door:
+    def __init__(
+        self,
+        shell: Shell,
+        db: Database,
+        keyring: Keyring,
+        *,
+        needs_second_factor: bool = False,
+    ) -> None:
+        self._shell = shell
+        self._db = db
+        self._keyring = keyring
+        self._csrf = Csrf(keyring)
+        self._needs_second_factor = needs_second_factor
+
+    def router(self, routes: Sequence[Route]) -> Router:
+        return Router(path=self._shell.root, route_handlers=[self._handler(r) for r in routes])
+
+    def _handler(self, route: Route) -> Any:
+        async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+            return await self._serve(route, request)
+
+        decorate = litestar_get if route.method == "GET" else litestar_post
+        return decorate(route.path, status_code=200, request_max_body_size=route.body_bytes_max)(
+            handle
+        )
+
+    async def _serve(self, route: Route, request: Request[Any, Any, Any]) -> Answer:
+        token = request.cookies.get(self._shell.cookie, "")
+        visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
+        anonymous = request.cookies.get(ANONYMOUS) or secrets.token_urlsafe(24)
+        binding = token if visitor is not None else anonymous
+        visit = Visit(self._shell, request, visitor, csrf=self._csrf.token(binding))
+        if visitor is None and ANONYMOUS not in request.cookies:
+            visit.set_cookie(ANONYMOUS, anonymous, ANONYMOUS_SECONDS)
+        try:
+            await self._admit(route, visit, visitor, binding)
+            answer = await self._before_step_up(route, visit, visitor)
+            if answer is not None:
+                return answer
+            with acting(_actor(visitor, self._shell)):
+                return await route.handler(visit)
+        except _SignInFirst:
+            return self._to_sign_in(visit)
+        except Refusal as refusal:
+            return visit.page("refused.html", refusal.status, refusal=refusal)
+
+    async def _admit(
+        self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
+    ) -> None:
+        """Raises where the visit ends at the door; else it has its form and environment."""
+        if not route.is_public and visitor is None:
+            raise _SignInFirst
+        visit.environment_or_none = _environment(visit.request)
+        if route.method == "POST":
+            visit.form = Form(list((await visit.request.form()).multi_items()))
+            fetch_site = visit.request.headers.get("sec-fetch-site")
+            self._csrf.check(binding, visit.form.text(FIELD), fetch_site)
+        if visitor is not None:
+            self._check_allowed(route.needs, visitor)
+
+    def _check_allowed(self, needs: Needs, visitor: Visitor) -> None:
+        if needs in (None, SIGNED_IN):
+            return
+        if self._needs_second_factor and not visitor.second_factor:
+            raise NotAllowed(
+                "Here a second factor is required: set one up under Your account, then sign in "
+                "with it."
+            )
+        if needs not in visitor.permissions:
+            raise NotAllowed
+
+    async def _before_step_up(
+        self, route: Route, visit: Visit, visitor: Visitor | None
+    ) -> Answer | None:
+        """Asks them to show once more who they are; what they were about to send is kept."""
+        if not route.step_up or visitor is None or visitor.is_stepped_up:
+            return None
+        alert = None
+        if STEP_UP in visit.form:
+            try:
+                await self._prove(visitor, visit.form.secret(STEP_UP))
+                return None
+            except Refusal as refusal:
+                alert = refusal.text
+        kept = [pair for pair in visit.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
+        return visit.page("step_up.html", 403 if alert else 200, kept=kept, alert=alert)
+
+    async def _prove(self, visitor: Visitor, secret: str) -> None:
+        """By the code where there is a second factor, else by the password."""
+        if visitor.has_totp:
+            await sessions.step_up(self._db, self._keyring, visitor, code=secret)
+        else:
+            await sessions.step_up(self._db, self._keyring, visitor, password=secret)
+
+    def _to_sign_in(self, visit: Visit) -> Answer:
+        if visit.request.method != "GET":
+            return visit.redirect("/sign-in")
+        query = visit.request.url.query
+        target = visit.request.url.path + (f"?{query}" if query else "")
+        return visit.redirect(f"/sign-in?next={quote(target, safe='')}")
+
+
+class _SignInFirst(Exception):
+    """Nobody is signed in."""
+
+
+def _environment(request: Request[Any, Any, Any]) -> Environment | None:
+    given = request.path_params.get("environment")
+    if given is None:
+        return None
+    try:
+        return Environment(str(given))
+    except ValueError:
+        raise NotHere from None
+
+
+def _actor(visitor: Visitor | None, shell: Shell) -> Actor:
+    if visitor is None:
+        return Actor(ActorKind.SYSTEM, None, f"a visitor of the {shell.realm}")
+    return Actor(ActorKind.PERSON, visitor.person_id, visitor.email, shell.realm)

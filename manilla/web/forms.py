@@ -1,0 +1,101 @@
+"""What a form or an address brings: text, looked at before anybody uses it."""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from litestar.datastructures import UploadFile
+
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money, MoneyError
+
+VALUE_LENGTH_MAX = 20_000
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class BadForm(Refusal):
+    """`errors` says which field is at fault, and why."""
+
+    status, code = 400, "VALIDATION_FAILED"
+    message = "Please look at the marked fields."
+
+
+class Form:
+    def __init__(self, pairs: Mapping[str, Any] | Iterator[tuple[str, Any]] | list[Any]) -> None:
+        self._values: dict[str, list[str]] = {}
+        self._files: dict[str, UploadFile] = {}
+        for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
+            if isinstance(value, UploadFile):
+                self._files[name] = value
+            else:
+                self._values.setdefault(name, []).append(_checked(name, str(value)))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str, *, at_most: int = 255) -> str:
+        """Without the white space around it; empty where it is missing."""
+        value = self._values.get(name, [""])[-1].strip()
+        if len(value) > at_most:
+            raise BadForm(errors={name: f"At most {at_most} characters."})
+        return value
+
+    def secret(self, name: str) -> str:
+        """A password: as it was typed."""
+        return self._values.get(name, [""])[-1]
+
+    def needed(self, name: str, *, at_most: int = 255) -> str:
+        value = self.text(name, at_most=at_most)
+        if not value:
+            raise BadForm(errors={name: "This is needed."})
+        return value
+
+    def all(self, name: str) -> list[str]:
+        return [value.strip() for value in self._values.get(name, []) if value.strip()]
+
+    def choice(self, name: str, of: type[Choice]) -> Choice:
+        try:
+            return of(self.text(name))
+        except ValueError:
+            raise BadForm(errors={name: "Please choose one of these."}) from None
+
+    def whole(self, name: str) -> int:
+        value = self.text(name)
+        if not (value.isascii() and value.isdigit() and len(value) <= 15):
+            raise BadForm(errors={name: "A whole number is needed."})
+        return int(value)
+
+    def decimal(self, name: str) -> Decimal:
+        try:
+            number = Decimal(self.text(name, at_most=30).replace(",", ""))
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite():
+            raise BadForm(errors={name: "A number is needed, such as 1500.50."})
+        return number
+
+    def money(self, name: str, currency: str) -> Money:
+        try:
+            return Money.of(self.decimal(name), currency)
+        except MoneyError as error:
+            raise BadForm(errors={name: str(error)}) from None
+
+    def is_ticked(self, name: str) -> bool:
+        return self.text(name) in ("on", "true", "yes", "1")
+
+    def file(self, name: str) -> UploadFile | None:
+        return self._files.get(name)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        return [(name, value) for name, values in self._values.items() for value in values]
+
+
+def _checked(name: str, value: str) -> str:
+    """No NUL and no half of a character: the database could not store them."""
+    if len(value) > VALUE_LENGTH_MAX:
+        raise BadForm(errors={name: "This is too long."})
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise BadForm(errors={name: "This contains characters that cannot be stored."})
+    return value

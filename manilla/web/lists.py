@@ -1,0 +1,50 @@
+"""Lists: filters that live in the address, and a way on by keyset."""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from manilla.web.forms import BadForm, Form
+from manilla.web.visit import Visit
+
+ROWS = 50
+ZONE = ZoneInfo("Africa/Lagos")  # in which a day of a filter begins and ends
+AFTER, FORMAT = "after", "format"
+
+
+class ListView:
+    """What a template needs to draw around the rows of a list."""
+
+    def __init__(self, visit: Visit, following: str | None) -> None:
+        self.given: Form = visit.query
+        self._path = visit.request.url.path
+        pairs = [pair for pair in visit.query.pairs() if pair[1] and pair[0] not in (AFTER, FORMAT)]
+        self._pairs = pairs
+        self.is_filtered = bool(pairs)
+        self.is_later = AFTER in visit.query
+        self.plain_address = self._path
+        self.first_address = self._address()
+        self.next_address = self._address((AFTER, following)) if following else None
+        self.csv_address = self._address((FORMAT, "csv"))
+        self.xlsx_address = self._address((FORMAT, "xlsx"))
+
+    def _address(self, *more: tuple[str, str]) -> str:
+        query = urlencode([*self._pairs, *more])
+        return f"{self._path}?{query}" if query else self._path
+
+
+def after(visit: Visit) -> str | None:
+    """The place in the list where this page begins."""
+    return visit.query.text(AFTER, at_most=500) or None
+
+
+def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
+    """The beginning of the day that was given, or of the one after it."""
+    given = form.text(name)
+    if not given:
+        return None
+    try:
+        start = datetime.strptime(given, "%Y-%m-%d").replace(tzinfo=ZONE)
+        return (start + timedelta(days=is_end)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadForm(errors={name: "A date is needed, such as 2026-01-31."}) from None

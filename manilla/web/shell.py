@@ -1,0 +1,92 @@
+"""What stands around a realm's pages: templates, navigation, names."""
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import msgspec
+
+from manilla.kit.errors import Refusal
+from manilla.kit.http import Network
+from manilla.people.roles import Permission, Realm
+from manilla.platform.settings import CurrentSettings
+from manilla.web import display, static_files
+
+TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A line of the navigation. What stands in an environment begins with `~`."""
+
+    title: str
+    path: str
+    icon: str
+    needs: Permission
+
+
+class Section(msgspec.Struct, frozen=True):
+    title: str
+    items: Sequence[Item]
+
+
+class Shell:
+    def __init__(
+        self,
+        realm: Realm,
+        platform: CurrentSettings,
+        templates: Path,
+        navigation: Sequence[Section],
+        *,
+        base_url: str,
+        trusted_proxies: Sequence[Network],
+        is_development: bool,
+    ) -> None:
+        self.realm = realm
+        self.root = f"/{realm}"
+        self.platform = platform
+        self.navigation = navigation
+        self.base_url = base_url
+        self.trusted_proxies = trusted_proxies
+        self.is_development = is_development
+        self.is_secure = base_url.startswith("https://")
+        self._templates = _environment(templates)
+        self._templates.globals.update(
+            shell=self, static=f"{static_files.PATH}/{static_files.version()}"
+        )
+
+    @property
+    def cookie(self) -> str:
+        """Of the session. Browsers take a `__Secure-` one over https alone."""
+        return f"{'__Secure-' if self.is_secure else ''}manilla_{self.realm}"
+
+    def render(self, template: str, **values: Any) -> str:
+        defaults: Mapping[str, Any] = {"alert": None, "errors": {}, "given": None}
+        return self._templates.get_template(template).render({**defaults, **values})
+
+
+class NotHere(Refusal):
+    status, code = 404, "NOT_FOUND"
+    message = "There is nothing at this address."
+
+
+def _environment(folder: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.FileSystemLoader(folder), jinja2.FileSystemLoader(TEMPLATES)]
+        ),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        money=display.money,
+        moment=display.moment,
+        badge=display.badge,
+        clean=display.clean,
+        titled=display.title,
+    )
+    environment.globals.update(minor=display.minor, Permission=Permission)
+    return environment

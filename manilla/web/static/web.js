@@ -1,0 +1,80 @@
+// Times in the reader's zone, values to copy, menus that close, charts. Every page works without it.
+"use strict";
+(() => {
+  const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+
+  function localTimes(root) {
+    for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
+      time.textContent = short.format(new Date(time.dateTime));
+      time.dataset.local = "";
+    }
+  }
+
+  async function copy(button) {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.classList.add("copied");
+    setTimeout(() => button.classList.remove("copied"), 1500);
+  }
+
+  function closeMenus(except) {
+    for (const open of document.querySelectorAll("details.drop[open]")) {
+      if (!open.contains(except)) open.open = false;
+    }
+  }
+
+  // On wide screens the menu is always there.
+  function openMenu() {
+    const wide = matchMedia("(min-width: 62rem)");
+    const menu = document.querySelector("[data-menu]");
+    if (!menu) return;
+    const show = () => { menu.open = wide.matches; };
+    wide.addEventListener("change", show);
+    show();
+  }
+
+  // <figure data-chart='{"days": [unix seconds], "series": [{"label", "values"}], "money": "₦"}'>
+  function draw(figure) {
+    const { days, series, money } = JSON.parse(figure.dataset.chart);
+    const style = getComputedStyle(figure);
+    const colours = ["--chart-1", "--chart-2", "--chart-3"].map((name) => style.getPropertyValue(name));
+    const ink = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
+    const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+    const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
+    const number = (value) => (value == null ? "—" : (money || "") + exact.format(value));
+    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
+    const options = {
+      width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
+      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] } },
+      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark)) }],
+      series: [{ value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short" })) },
+        ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: days.length < 2 }, value: (_plot, value) => number(value) }))],
+    };
+    const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
+    new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
+  }
+
+  function start() {
+    localTimes(document);
+    openMenu();
+    for (const figure of document.querySelectorAll("[data-chart]")) draw(figure);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+    closeMenus(event.target);
+  });
+  document.addEventListener("submit", (event) => {
+    const question = event.target.dataset.confirm;
+    if (question && !confirm(question)) event.preventDefault();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") closeMenus(null);
+    if (event.key === "/" && !event.target.closest("input, textarea, select")) {
+      const search = document.getElementById("q");
+      if (search) { event.preventDefault(); search.focus(); }
+    }
+  });
+  document.addEventListener("htmx:afterSwap", (event) => localTimes(event.target));
+  start();
+})();

@@ -1,0 +1,37 @@
+"""Between the password and the code: what was typed, sealed so that only we can read it again."""
+
+import base64
+import binascii
+import time
+
+import msgspec
+
+from manilla.kit.crypto import Keyring, SealError
+
+SECONDS = 300
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    email: str
+    password: str
+    until: float
+
+
+def write(keyring: Keyring, browser: str, email: str, password: str) -> str:
+    """Good for five minutes, in the browser that it was given to."""
+    ticket = Ticket(email, password, time.time() + SECONDS)
+    sealed = keyring.seal(msgspec.json.encode(ticket), _context(browser))
+    return base64.urlsafe_b64encode(sealed).decode()
+
+
+def read(keyring: Keyring, browser: str, text: str) -> Ticket | None:
+    try:
+        sealed = base64.urlsafe_b64decode(text)
+        ticket = msgspec.json.decode(keyring.open(sealed, _context(browser)), type=Ticket)
+    except (binascii.Error, ValueError, SealError, msgspec.DecodeError):
+        return None
+    return ticket if time.time() < ticket.until else None
+
+
+def _context(browser: str) -> str:
+    return f"sign-in:{browser}"

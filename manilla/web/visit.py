@@ -1,0 +1,183 @@
+"""A visit: one request of somebody who may do what they ask for, and ways to answer it."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import MediaType, Request, Response
+from litestar.datastructures import Cookie
+
+from manilla.kit.errors import Refusal
+from manilla.kit.http import client_address
+from manilla.ledger.posting import Environment
+from manilla.people.roles import Permission
+from manilla.people.sessions import NewSession
+from manilla.people.visitor import Visitor
+from manilla.web.forms import Form
+from manilla.web.shell import Shell
+
+NO_STORE = {"Cache-Control": "no-store"}
+FLASH = "manilla_flash"
+FLASH_SECONDS = 60
+
+
+class Flash(msgspec.Struct, frozen=True):
+    """What the page before has done, told once by the next."""
+
+    tone: str
+    text: str
+
+
+class Visit:
+    def __init__(
+        self,
+        shell: Shell,
+        request: Request[Any, Any, Any],
+        visitor: Visitor | None,
+        *,
+        csrf: str,
+    ) -> None:
+        self.shell = shell
+        self.request = request
+        self._visitor = visitor
+        self.environment_or_none: Environment | None = None
+        self.form = Form({})
+        self.query = Form(list(request.query_params.multi_items()))
+        self.csrf = csrf
+        self._cookies: list[Cookie] = []
+
+    @property
+    def visitor(self) -> Visitor:
+        assert self._visitor is not None, "the route is public"
+        return self._visitor
+
+    @property
+    def is_signed_in(self) -> bool:
+        return self._visitor is not None
+
+    @property
+    def environment(self) -> Environment:
+        assert self.environment_or_none is not None, "the route has no {environment}"
+        return self.environment_or_none
+
+    @property
+    def merchant_id(self) -> int:
+        assert self.visitor.merchant_id is not None
+        return self.visitor.merchant_id
+
+    def parameter(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def may(self, permission: Permission) -> bool:
+        return self._visitor is not None and permission in self._visitor.permissions
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response[Any]:
+        flash = _read_flash(self.request.cookies.get(FLASH))
+        if flash is not None:
+            self._cookies.append(Cookie(key=FLASH, value="", max_age=0, path="/", httponly=True))
+        text = self.shell.render(
+            template,
+            visit=self,
+            flash=flash,
+            csrf=self.csrf,
+            visitor=self._visitor,
+            environment=self.environment_or_none,
+            may=self.may,
+            here=self.request.url.path,
+            **values,
+        )
+        return Response(
+            text,
+            status_code=status,
+            media_type=MediaType.HTML,
+            headers=NO_STORE,
+            cookies=self._cookies,
+        )
+
+    def redirect(
+        self, path: str, *, done: str | None = None, query: Mapping[str, str] | None = None
+    ) -> Response[Any]:
+        """To an address of this realm; `done` is told there."""
+        if done is not None:
+            self.set_cookie(FLASH, _write_flash(Flash("success", done)), FLASH_SECONDS, path="/")
+        target = self.at(path) + (f"?{urlencode(query)}" if query else "")
+        headers = {"Location": target, **NO_STORE}
+        return Response(None, status_code=303, headers=headers, cookies=self._cookies)
+
+    def at(self, path: str) -> str:
+        """An address of this realm: `/payments` as `/dashboard/sandbox/payments`.
+
+        What stands in an environment begins with `~`: `~/payments`.
+        """
+        if path.startswith("~"):
+            path = f"/{self.environment}{path[1:]}"
+        return self.shell.root + path
+
+    def refused(self, template: str, refusal: Refusal, **values: Any) -> Response[Any]:
+        """The form as it was filled in, with the reason beside it."""
+        status = refusal.status if refusal.status >= 400 else 422
+        return self.page(
+            template,
+            status,
+            alert=refusal.text,
+            errors=dict(refusal.errors or {}),
+            given=self.form,
+            **values,
+        )
+
+    @property
+    def session_token(self) -> str:
+        return self.request.cookies.get(self.shell.cookie, "")
+
+    @property
+    def address(self) -> str:
+        """Where the visitor's browser is, as far as we can know."""
+        peer = self.request.client.host if self.request.client else ""
+        forwarded = self.request.headers.get("x-forwarded-for")
+        given = None if forwarded is None else forwarded.encode("latin-1")
+        return client_address(peer, given, self.shell.trusted_proxies)
+
+    @property
+    def user_agent(self) -> str:
+        return self.request.headers.get("user-agent", "")
+
+    def begin(self, session: NewSession) -> None:
+        """From now on this browser is theirs."""
+        seconds = int(session.lasts.total_seconds())
+        self.set_cookie(self.shell.cookie, session.token, seconds)
+
+    def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
+        self._cookies.append(
+            Cookie(
+                key=name,
+                value=value,
+                max_age=seconds,
+                path=path or self.shell.root,
+                httponly=True,
+                secure=self.shell.is_secure,
+                samesite="lax",
+            )
+        )
+
+
+def way_on(shell: Shell, wanted: str, otherwise: str) -> str:
+    """Where to go after signing in: an address of this realm and no other site's."""
+    is_ours = wanted.startswith(shell.root + "/") and not set(wanted) & set("\\\r\n\t")
+    return wanted[len(shell.root) :] if is_ours else otherwise
+
+
+def _write_flash(flash: Flash) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(flash)).decode()
+
+
+def _read_flash(cookie: str | None) -> Flash | None:
+    if not cookie:
+        return None
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cookie), type=Flash)
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        return None
