@@ -12,12 +12,15 @@ from manilla.api.endpoint import Endpoint, Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
 from manilla.checkout import routes as checkout
+from manilla.console import routes as console
+from manilla.console.desk import ConsoleDesk
 from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.pages import app as pages
 from manilla.payments import initiate as pay_in
+from manilla.people import show
 from manilla.services import Services, opened
 from manilla.settings import Settings
 from manilla.web import static_files
@@ -52,6 +55,7 @@ def build(services: Services) -> Any:
             ),
             static_files.handler(),
             dashboard.build(_desk(services)),
+            console.build(_console_desk(services)),
         ],
         is_development=is_development,
     )
@@ -99,6 +103,25 @@ def _desk(services: Services) -> Desk:
         base_url=settings.base_url,
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
+        show=show.of(services.keyring) if settings.is_development else None,
+    )
+
+
+def _console_desk(services: Services) -> ConsoleDesk:
+    settings = services.settings
+    return ConsoleDesk(
+        db=services.db,
+        keyring=services.keyring,
+        platform=services.platform,
+        directory=services.directory,
+        methods=services.methods,
+        rails=services.rails,
+        till=services.till,
+        post=services.post,
+        base_url=settings.base_url,
+        trusted_proxies=settings.trusted_proxies,
+        is_development=settings.is_development,
+        show=show.of(services.keyring) if settings.is_development else None,
     )
 
 

@@ -4,6 +4,7 @@ Its credentials are derived from the master key, so that every start can show th
 database keeps only what it needs to check them.
 """
 
+import contextlib
 import shlex
 import time
 from collections.abc import Mapping
@@ -18,10 +19,15 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.credentials import NewCredentials, hash_api_key
 from manilla.merchants.merchants import Status
+from manilla.people import console_people, members, show
+from manilla.people.invitations import AlreadyMember
+from manilla.people.persons import EmailTaken
+from manilla.people.roles import ConsoleRole, Role
 from manilla.providers import credentials as providers
 from manilla.providers.port import Provider
 
-NAME, EMAIL = "Demo Store", "demo@example.com"
+NAME = "Demo Store"
+OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -51,16 +57,33 @@ async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | N
             db,
             keyring,
             name=NAME,
-            email=EMAIL,
+            email=show.EMAIL,
             status=Status.APPROVED,
             sandbox=sandbox,
             production=production,
         )
         merchant_id = new.id
+    await _ensure_people(db, keyring, merchant_id)
     live = await queries.credentials(db, merchant_id, Environment.SANDBOX)
     if all(row.api_key_hash != hash_api_key(sandbox.api_key) for row in live):
         return None
     return Demo(merchant_id, sandbox, production, simulator_url)
+
+
+async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> None:
+    password = show.of(keyring).password
+    with contextlib.suppress(AlreadyMember):
+        await members.add(
+            db, merchant_id, email=show.EMAIL, name=OWNER, role=Role.OWNER, password=password
+        )
+    with contextlib.suppress(EmailTaken):
+        await console_people.create(
+            db,
+            email=show.EMAIL,
+            name=ADMINISTRATOR,
+            role=ConsoleRole.ADMINISTRATOR,
+            password=password,
+        )
 
 
 def signed_curl(base_url: str, credentials: NewCredentials) -> str:

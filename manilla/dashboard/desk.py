@@ -13,6 +13,7 @@ from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
 from manilla.payouts.initiate import Initiation
 from manilla.people.mail import Post
+from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
@@ -31,3 +32,4 @@ class Desk(msgspec.Struct, frozen=True):
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
+    show: Show | None  # the demonstration's person, in development mode

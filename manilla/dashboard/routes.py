@@ -5,8 +5,12 @@ from pathlib import Path
 
 from litestar import Router
 
+from manilla.dashboard.configuration import Configuration
+from manilla.dashboard.credentials import CredentialPages
 from manilla.dashboard.desk import Desk
+from manilla.dashboard.home import Home
 from manilla.dashboard.sign_up import SignUp
+from manilla.dashboard.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
 from manilla.web.door import Door
@@ -50,6 +54,10 @@ def table(desk: Desk) -> list[Route]:
     return [
         *account.Account(desk.db, desk.keyring, Realm.DASHBOARD, desk.post).routes(),
         *SignUp(desk).routes(),
+        *Home(desk).routes(),
+        *CredentialPages(desk).routes(),
+        *Configuration(desk).routes(),
+        *WalletPages(desk).routes(),
     ]
 
 
@@ -61,6 +69,7 @@ def build(desk: Desk) -> Router:
         NAVIGATION,
         base_url=desk.base_url,
         trusted_proxies=desk.trusted_proxies,
+        show=desk.show,
         is_development=desk.is_development,
     )
     return Door(shell, desk.db, desk.keyring).router(table(desk))

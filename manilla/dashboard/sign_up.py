@@ -1,4 +1,4 @@
-"""The first page of a new merchant: a business, its owner, and keys of both environments at once."""
+"""Signing up: a business, its owner, and keys of both environments at once."""
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal

@@ -22,13 +22,18 @@ _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 def money(amount: Money) -> str:
     """`₦1,234,567.50`: with all of the currency's decimals, whatever the locale is used to."""
-    symbol = get_currency_symbol(amount.currency, LOCALE)
+    symbol = money_symbol(amount.currency)
     gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
     decimals = DECIMALS[amount.currency]
     pattern = f"¤{gap}#,##0" + ("." + "0" * decimals if decimals else "")
     return format_currency(
         amount.amount, amount.currency, format=pattern, locale=LOCALE, currency_digits=False
     )
+
+
+def money_symbol(currency: str) -> str:
+    symbol: str = get_currency_symbol(currency, LOCALE)
+    return symbol
 
 
 def duration(seconds: int) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller
@@ -59,3 +61,42 @@ def read_keywords(given: str | list[str] | None) -> list[str]:
     if isinstance(given, str):
         return [word.strip() for word in given.split(",") if word.strip()]
     return given or []
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A deposit method as a merchant sees it: whether customers are offered it, and if not, why."""
+
+    method: Method
+    is_selected: bool
+    obstacle: str | None
+
+
+def standings(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Standing]:
+    """Every deposit method that there is, in order of its currency."""
+    methods = sorted(catalogue.all(Kind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id))
+    return [
+        Standing(
+            method,
+            caller.gateways is None or method.code in caller.gateways,
+            _obstacle(catalogue, rails, caller, method),
+        )
+        for method in methods
+    ]
+
+
+def _obstacle(catalogue: Catalogue, rails: Rails, caller: Caller, method: Method) -> str | None:
+    """The first reason not to offer it, in the order in which a merchant would mend them."""
+    code, currency = method.code, method.currency
+    reasons = {
+        f"{currency} is not enabled for you.": currency not in caller.currencies,
+        f"Your {currency} wallet is not active.": currency not in caller.active_wallets,
+        "It is switched off on this platform.": not method.active,
+        "Its provider is not set up, or switched off.": not catalogue.is_usable(
+            method, caller.environment
+        ),
+        "It needs the BVN of the business's owner: add it in the business profile.": (
+            not _has_bvn_if_needed(rails, caller, method)
+        ),
+        "You have not selected it.": caller.gateways is not None and code not in caller.gateways,
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), None)

@@ -391,4 +391,6 @@ async def forget_ended(db: Database, kept: timedelta) -> None:
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")
         for table in ("password_reset", "invitation"):
-            await connection.execute(f"DELETE FROM {table} WHERE expires_at < now() - $1", kept)
+            await connection.execute(
+                f"DELETE FROM {table} WHERE expires_at < now() - $1::interval", kept
+            )

@@ -69,10 +69,11 @@ async def visit(
         """
         WITH good AS (
             SELECT * FROM session
-             WHERE token_hash = $1 AND realm = $2 AND expires_at > now() AND seen_at > now() - $3
+             WHERE token_hash = $1 AND realm = $2 AND expires_at > now()
+               AND seen_at > now() - $3::interval
         ), seen AS (
             UPDATE session s SET seen_at = now() FROM good
-             WHERE s.token_hash = good.token_hash AND s.seen_at < now() - $4
+             WHERE s.token_hash = good.token_hash AND s.seen_at < now() - $4::interval
         )
         SELECT s.id AS session_id, s.person_id, s.realm, p.name, p.email,
                coalesce(p.console_role, m.role) AS role, m.merchant_id, c.name AS merchant_name,

@@ -24,6 +24,7 @@ from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.web import tickets
 from manilla.web.routes import SIGNED_IN, Answer, Route, form, page
+from manilla.web.shell import NotHere
 from manilla.web.visit import Visit, way_on
 
 
@@ -36,6 +37,7 @@ class Account:
 
     def routes(self) -> list[Route]:
         return [
+            form("/sign-in/demo", self.sign_in_for_show, None),
             page("/sign-in", self.show_sign_in, None),
             form("/sign-in", self.sign_in, None),
             form("/sign-in/code", self.give_code, None),
@@ -60,7 +62,17 @@ class Account:
     async def show_sign_in(self, visit: Visit) -> Answer:
         if visit.is_signed_in:
             return visit.redirect("/")
-        return visit.page("sign_in.html", next=visit.query.text("next", at_most=2000))
+        onward = visit.query.text("next", at_most=2000)
+        return visit.page("sign_in.html", next=onward)
+
+    async def sign_in_for_show(self, visit: Visit) -> Answer:
+        show = visit.shell.show
+        if show is None:
+            raise NotHere
+        entered = await self._sign_in(visit, show.email, show.password, None)
+        if isinstance(entered, NeedsCode):
+            raise NotHere
+        return self._let_in(visit, entered.session, visit.form.text("next", at_most=2000))
 
     async def sign_in(self, visit: Visit) -> Answer:
         onward = visit.form.text("next", at_most=2000)

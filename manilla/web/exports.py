@@ -38,12 +38,12 @@ def is_wanted(visit: Visit) -> bool:
 
 
 def send(
-    visit: Visit, name: str, columns: Sequence[Column[Row]], rows: AsyncIterable[Row]
+    visit: Visit, name: str, columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
 ) -> Stream:
-    """`rows` comes page by page; it holds no connection while the reader is slow."""
+    """Page by page: no connection is held while the reader is slow."""
     kind = visit.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    content = as_csv(columns, rows) if kind == "csv" else as_xlsx(columns, rows)
+    content = as_csv(columns, pages) if kind == "csv" else as_xlsx(columns, pages)
     return Stream(
         content,
         media_type=CSV_TYPE if kind == "csv" else XLSX_TYPE,
@@ -54,20 +54,23 @@ def send(
     )
 
 
-async def as_csv(columns: Sequence[Column[Row]], rows: AsyncIterable[Row]) -> AsyncIterator[bytes]:
+async def as_csv(
+    columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
+) -> AsyncIterator[bytes]:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow([column.title for column in columns])
-    async for row in rows:
-        writer.writerow([_plain(column.value(row)) for column in columns])
-        if buffer.tell() > CHUNK_BYTES:
-            yield buffer.getvalue().encode()
-            buffer.seek(0)
-            buffer.truncate()
+    async for rows in pages:
+        writer.writerows([_plain(column.value(row)) for column in columns] for row in rows)
+        yield buffer.getvalue().encode()
+        buffer.seek(0)
+        buffer.truncate()
     yield buffer.getvalue().encode()
 
 
-async def as_xlsx(columns: Sequence[Column[Row]], rows: AsyncIterable[Row]) -> AsyncIterator[bytes]:
+async def as_xlsx(
+    columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
+) -> AsyncIterator[bytes]:
     """Its rows go to a file as they come; what is sent is read from there."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
         book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
@@ -76,12 +79,11 @@ async def as_xlsx(columns: Sequence[Column[Row]], rows: AsyncIterable[Row]) -> A
         for place, column in enumerate(columns):
             sheet.write_string(0, place, column.title, bold)
         number = 0
-        async for row in rows:
-            number += 1
-            if number > XLSX_ROWS_MAX:
-                break
-            for place, column in enumerate(columns):
-                _write(sheet, number, place, column.value(row))
+        async for rows in pages:
+            for row in rows[: XLSX_ROWS_MAX - number]:
+                number += 1
+                for place, column in enumerate(columns):
+                    _write(sheet, number, place, column.value(row))
         book.close()
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):

@@ -11,6 +11,7 @@ import msgspec
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
 from manilla.people.roles import Permission, Realm
+from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
 from manilla.web import display, static_files
 
@@ -41,6 +42,7 @@ class Shell:
         *,
         base_url: str,
         trusted_proxies: Sequence[Network],
+        show: Show | None,
         is_development: bool,
     ) -> None:
         self.realm = realm
@@ -49,6 +51,7 @@ class Shell:
         self.navigation = navigation
         self.base_url = base_url
         self.trusted_proxies = trusted_proxies
+        self.show = show  # the demonstration's person, in development mode
         self.is_development = is_development
         self.is_secure = base_url.startswith("https://")
         self._templates = _environment(templates)

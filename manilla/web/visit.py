@@ -99,11 +99,17 @@ class Visit:
         )
 
     def redirect(
-        self, path: str, *, done: str | None = None, query: Mapping[str, str] | None = None
+        self,
+        path: str,
+        *,
+        done: str | None = None,
+        failed: str | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> Response[Any]:
-        """To an address of this realm; `done` is told there."""
-        if done is not None:
-            self.set_cookie(FLASH, _write_flash(Flash("success", done)), FLASH_SECONDS, path="/")
+        """To an address of this realm; what is `done` or has `failed` is told there."""
+        if done is not None or failed is not None:
+            flash = Flash("danger", failed) if failed is not None else Flash("success", done or "")
+            self.set_cookie(FLASH, _write_flash(flash), FLASH_SECONDS, path="/")
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
         headers = {"Location": target, **NO_STORE}
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)

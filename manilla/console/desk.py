@@ -1,0 +1,31 @@
+"""What the console's pages work with."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.http import Network
+from manilla.merchants.directory import Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.payments.charges import Till
+from manilla.people.mail import Post
+from manilla.people.show import Show
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails
+
+
+class ConsoleDesk(msgspec.Struct, frozen=True):
+    db: Database
+    keyring: Keyring
+    platform: CurrentSettings
+    directory: Directory
+    methods: Catalogue
+    rails: Rails
+    till: Till
+    post: Post
+    base_url: str
+    trusted_proxies: Sequence[Network]
+    is_development: bool
+    show: Show | None  # the demonstration's person, in development mode

@@ -1,0 +1,75 @@
+"""The console's addresses, all in one table."""
+
+from importlib import resources
+from pathlib import Path
+
+from litestar import Router
+
+from manilla.console.desk import ConsoleDesk
+from manilla.people.roles import Permission, Realm
+from manilla.web import account
+from manilla.web.door import Door
+from manilla.web.routes import Route
+from manilla.web.shell import Item, Section, Shell
+
+TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
+
+NAVIGATION = (
+    Section(
+        "",
+        (
+            Item("Overview", "/", "home", Permission.CONSOLE_VIEW),
+            Item("Merchants", "/merchants", "building-store", Permission.CONSOLE_VIEW),
+            Item("Transactions", "/transactions", "arrows-exchange", Permission.CONSOLE_VIEW),
+        ),
+    ),
+    Section(
+        "Queues",
+        (
+            Item("Manual payouts", "/payouts", "hand-stop", Permission.CONSOLE_VIEW),
+            Item("Refunds", "/refunds", "receipt-refund", Permission.CONSOLE_VIEW),
+            Item("Cases", "/cases", "gavel", Permission.CONSOLE_VIEW),
+            Item("Approvals", "/approvals", "circle-check", Permission.CONSOLE_VIEW),
+            Item("Notifications", "/notifications", "bell", Permission.CONSOLE_VIEW),
+            Item("Parked jobs", "/jobs", "inbox", Permission.CONSOLE_VIEW),
+        ),
+    ),
+    Section(
+        "Money",
+        (
+            Item("Providers", "/providers", "plug-connected", Permission.CONSOLE_VIEW),
+            Item("Methods", "/methods", "adjustments", Permission.CONSOLE_VIEW),
+            Item("Ledger", "/ledger", "scale", Permission.CONSOLE_VIEW),
+        ),
+    ),
+    Section(
+        "Platform",
+        (
+            Item("Settings", "/settings", "settings", Permission.CONSOLE_VIEW),
+            Item("People", "/people", "users", Permission.PEOPLE),
+            Item("Audit", "/audit", "history", Permission.CONSOLE_VIEW),
+            Item("System", "/system", "heart-rate-monitor", Permission.CONSOLE_VIEW),
+        ),
+    ),
+)
+
+
+def table(desk: ConsoleDesk) -> list[Route]:
+    return [
+        *account.Account(desk.db, desk.keyring, Realm.CONSOLE, desk.post).routes(),
+    ]
+
+
+def build(desk: ConsoleDesk) -> Router:
+    shell = Shell(
+        Realm.CONSOLE,
+        desk.platform,
+        TEMPLATES,
+        NAVIGATION,
+        base_url=desk.base_url,
+        trusted_proxies=desk.trusted_proxies,
+        show=desk.show,
+        is_development=desk.is_development,
+    )
+    door = Door(shell, desk.db, desk.keyring, needs_second_factor=not desk.is_development)
+    return door.router(table(desk))

@@ -1,0 +1,87 @@
+"""How payments are taken: which gateways customers are offered, and who bears the commission."""
+
+from itertools import groupby
+from typing import Any
+
+from manilla.dashboard.desk import Desk
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants
+from manilla.merchants.merchants import Bearer, Change
+from manilla.payments import commission
+from manilla.payments.eligibility import standings
+from manilla.people.roles import Permission
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+EXAMPLE = 10_000  # major units
+
+
+class Configuration:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        gateways, bearer = "/{environment:str}/gateways", "/{environment:str}/commission"
+        return [
+            page(gateways, self.show_gateways, Permission.VIEW),
+            form(gateways, self.choose_gateways, Permission.CONFIGURE),
+            page(bearer, self.show_commission, Permission.VIEW),
+            page(bearer + "/example", self.show_example, Permission.VIEW),
+            form(bearer, self.choose_bearer, Permission.CONFIGURE),
+        ]
+
+    async def show_gateways(self, visit: Visit) -> Answer:
+        caller = await self._desk.directory.of(visit.environment, visit.merchant_id)
+        rows = standings(self._desk.methods, self._desk.rails, caller)
+        return visit.page(
+            "gateways.html",
+            is_restricted=caller.gateways is not None,
+            by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
+        )
+
+    async def choose_gateways(self, visit: Visit) -> Answer:
+        """None chosen means all that are open: that is how the specification reads it."""
+        is_all = visit.form.text("which") == "all"
+        chosen = [] if is_all else visit.form.all("gateway")
+        try:
+            await self._change(visit, Change(gateways=chosen))
+        except Refusal as refusal:
+            return visit.redirect("~/gateways", failed=refusal.text)
+        done = "Customers are offered the gateways that you selected."
+        return visit.redirect(
+            "~/gateways", done=done if chosen else "Customers are offered every open gateway."
+        )
+
+    async def show_commission(self, visit: Visit) -> Answer:
+        return visit.page("commission.html", **await self._example(visit))
+
+    async def show_example(self, visit: Visit) -> Answer:
+        """The worked example alone, for a script that asks while somebody types."""
+        return visit.page("commission_example.html", **await self._example(visit))
+
+    async def _example(self, visit: Visit) -> dict[str, Any]:
+        merchant = await merchants.get(self._desk.db, visit.merchant_id)
+        currency = merchant.currencies[0]
+        try:
+            amount = visit.query.money("amount", currency)
+            assert amount.minor > 0
+        except (Refusal, AssertionError):
+            amount = Money.of(EXAMPLE, currency)
+        percent = merchant.commission_percent
+        return {
+            "merchant": merchant,
+            "amount": amount,
+            "quotes": [(bearer, commission.quote(amount, percent, bearer)) for bearer in Bearer],
+            "production": Environment.PRODUCTION,
+        }
+
+    async def choose_bearer(self, visit: Visit) -> Answer:
+        bearer = visit.form.choice("bearer", Bearer)
+        await self._change(visit, Change(commission_bearer=bearer))
+        who = "The customer" if bearer is Bearer.CUSTOMER else "Your business"
+        return visit.redirect("~/commission", done=f"{who} bears the commission from now on.")
+
+    async def _change(self, visit: Visit, change: Change) -> None:
+        await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)

@@ -1,0 +1,59 @@
+"""Keys and secrets: which are in use, when they were last used, and new ones in their place."""
+
+import base64
+
+from manilla.dashboard.desk import Desk
+from manilla.kit.errors import Refusal
+from manilla.merchants import merchants, queries
+from manilla.people.roles import Permission
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+OVERLAPS = (
+    (0, "End the old ones at once"),
+    (60, "Keep the old ones for an hour"),
+    (24 * 60, "Keep the old ones for a day"),
+    (7 * 24 * 60, "Keep the old ones for a week"),
+)
+
+
+class CredentialPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/credentials"
+        needs = Permission.USE_CREDENTIALS
+        return [
+            page(path, self.show, needs),
+            form(path + "/rotate", self.rotate, needs, step_up=True),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        rows = await queries.credentials(self._desk.db, visit.merchant_id, visit.environment)
+        return visit.page(
+            "credentials.html",
+            merchant_key=rows[0].merchant_key,
+            credentials=rows,
+            overlaps=OVERLAPS,
+            base_url=self._desk.base_url,
+        )
+
+    async def rotate(self, visit: Visit) -> Answer:
+        try:
+            new = await merchants.rotate(
+                self._desk.db,
+                self._desk.keyring,
+                visit.merchant_id,
+                visit.environment,
+                overlap_minutes=visit.form.whole("overlap_minutes"),
+            )
+        except Refusal as refusal:
+            return visit.redirect("~/credentials", failed=refusal.text)
+        # The one time that they are shown, so a page and no redirect.
+        return visit.page("new_credentials.html", keys=new, webhook_key=_stock(new.api_secret))
+
+
+def _stock(secret: str) -> str:
+    """The secret as verifiers of Standard Webhooks want it."""
+    return "whsec_" + base64.b64encode(secret.encode()).decode()

@@ -1,0 +1,167 @@
+"""The first page: what is in the wallets, how payments went, and what needs attention."""
+
+import calendar
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+
+import msgspec
+
+from manilla.cases import listing as cases
+from manilla.dashboard.desk import Desk
+from manilla.kit import strict_json
+from manilla.kit.display import money_symbol
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Tenant
+from manilla.merchants import merchants
+from manilla.merchants import queries as merchant_queries
+from manilla.merchants.merchants import Status
+from manilla.merchants.queries import MerchantRow
+from manilla.notify import listing as notifications
+from manilla.payments import figures as payments
+from manilla.payments.figures import PaymentDay
+from manilla.payouts import figures as payouts
+from manilla.payouts.figures import PayoutDay
+from manilla.people.roles import Permission
+from manilla.web.routes import SIGNED_IN, Answer, Route, page
+from manilla.web.visit import Visit
+
+LATELY = timedelta(days=7)
+LONG = timedelta(hours=1)
+
+
+class Attention(msgspec.Struct, frozen=True):
+    text: str
+    path: str
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Of the way from signing up to the first real payment."""
+
+    title: str
+    is_done: bool
+    path: str
+
+
+class Home:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/", self.begin, SIGNED_IN),
+            page("/{environment:str}", self.show, Permission.VIEW),
+        ]
+
+    async def begin(self, visit: Visit) -> Answer:
+        if visit.visitor.merchant_id is None:
+            return visit.redirect("/account")
+        is_live = visit.visitor.merchant_status == Status.APPROVED and not self._desk.is_development
+        return visit.redirect("/production" if is_live else "/sandbox")
+
+    async def show(self, visit: Visit) -> Answer:
+        db = self._desk.db
+        tenant = Tenant(visit.merchant_id, visit.environment)
+        merchant = await merchants.get(db, visit.merchant_id)
+        wallets = await merchant_queries.wallets(db, visit.merchant_id)
+        currency = visit.query.text("currency") or merchant.currencies[0]
+        paid_in = await payments.daily(db, tenant, currency)
+        paid_out = await payouts.daily(db, tenant, currency)
+        return visit.page(
+            "home.html",
+            merchant=merchant,
+            wallets=[row for row in wallets if row.environment == visit.environment],
+            currency=currency,
+            volume=sum(day.volume_minor for day in paid_in),
+            count=sum(day.count for day in paid_in),
+            success_rate=_rate(paid_in),
+            chart=_chart(currency, paid_in, paid_out),
+            attention=await self._attention(visit, tenant),
+            steps=await self._steps(visit, merchant),
+        )
+
+    async def _attention(self, visit: Visit, tenant: Tenant) -> list[Attention]:
+        db, since = self._desk.db, datetime.now(UTC) - LATELY
+        found = [
+            (
+                await notifications.count_failed(db, tenant, since),
+                "notification was not delivered after three attempts",
+                "notifications were not delivered after three attempts",
+                "~/notifications?state=failed",
+            ),
+            (
+                await payouts.count_waiting(db, tenant, LONG),
+                "payout has been pending for more than an hour",
+                "payouts have been pending for more than an hour",
+                "~/payouts?status=pending",
+            ),
+            (
+                await payments.count_rejected_refunds(db, tenant, since),
+                "refund was refused; its money is back in your wallet",
+                "refunds were refused; their money is back in your wallet",
+                "~/payments",
+            ),
+            (
+                await cases.count_open(db, tenant),
+                "transaction is being looked at by the platform's operators",
+                "transactions are being looked at by the platform's operators",
+                "~/payments",
+            ),
+        ]
+        return [
+            Attention(f"{number} {one if number == 1 else many}", visit.at(path))
+            for number, one, many, path in found
+            if number
+        ]
+
+    async def _steps(self, visit: Visit, merchant: MerchantRow) -> list[Step]:
+        """None when all are done."""
+        db, sandbox = self._desk.db, Tenant(visit.merchant_id, Environment.SANDBOX)
+        production = Tenant(visit.merchant_id, Environment.PRODUCTION)
+        keys = await merchant_queries.credentials(db, visit.merchant_id, Environment.SANDBOX)
+        root = visit.shell.root
+        steps = [
+            Step(
+                "Make a signed call with your sandbox keys",
+                any(key.last_used_at for key in keys),
+                f"{root}/sandbox/credentials",
+            ),
+            Step(
+                "Take a first sandbox payment",
+                await payments.has_any(db, sandbox),
+                f"{root}/sandbox/payments",
+            ),
+            Step(
+                "Send a first sandbox payout",
+                await payouts.has_any(db, sandbox),
+                f"{root}/sandbox/payouts/new",
+            ),
+            Step("Add your phone and business details", merchant.has_bvn, f"{root}/profile"),
+            Step(
+                "Get approved by the platform",
+                merchant.status == Status.APPROVED,
+                f"{root}/profile",
+            ),
+            Step(
+                "Take a first real payment",
+                await payments.has_any(db, production),
+                f"{root}/production/payments",
+            ),
+        ]
+        return [] if all(step.is_done for step in steps) else steps
+
+
+def _rate(days: Sequence[PaymentDay]) -> str:
+    succeeded = sum(day.succeeded for day in days)
+    decided = succeeded + sum(day.failed for day in days)
+    return f"{100 * succeeded / decided:.1f} %" if decided else "—"
+
+
+def _chart(currency: str, paid_in: Sequence[PaymentDay], paid_out: Sequence[PayoutDay]) -> str:
+    """For the script that draws it. A day stands at its noon, wherever it is read."""
+    noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
+    series = [
+        {"label": "Paid in", "values": [day.volume.amount for day in paid_in]},
+        {"label": "Paid out", "values": [day.volume.amount for day in paid_out]},
+    ]
+    drawn = {"days": noons, "series": series, "money": money_symbol(currency)}
+    return strict_json.encode(drawn).decode()
