@@ -54,8 +54,8 @@ def build(services: Services) -> Any:
                 services.checkout, services.links, services.platform, is_development=is_development
             ),
             static_files.handler(),
-            dashboard.build(_desk(services)),
-            console.build(_console_desk(services)),
+            dashboard.build(dashboard_desk(services)),
+            console.build(console_desk(services)),
         ],
         is_development=is_development,
     )
@@ -87,7 +87,7 @@ def _endpoints(services: Services) -> list[Endpoint]:
     )
 
 
-def _desk(services: Services) -> Desk:
+def dashboard_desk(services: Services) -> Desk:
     settings = services.settings
     return Desk(
         db=services.db,
@@ -107,7 +107,7 @@ def _desk(services: Services) -> Desk:
     )
 
 
-def _console_desk(services: Services) -> ConsoleDesk:
+def console_desk(services: Services) -> ConsoleDesk:
     settings = services.settings
     return ConsoleDesk(
         db=services.db,

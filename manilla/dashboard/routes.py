@@ -9,7 +9,11 @@ from manilla.dashboard.configuration import Configuration
 from manilla.dashboard.credentials import CredentialPages
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.home import Home
+from manilla.dashboard.notifications import NotificationPages
+from manilla.dashboard.profile import Profile
+from manilla.dashboard.requests import RequestPages
 from manilla.dashboard.sign_up import SignUp
+from manilla.dashboard.team import Team
 from manilla.dashboard.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
@@ -58,6 +62,10 @@ def table(desk: Desk) -> list[Route]:
         *CredentialPages(desk).routes(),
         *Configuration(desk).routes(),
         *WalletPages(desk).routes(),
+        *NotificationPages(desk).routes(),
+        *RequestPages(desk).routes(),
+        *Team(desk).routes(),
+        *Profile(desk).routes(),
     ]
 
 

@@ -129,10 +129,10 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
     return [None] * len(attempts)
 
 
-_NOTIFICATION = """
-    SELECT merchant_id, id, environment, trx_id, event, status, url, body, state, attempts,
-           created_at, decided_at
-      FROM notification"""
+NOTIFICATION_COLUMNS = """
+           merchant_id, id, environment, trx_id, event, status, url, body, state, attempts,
+           created_at, decided_at"""
+_NOTIFICATION = f"SELECT {NOTIFICATION_COLUMNS} FROM notification"
 
 
 async def notifications(

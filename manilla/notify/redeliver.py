@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+from manilla.audit import audit
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
 from manilla.notify import queries
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import Notification
@@ -27,23 +29,48 @@ async def find(db: Database, notification_id: str) -> Notification:
 async def redeliver(db: Database, notification_id: str) -> Notification:
     """Delivered or not: three attempts more, under the same id and with the same bytes."""
     found = await find(db, notification_id)
-    await _send(db, found)
+    async with db.transaction() as connection:
+        await _send(connection, found)
+        await audit.record(
+            connection,
+            "notification.redeliver",
+            f"notification:{found.id}",
+            merchant_id=found.merchant_id,
+            trx_id=found.trx_id,
+            state=found.state,
+        )
     return await find(db, notification_id)
 
 
 async def redeliver_failed(
-    db: Database, since: datetime, merchant_id: int | None = None
+    db: Database,
+    since: datetime,
+    merchant_id: int | None = None,
+    environment: Environment | None = None,
 ) -> list[str]:
     """All that were given up since then; their ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
+    if environment is not None:
+        failed = [each for each in failed if each.environment == environment]
+    if failed:
+        # One line for all, and first: what is sent in many transactions was wanted at once.
+        async with db.transaction() as connection:
+            await audit.record(
+                connection,
+                "notification.redeliver_failed",
+                "notifications",
+                merchant_id=merchant_id,
+                since=since,
+                count=len(failed),
+            )
     for each in failed:
-        await _send(db, each)
+        async with db.transaction() as connection:
+            await _send(connection, each)
     return [each.id for each in failed]
 
 
-async def _send(db: Database, found: Notification) -> None:
-    async with db.transaction() as connection:
-        await queries.put_on_its_way(connection, found.merchant_id, found.id)
-        await jobs.put(connection, found.merchant_id, DELIVER, found.trx_id)
+async def _send(connection: Connection, found: Notification) -> None:
+    await queries.put_on_its_way(connection, found.merchant_id, found.id)
+    await jobs.put(connection, found.merchant_id, DELIVER, found.trx_id)

@@ -29,8 +29,8 @@ def handler() -> HTTPRouteHandler:
     }
 
     @get(PATH + "/{version:str}/{name:path}")
-    async def static_file(request: Request[Any, Any, Any], name: str) -> Response[bytes]:
-        file = files.get(name.lstrip("/"))
+    async def static_file(request: Request[Any, Any, Any]) -> Response[bytes]:
+        file = files.get(str(request.path_params["name"]).lstrip("/"))
         if file is None:
             raise NotFoundException
         if "gzip" in request.headers.get("accept-encoding", ""):

@@ -1,0 +1,111 @@
+"""Saved accounts: those that are paid again and again, known to the API by a number."""
+
+from typing import Any
+
+from manilla.dashboard.desk import Desk
+from manilla.dashboard.payouts import bank_options, given_beneficiary
+from manilla.kit.errors import Refusal
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Kind, Method
+from manilla.payouts import accounts
+from manilla.payouts import listing as payouts
+from manilla.payouts.accounts import ID_MAX, SavedAccount
+from manilla.payouts.listing import AccountFilter
+from manilla.payouts.preview import Previews
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+COLUMNS: tuple[Column[SavedAccount], ...] = (
+    Column("withdraw_account_id", lambda row: row.id),
+    Column("label", lambda row: row.label),
+    Column("method_code", lambda row: row.method_code),
+    Column("bank", lambda row: row.bank),
+    Column("account_number", lambda row: row.number),
+    Column("account_name", lambda row: row.account_name),
+    Column("created_at", lambda row: row.created_at),
+)
+
+
+class AccountPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/accounts"
+        needs = Permission.MOVE_MONEY
+        return [
+            page(path, self.show_all, Permission.VIEW),
+            page(path + "/new", self.show_new, needs),
+            form(path, self.add, needs, step_up=True),
+            form(path + "/{account_id:int}/remove", self.remove, needs),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        wanted = AccountFilter(search=visit.query.text("q") or None)
+        if exports.is_wanted(visit):
+            pages = payouts.all_saved_accounts(self._desk.db, visit.merchant_id, wanted)
+            return exports.send(visit, "saved-accounts", COLUMNS, pages)
+        found = await payouts.saved_accounts(
+            self._desk.db, visit.merchant_id, wanted, after=lists.after(visit)
+        )
+        return visit.page(
+            "accounts.html",
+            rows=found.rows,
+            listing=lists.ListView(visit, found.next),
+            method_of=lambda code: self._desk.methods.by_code(Kind.WITHDRAW, code),
+        )
+
+    async def show_new(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        offered = self._previews.methods(caller)
+        chosen = visit.query.text("method")
+        method = self._previews.method(caller, visit.query.whole("method")) if chosen else None
+        if method is None and len(offered) == 1:
+            method = offered[0]
+        if method is None:
+            return visit.page("account_method.html", methods=offered)
+        return visit.page("account_new.html", **await self._details(caller, method))
+
+    async def add(self, visit: Visit) -> Answer:
+        """The rail itself is asked whose account it is, before it is kept."""
+        caller = await self._caller(visit)
+        method = self._previews.method(caller, visit.form.whole("method"))
+        try:
+            label = visit.form.text("label", at_most=60)
+            given = given_beneficiary(visit.form, method)
+            holder = await self._previews.holder(caller, method, given)
+            # The sandbox's name is nobody's, and the account may be paid in production.
+            name = None if caller.is_sandbox else holder.account_name
+            account_id = await accounts.add(
+                self._desk.db,
+                visit.merchant_id,
+                method.code,
+                holder.who.fields,
+                account_name=name,
+                label=label or None,
+            )
+        except Refusal as refusal:
+            details = await self._details(caller, method)
+            return visit.refused("account_new.html", refusal, **details)
+        done = f"Saved. In the API it is withdraw_account_id {account_id}."
+        return visit.redirect("~/accounts", done=done)
+
+    async def remove(self, visit: Visit) -> Answer:
+        account_id = int(visit.parameter("account_id"))
+        if not 0 < account_id <= ID_MAX or not await accounts.remove(
+            self._desk.db, visit.merchant_id, account_id
+        ):
+            raise NotHere
+        return visit.redirect("~/accounts", done="The account is no longer saved.")
+
+    async def _details(self, caller: Caller, method: Method) -> dict[str, Any]:
+        banks = bank_options(await self._previews.banks(caller, method))
+        return {"method": method, "banks": banks}
+
+    async def _caller(self, visit: Visit) -> Caller:
+        return await self._desk.directory.of(visit.environment, visit.merchant_id)

@@ -1,0 +1,175 @@
+"""Payouts from a file: upload, look through, confirm, watch."""
+
+import csv
+import io
+from typing import Any
+
+from litestar import Response
+
+from manilla.dashboard.desk import Desk
+from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Method
+from manilla.payouts import bulk, bulk_file, bulk_queries
+from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.preview import Previews
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import NO_STORE, Visit
+
+ROWS = 100
+BATCHES = 20
+# The file, and what else the form has around it.
+UPLOAD_BYTES_MAX = bulk_file.BYTES_MAX + 64 * 1024
+BANK_OF_EXAMPLE = "GTBank"
+
+COLUMNS: tuple[Column[BatchRow], ...] = (
+    Column("row", lambda row: row.number),
+    Column("result", lambda row: str(row.state)),
+    Column("remark", lambda row: row.remark),
+    Column("trx_id", lambda row: row.trx_id),
+    Column("payout_status", lambda row: row.payout_status),
+    Column("amount", lambda row: row.amount_text),
+    Column("bank_code", lambda row: row.bank_code),
+    Column("account_number", lambda row: row.account_number),
+    Column("name", lambda row: row.name),
+    Column("reference", lambda row: row.ref_trx),
+    Column("description", lambda row: row.description),
+)
+
+
+class BulkPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/payouts/bulk"
+        one = path + "/{batch_id:str}"
+        needs = Permission.MOVE_MONEY
+        return [
+            page(path, self.show_all, needs),
+            page(path + "/template/{method_id:int}", self.send_template, needs),
+            page(path + "/banks/{method_id:int}", self.send_banks, needs),
+            form(path, self.upload, needs, body_bytes_max=UPLOAD_BYTES_MAX),
+            page(one, self.show, needs),
+            page(one + "/progress", self.show_progress, needs),
+            form(one + "/confirm", self.confirm, needs, step_up=True),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        return visit.page("bulk.html", **await self._overview(visit))
+
+    async def send_template(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        method = self._method(visit, caller)
+        banks = await self._previews.banks(caller, method)
+        code = next((bank.code for bank in banks), BANK_OF_EXAMPLE)
+        amount = f"{method.minimum.amount:f}"
+        example = [amount, code, "0123456789", "Ada Obi", "INVOICE-1", "July"]
+        return _file(f"payouts-{method.code}.csv", [list(bulk_file.COLUMNS), example])
+
+    async def send_banks(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        method = self._method(visit, caller)
+        banks = await self._previews.banks(caller, method)
+        lines = [["bank_code", "bank_name"], *([bank.code, bank.name] for bank in banks)]
+        return _file(f"banks-{method.code}.csv", lines)
+
+    async def upload(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        try:
+            file = visit.form.file("file")
+            if file is None or not file.filename:
+                raise BadForm(errors={"file": "Please choose a file."})
+            batch_id = await bulk.draft(
+                self._desk.db,
+                self._previews,
+                caller,
+                self._previews.method(caller, visit.form.whole("method")),
+                file_name=file.filename,
+                raw=await file.read(),
+                uploaded_by=visit.visitor.email,
+            )
+        except Refusal as refusal:
+            return visit.refused("bulk.html", refusal, **await self._overview(visit))
+        return visit.redirect(f"~/payouts/bulk/{batch_id}")
+
+    async def show(self, visit: Visit) -> Answer:
+        batch = await self._batch(visit)
+        state = visit.query.choice("state", RowState) if visit.query.text("state") else None
+        if exports.is_wanted(visit):
+            pages = bulk.all_rows(self._desk.db, batch, state)
+            return exports.send(visit, batch.id, COLUMNS, pages)
+        after = visit.query.whole(lists.AFTER) if lists.AFTER in visit.query else 0
+        rows = await bulk_queries.rows(
+            self._desk.db, batch.merchant_id, batch.id, state=state, after=after, limit=ROWS + 1
+        )
+        following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
+        caller = await self._caller(visit)
+        return visit.page(
+            "batch.html",
+            batch=batch,
+            rows=rows[:ROWS],
+            listing=lists.ListView(visit, following),
+            balance=await self._previews.balance(caller, batch.currency),
+        )
+
+    async def show_progress(self, visit: Visit) -> Answer:
+        """A piece of the page, asked for until the batch is done; then the whole page is."""
+        batch = await self._batch(visit)
+        answer = visit.page("batch_progress.html", batch=batch)
+        if batch.status is BatchStatus.DONE:
+            answer.headers["HX-Refresh"] = "true"
+        return answer
+
+    async def confirm(self, visit: Visit) -> Answer:
+        """Clicked twice, it is confirmed once."""
+        batch = await self._batch(visit)
+        try:
+            tenant = Tenant(visit.merchant_id, visit.environment)
+            await bulk.confirm(self._desk.db, tenant, batch.id, by=visit.visitor.email)
+        except Refusal as refusal:
+            return visit.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
+        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="The payouts are being made.")
+
+    async def _overview(self, visit: Visit) -> dict[str, Any]:
+        tenant = Tenant(visit.merchant_id, visit.environment)
+        return {
+            "methods": self._previews.methods(await self._caller(visit)),
+            "batches": await bulk_queries.batches(self._desk.db, tenant, BATCHES),
+            "columns": bulk_file.COLUMNS,
+        }
+
+    async def _batch(self, visit: Visit) -> Batch:
+        tenant = Tenant(visit.merchant_id, visit.environment)
+        try:
+            return await bulk.find(self._desk.db, tenant, visit.parameter("batch_id"))
+        except bulk.BatchNotFound:
+            raise NotHere from None
+
+    def _method(self, visit: Visit, caller: Caller) -> Method:
+        wanted = int(visit.parameter("method_id"))
+        method = next((each for each in self._previews.methods(caller) if each.id == wanted), None)
+        if method is None:
+            raise NotHere
+        return method
+
+    async def _caller(self, visit: Visit) -> Caller:
+        return await self._desk.directory.of(visit.environment, visit.merchant_id)
+
+
+def _file(name: str, lines: list[list[str]]) -> Answer:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows(lines)
+    # With a mark at its beginning, spreadsheets know that it is UTF-8.
+    return Response(
+        buffer.getvalue().encode("utf-8-sig"),
+        media_type=exports.CSV_TYPE,
+        headers={"Content-Disposition": f'attachment; filename="{name}"', **NO_STORE},
+    )

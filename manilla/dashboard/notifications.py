@@ -1,0 +1,96 @@
+"""What the merchant was told, attempt by attempt, and told again."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.dashboard.desk import Desk
+from manilla.ledger.scope import Tenant
+from manilla.notify import listing, queries, redeliver
+from manilla.notify.listing import NotificationFilter, State
+from manilla.notify.queries import Notification
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.lists import ListView
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+EVENTS = ("payment", "payout", "refund")
+REDELIVER_DAYS_MAX = 30
+
+COLUMNS: list[Column[Notification]] = [
+    Column("Time", lambda n: n.created_at),
+    Column("Id", lambda n: n.id),
+    Column("Event", lambda n: n.event),
+    Column("Status told", lambda n: n.status),
+    Column("Transaction", lambda n: n.trx_id),
+    Column("Address", lambda n: n.url),
+    Column("Delivery", lambda n: n.state),
+    Column("Attempts", lambda n: n.attempts),
+    Column("Decided", lambda n: n.decided_at),
+]
+
+
+class NotificationPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/notifications"
+        return [
+            page(path, self.show, Permission.VIEW),
+            form(path + "/redeliver-failed", self.redeliver_failed, Permission.CONFIGURE),
+            page(path + "/{notification:str}", self.show_one, Permission.VIEW),
+            form(path + "/{notification:str}/redeliver", self.redeliver, Permission.CONFIGURE),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        tenant = Tenant(visit.merchant_id, visit.environment)
+        state, event = visit.query.text("state"), visit.query.text("event")
+        wanted = NotificationFilter(
+            state=State(state) if state in set(State) else None,
+            event=event if event in EVENTS else None,
+            since=lists.day(visit.query, "since"),
+            until=lists.day(visit.query, "until", is_end=True),
+            search=visit.query.text("q") or None,
+        )
+        if exports.is_wanted(visit):
+            pages = listing.all_notifications(self._desk.db, tenant, wanted)
+            return exports.send(visit, "notifications", COLUMNS, pages)
+        found = await listing.notifications(self._desk.db, tenant, wanted, after=lists.after(visit))
+        return visit.page(
+            "notifications.html",
+            notifications=found.rows,
+            listing=ListView(visit, found.next),
+            states=[(each.value, each.title()) for each in State],
+            events=[(each, each.title()) for each in EVENTS],
+        )
+
+    async def show_one(self, visit: Visit) -> Answer:
+        found = await self._mine(visit)
+        attempts = await queries.attempts(self._desk.db, visit.merchant_id, found.id)
+        return visit.page("notification.html", notification=found, attempts=attempts)
+
+    async def redeliver(self, visit: Visit) -> Answer:
+        found = await self._mine(visit)
+        await redeliver.redeliver(self._desk.db, found.id)
+        done = "It is on its way again, under the same id."
+        return visit.redirect(f"~/notifications/{found.id}", done=done)
+
+    async def redeliver_failed(self, visit: Visit) -> Answer:
+        days = min(visit.form.whole("days"), REDELIVER_DAYS_MAX)
+        since = datetime.now(UTC) - timedelta(days=days)
+        sent = await redeliver.redeliver_failed(
+            self._desk.db, since, visit.merchant_id, visit.environment
+        )
+        done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
+        return visit.redirect("~/notifications", done=done)
+
+    async def _mine(self, visit: Visit) -> Notification:
+        found = await queries.notification(self._desk.db, visit.parameter("notification"))
+        if found is None or (found.merchant_id, found.environment) != (
+            visit.merchant_id,
+            visit.environment,
+        ):
+            raise NotHere
+        return found

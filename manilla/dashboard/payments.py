@@ -1,0 +1,136 @@
+"""Payments: the list, all that is known of one, and its refund."""
+
+import msgspec
+
+from manilla.dashboard.desk import Desk
+from manilla.kit import listing
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.scope import Tenant
+from manilla.payments import listing as payments
+from manilla.payments import refunds
+from manilla.payments.listing import PaymentFilter
+from manilla.payments.payment import Payment, Status
+from manilla.payments.story import PaymentStory, payment_story
+from manilla.people.roles import Permission
+from manilla.web import exports, lists, story
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+COLUMNS: tuple[Column[Payment], ...] = (
+    Column("trx_id", lambda row: row.trx_id),
+    Column("ref_trx", lambda row: row.ref_trx),
+    Column("status", lambda row: str(row.status)),
+    Column("error_code", lambda row: row.error_code and str(row.error_code)),
+    Column("currency", lambda row: row.currency),
+    Column("amount", lambda row: row.amount.amount),
+    Column("commission_fee", lambda row: row.quote.commission.amount),
+    Column("commission_bearer", lambda row: str(row.commission_bearer)),
+    Column("customer_paid", lambda row: row.quote.customer_pays.amount),
+    Column("refunded", lambda row: Money(row.currency, row.refunded_minor).amount),
+    Column("customer_name", lambda row: row.customer_name),
+    Column("customer_email", lambda row: row.customer_email),
+    Column("description", lambda row: row.description),
+    Column("created_at", lambda row: row.created_at),
+    Column("updated_at", lambda row: row.updated_at),
+)
+
+
+class PaymentPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/payments"
+        one = path + "/{trx_id:str}"
+        return [
+            page(path, self.show_all, Permission.VIEW),
+            page(one, self.show, Permission.VIEW),
+            page(one + "/refund", self.show_refund, Permission.MOVE_MONEY),
+            form(one + "/refund", self.refund, Permission.MOVE_MONEY, step_up=True),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        tenant, wanted = _tenant(visit), _filter(visit)
+        if exports.is_wanted(visit):
+            pages = payments.all_payments(self._desk.db, tenant, wanted)
+            return exports.send(visit, "payments", COLUMNS, pages)
+        found = await payments.payments(self._desk.db, tenant, wanted, after=lists.after(visit))
+        caller = await self._desk.directory.of(visit.environment, visit.merchant_id)
+        return visit.page(
+            "payments.html",
+            rows=found.rows,
+            listing=lists.ListView(visit, found.next),
+            currencies=[(code, code) for code in sorted(caller.currencies)],
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        told = await self._story(visit)
+        return visit.page("payment.html", **_about(told), happenings=story.of_payment(told))
+
+    async def show_refund(self, visit: Visit) -> Answer:
+        return visit.page("refund.html", **_about(await self._story(visit)))
+
+    async def refund(self, visit: Visit) -> Answer:
+        told = await self._story(visit)
+        payment = told.payment
+        try:
+            whole = not visit.form.text("amount")
+            amount = None if whole else visit.form.money("amount", payment.currency)
+            refund = await refunds.start(
+                self._desk.db,
+                payment.trx_id,
+                None if amount is None else f"{amount.amount:f}",
+                visit.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                refunded_before=visit.form.whole("refunded_before"),
+            )
+        except refunds.RefundedMeanwhile as refusal:
+            return visit.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
+        except Refusal as refusal:
+            return visit.refused("refund.html", refusal, **_about(told))
+        done = f"The refund of {refund.amount} has started."
+        return visit.redirect(f"~/payments/{payment.trx_id}", done=done)
+
+    async def _story(self, visit: Visit) -> PaymentStory:
+        found = await payment_story(
+            self._desk.db,
+            visit.merchant_id,
+            visit.parameter("trx_id"),
+            environment=visit.environment,
+        )
+        if found is None:
+            raise NotHere
+        return found
+
+
+def _about(told: PaymentStory) -> dict[str, object]:
+    payment = told.payment
+    rest = payment.amount_minor - payment.refunded_minor
+    return {
+        "payment": payment,
+        "quote": payment.quote,
+        "refunds": told.refunds,
+        "refundable": Money(payment.currency, rest),
+        "is_refundable": payment.status is Status.SUCCESS and rest > 0,
+    }
+
+
+def _tenant(visit: Visit) -> Tenant:
+    return Tenant(visit.merchant_id, visit.environment)
+
+
+def _filter(visit: Visit) -> PaymentFilter:
+    query = visit.query
+    wanted = listing.read_filter(
+        PaymentFilter,
+        {
+            "status": query.text("status"),
+            "currency": query.text("currency"),
+            "search": query.text("q"),
+        },
+    )
+    return msgspec.structs.replace(
+        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
+    )

@@ -1,0 +1,290 @@
+"""Payouts: the list, all that is known of one, and a new one in three steps."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from manilla.dashboard.desk import Desk
+from manilla.kit import ids, listing
+from manilla.kit.display import clean
+from manilla.kit.errors import Refusal
+from manilla.kit.http import is_web_address
+from manilla.kit.ratelimit import RateLimiter, Ticket
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Method
+from manilla.payouts import accounts, methods, ordering, refusals
+from manilla.payouts import listing as payouts
+from manilla.payouts.accounts import SavedAccount
+from manilla.payouts.initiate import PayoutOrder
+from manilla.payouts.listing import AccountFilter, PayoutFilter
+from manilla.payouts.payout import Payout
+from manilla.payouts.preview import Preview, Previews
+from manilla.payouts.story import payout_story
+from manilla.people.roles import Permission
+from manilla.providers.port import Bank
+from manilla.web import exports, lists, story
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm, Form
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+NAMES_A_MINUTE = 60
+REFERENCE_LENGTH_MAX = 60
+ONCE = "once"  # fixed when the form was made: sent twice, it is one payout
+MADE_BEFORE = "A payout with this reference was made before. This is it; no second one was made."
+
+COLUMNS: tuple[Column[Payout], ...] = (
+    Column("trx_id", lambda row: row.trx_id),
+    Column("ref_trx", lambda row: row.ref_trx),
+    Column("status", lambda row: str(row.status)),
+    Column("error_code", lambda row: row.error_code and str(row.error_code)),
+    Column("currency", lambda row: row.currency),
+    Column("payout_amount", lambda row: row.amount.amount),
+    Column("fee", lambda row: row.fee.amount),
+    Column("payable_amount", lambda row: row.payable.amount),
+    Column("withdraw_method", lambda row: row.method_name),
+    Column("bank", lambda row: bank_of(row)),
+    Column("account_number", lambda row: number_of(row)),
+    Column("account_name", lambda row: row.account_name),
+    Column("description", lambda row: row.description),
+    Column("ordered_by", lambda row: row.ordered_by),
+    Column("created_at", lambda row: row.created_at),
+    Column("updated_at", lambda row: row.updated_at),
+)
+
+
+class PayoutPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._limiter = RateLimiter(desk.db)
+        self._previews = Previews(
+            desk.db, desk.platform, desk.methods, desk.banks, desk.resolver
+        )
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/payouts"
+        return [
+            page(path, self.show_all, Permission.VIEW),
+            page(path + "/new", self.show_new, Permission.MOVE_MONEY),
+            page(path + "/new/name", self.show_name, Permission.MOVE_MONEY),
+            form(path + "/new", self.review, Permission.MOVE_MONEY),
+            form(path, self.pay, Permission.MOVE_MONEY, step_up=True),
+            page(path + "/{trx_id:str}", self.show, Permission.VIEW),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        tenant, wanted = Tenant(visit.merchant_id, visit.environment), _filter(visit)
+        if exports.is_wanted(visit):
+            pages = payouts.all_payouts(self._desk.db, tenant, wanted)
+            return exports.send(visit, "payouts", COLUMNS, pages)
+        found = await payouts.payouts(self._desk.db, tenant, wanted, after=lists.after(visit))
+        caller = await self._caller(visit)
+        return visit.page(
+            "payouts.html",
+            rows=found.rows,
+            listing=lists.ListView(visit, found.next),
+            currencies=[(code, code) for code in sorted(caller.currencies)],
+            number_of=number_of,
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        told = await payout_story(
+            self._desk.db,
+            visit.merchant_id,
+            visit.parameter("trx_id"),
+            environment=visit.environment,
+        )
+        if told is None:
+            raise NotHere
+        return visit.page(
+            "payout.html",
+            payout=told.payout,
+            bank=await self._previews.bank_name(told.payout),
+            account_number=number_of(told.payout),
+            happenings=story.of_payout(told),
+        )
+
+    async def show_new(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        offered = self._previews.methods(caller)
+        if "method" not in visit.query and len(offered) != 1:
+            return visit.page("payout_method.html", methods=offered)
+        method = offered[0] if "method" not in visit.query else self._method(caller, visit.query)
+        return visit.page("payout_new.html", **await self._details(visit, caller, method))
+
+    async def show_name(self, visit: Visit) -> Answer:
+        """A piece of the form: who holds the account that is being typed."""
+        caller = await self._caller(visit)
+        method = self._method(caller, visit.query)
+        given = given_beneficiary(visit.query, method)
+        if not _is_complete(given, method):
+            return visit.page("payout_name.html", holder=None, reason=None)
+        allowance = await self._limiter.take(
+            f"{visit.merchant_id:011d}:{visit.environment}:names", NAMES_A_MINUTE
+        )
+        if allowance.exceeded:
+            reason = "Too many accounts were looked up. Please wait a minute."
+            return visit.page("payout_name.html", holder=None, reason=reason)
+        try:
+            holder = await self._previews.holder(caller, method, given)
+        except Refusal as refusal:
+            return visit.page("payout_name.html", holder=None, reason=refusal.text)
+        return visit.page("payout_name.html", holder=holder, reason=None)
+
+    async def review(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        method = self._method(caller, visit.form)
+        try:
+            _check_texts(visit.form)
+            preview = await self._preview(visit, caller, method)
+        except Refusal as refusal:
+            details = await self._details(visit, caller, method)
+            return visit.refused("payout_new.html", refusal, **details)
+        kept = [pair for pair in visit.form.pairs() if pair[0] != "csrf"]
+        return visit.page("payout_review.html", preview=preview, kept=kept, given=visit.form)
+
+    async def pay(self, visit: Visit) -> Answer:
+        caller = await self._caller(visit)
+        method = self._method(caller, visit.form)
+        # The API's own limit, for what is clicked.
+        limit = self._desk.platform.now.rate_limit_per_minute
+        ticket = Ticket(f"{visit.merchant_id:011d}:{visit.environment}:dashboard", limit)
+        try:
+            _check_texts(visit.form)
+            order = _order(visit, method)
+            trx_id = await ordering.order(self._desk.db, self._desk.payouts, caller, order, ticket)
+        except DuplicateReference as duplicate:
+            first = (duplicate.details or {})["trx_id"]
+            return visit.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
+        except Refusal as refusal:
+            details = await self._details(visit, caller, method)
+            return visit.refused("payout_new.html", refusal, **details)
+        return visit.redirect(f"~/payouts/{trx_id}", done="The payout is on its way.")
+
+    async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
+        given: dict[str, Any] = given_beneficiary(visit.form, method)
+        if visit.form.text("account_id"):
+            saved = await self._saved(visit, visit.form.whole("account_id"))
+            if saved is None or saved.method_code != method.code:
+                raise refusals.InvalidBeneficiary("There is no such saved account.")
+            given = saved.beneficiary
+        amount = visit.form.money("amount", method.currency)
+        return await self._previews.preview(caller, method, amount.amount, given)
+
+    async def _details(self, visit: Visit, caller: Caller, method: Method) -> dict[str, Any]:
+        """What the form is drawn with."""
+        saved = await payouts.saved_accounts(
+            self._desk.db, visit.merchant_id, AccountFilter(method=method.code), limit=200
+        )
+        # A form that is shown again keeps its reference: what was sent may have been taken.
+        once = visit.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
+        return {
+            "method": method,
+            "banks": bank_options(await self._previews.banks(caller, method)),
+            "saved": _saved_options(saved.rows),
+            "once": once,
+            "balance": await self._previews.balance(caller, method.currency),
+            "query": visit.query,
+        }
+
+    async def _saved(self, visit: Visit, account_id: int) -> SavedAccount | None:
+        return await accounts.find(self._desk.db, visit.merchant_id, account_id)
+
+    async def _caller(self, visit: Visit) -> Caller:
+        return await self._desk.directory.of(visit.environment, visit.merchant_id)
+
+    def _method(self, caller: Caller, given: Form) -> Method:
+        return self._previews.method(caller, given.whole("method"))
+
+
+def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
+    """None where there is no list to choose from."""
+    if not banks:
+        return []
+    return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
+
+
+def _saved_options(saved: Sequence[SavedAccount]) -> list[tuple[str, str]]:
+    if not saved:
+        return []
+    texts = [
+        f"{clean(each.label or each.account_name or 'Account', 60)} · …{each.number[-4:]}"
+        for each in saved
+    ]
+    ids_of = [str(each.id) for each in saved]
+    return [("", "Another account, below"), *zip(ids_of, texts, strict=True)]
+
+
+def bank_of(payout: Payout) -> str:
+    fields = payout.beneficiary
+    return str(fields.get(methods.BANK_CODE) or fields.get(methods.BANK_NAME_BY_HAND, ""))
+
+
+def number_of(payout: Payout) -> str:
+    fields = payout.beneficiary
+    return str(fields.get(methods.ACCOUNT_NUMBER) or fields.get(methods.ACCOUNT_NUMBER_BY_HAND, ""))
+
+
+def given_beneficiary(given: Form, method: Method) -> dict[str, str]:
+    bank, number = given.text("bank_code"), given.text("account_number").replace(" ", "")
+    if method.is_manual:
+        pairs = {methods.BANK_NAME_BY_HAND: bank, methods.ACCOUNT_NUMBER_BY_HAND: number}
+    else:
+        pairs = {methods.BANK_CODE: bank, methods.ACCOUNT_NUMBER: number}
+    return {name: value for name, value in pairs.items() if value}
+
+
+def _is_complete(given: dict[str, str], method: Method) -> bool:
+    """Whether it is worth asking: not before the last digit is typed."""
+    number = given.get(methods.ACCOUNT_NUMBER, "")
+    return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
+
+
+def _check_texts(given: Form) -> None:
+    errors = {}
+    if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):
+        errors["ipn_url"] = "An address begins with https:// or http://."
+    if len(given.text("reference")) > REFERENCE_LENGTH_MAX:
+        errors["reference"] = f"At most {REFERENCE_LENGTH_MAX} characters."
+    if not given.text("reference").isprintable():
+        errors["reference"] = "Plain text on one line is needed."
+    if errors:
+        raise BadForm(errors=errors)
+
+
+def _order(visit: Visit, method: Method) -> PayoutOrder:
+    given = visit.form
+    account_id = given.whole("account_id") if given.text("account_id") else None
+    return PayoutOrder(
+        amount=given.money("amount", method.currency).amount,
+        currency_code=method.currency,
+        ref_trx=given.text("reference") or given.needed(ONCE, at_most=REFERENCE_LENGTH_MAX),
+        ipn_url=given.text("ipn_url"),
+        withdraw_method_id=method.id,
+        withdraw_account_id=account_id,
+        beneficiary=given_beneficiary(given, method) if account_id is None else None,
+        description=given.text("description") or None,
+        scenario=None,
+        repeat_key=None,
+        ordered_by=visit.visitor.email,
+    )
+
+
+def _filter(visit: Visit) -> PayoutFilter:
+    query = visit.query
+    wanted = listing.read_filter(
+        PayoutFilter,
+        {
+            "status": query.text("status"),
+            "currency": query.text("currency"),
+            "search": query.text("q"),
+        },
+    )
+    return msgspec.structs.replace(
+        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
+    )

@@ -1,0 +1,58 @@
+"""The log of API calls: what was asked, how it was answered, and why it was refused."""
+
+from manilla.dashboard.desk import Desk
+from manilla.ledger.scope import Tenant
+from manilla.merchants import listing
+from manilla.merchants.listing import RequestFilter
+from manilla.merchants.request_queries import Request
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.lists import ListView
+from manilla.web.routes import Answer, Route, page
+from manilla.web.visit import Visit
+
+OUTCOMES = {"answered": False, "refused": True}
+
+COLUMNS: list[Column[Request]] = [
+    Column("Time", lambda r: r.at),
+    Column("Request id", lambda r: r.request_id),
+    Column("Method", lambda r: r.method),
+    Column("Path", lambda r: r.path),
+    Column("Status", lambda r: r.status),
+    Column("Error code", lambda r: r.error_code),
+    Column("Reason", lambda r: r.error),
+    Column("At fault", lambda r: "; ".join(f"{k}: {v}" for k, v in r.errors.items())),
+    Column("Milliseconds", lambda r: str(r.milliseconds)),
+    Column("From", lambda r: r.address),
+    Column("Reference", lambda r: r.ref_trx),
+    Column("Transaction", lambda r: r.trx_id),
+]
+
+
+class RequestPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [page("/{environment:str}/requests", self.show, Permission.USE_CREDENTIALS)]
+
+    async def show(self, visit: Visit) -> Answer:
+        tenant = Tenant(visit.merchant_id, visit.environment)
+        wanted = RequestFilter(
+            refused=OUTCOMES.get(visit.query.text("outcome")),
+            error_code=visit.query.text("code") or None,
+            since=lists.day(visit.query, "since"),
+            until=lists.day(visit.query, "until", is_end=True),
+            search=visit.query.text("q") or None,
+        )
+        if exports.is_wanted(visit):
+            pages = listing.all_requests(self._desk.db, tenant, wanted)
+            return exports.send(visit, "requests", COLUMNS, pages)
+        found = await listing.requests(self._desk.db, tenant, wanted, after=lists.after(visit))
+        return visit.page(
+            "requests.html",
+            requests=found.rows,
+            listing=ListView(visit, found.next),
+            outcomes=[(name, name.title()) for name in OUTCOMES],
+        )

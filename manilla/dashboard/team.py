@@ -1,0 +1,78 @@
+"""Who belongs to the merchant, in which role, and who is invited."""
+
+from manilla.dashboard.desk import Desk
+from manilla.kit.errors import Refusal
+from manilla.people import invitations, links, mail, members
+from manilla.people.mail import Letter
+from manilla.people.roles import Permission, Realm, Role
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+ROLES = (
+    (Role.VIEWER.value, "Viewer: sees everything but secrets"),
+    (Role.FINANCE.value, "Finance: also pays out, refunds and keeps saved accounts"),
+    (Role.DEVELOPER.value, "Developer: also keys, gateways and notifications; moves no money"),
+    (Role.OWNER.value, "Owner: everything, the team included"),
+)
+
+
+class Team:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        needs = Permission.MANAGE_TEAM
+        return [
+            page("/team", self.show, Permission.VIEW),
+            form("/team/invite", self.invite, needs, step_up=True),
+            form("/team/invitations/{invitation:int}/withdraw", self.withdraw, needs),
+            form("/team/{person:int}/role", self.change_role, needs, step_up=True),
+            form("/team/{person:int}/remove", self.remove, needs, step_up=True),
+        ]
+
+    async def show(self, visit: Visit, link: str | None = None) -> Answer:
+        return visit.page(
+            "team.html",
+            members=await members.list_of(self._desk.db, visit.merchant_id),
+            invitations=await invitations.list_open(self._desk.db, visit.merchant_id),
+            roles=ROLES,
+            link=link,
+        )
+
+    async def invite(self, visit: Visit) -> Answer:
+        """The link is shown once, whether or not mail can be sent."""
+        try:
+            email, role = visit.form.needed("email"), visit.form.choice("role", Role)
+            token = await invitations.invite(
+                self._desk.db, visit.visitor.person_id, visit.merchant_id, email, role
+            )
+        except Refusal as refusal:
+            return visit.redirect("/team", failed=_text(refusal))
+        link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
+        self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
+        return await self.show(visit, link)
+
+    async def withdraw(self, visit: Visit) -> Answer:
+        number = int(visit.parameter("invitation"))
+        await invitations.withdraw(self._desk.db, visit.merchant_id, number)
+        return visit.redirect("/team", done="The invitation is withdrawn.")
+
+    async def change_role(self, visit: Visit) -> Answer:
+        person_id, role = int(visit.parameter("person")), visit.form.choice("role", Role)
+        try:
+            await members.change_role(self._desk.db, visit.merchant_id, person_id, role)
+        except members.LastOwner as refusal:
+            return visit.redirect("/team", failed=refusal.text)
+        return visit.redirect("/team", done="The role is changed.")
+
+    async def remove(self, visit: Visit) -> Answer:
+        person_id = int(visit.parameter("person"))
+        try:
+            await members.remove(self._desk.db, visit.merchant_id, person_id)
+        except members.LastOwner as refusal:
+            return visit.redirect("/team", failed=refusal.text)
+        return visit.redirect("/team", done="They are no longer a member.")
+
+
+def _text(refusal: Refusal) -> str:
+    return next(iter((refusal.errors or {}).values()), refusal.text)

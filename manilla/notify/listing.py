@@ -1,0 +1,103 @@
+"""Notifications, listed; and all that a merchant was told of one transaction."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import NOTIFICATION_IDS, PAGE_ROWS, PAGE_ROWS_MAX, Moment, Page, Walk
+from manilla.ledger.scope import Scope, whose, within
+from manilla.notify import queries
+from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FAILED = "failed"  # given up after the last attempt
+
+
+class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
+    state: State | None = None
+    event: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    search: str | None = None  # its id, or a transaction's
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A notification, and every attempt to deliver it that is kept."""
+
+    notification: Notification
+    attempts: list[Kept]
+
+
+async def notifications(
+    db: Database,
+    scope: Scope,
+    wanted: NotificationFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Notification]:
+    """Newest first, by the time that is in their ids."""
+    conditions = (
+        within(scope).add_given("state = {}", wanted.state).add_given("event = {}", wanted.event)
+    )
+    owners = whose(scope)
+    text = listing.searched(wanted.search)
+    if text is not None:
+        merchant_id = ids.merchant_of(text)
+        if merchant_id is None:
+            merchant_id = ids.merchant_of_notification(text)
+        if merchant_id is None:
+            return Page([])
+        conditions.add("merchant_id = {} AND {} IN (id, trx_id)", merchant_id, text)
+    steps = Walk(
+        "notification",
+        NOTIFICATION_COLUMNS,
+        NOTIFICATION_IDS,
+        owners,
+        conditions,
+        wanted.since,
+        wanted.until,
+    )
+    return await listing.walk(db, steps, _read, after, limit)
+
+
+def all_notifications(
+    db: Database, scope: Scope, wanted: NotificationFilter
+) -> AsyncIterator[list[Notification]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: notifications(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def told_of(db: Database, merchant_id: int, trx_id: str) -> list[Told]:
+    """In the order in which it was written down."""
+    found = await db.rows(
+        Notification,
+        f"SELECT {NOTIFICATION_COLUMNS} FROM notification"
+        " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
+        *(merchant_id, trx_id),
+    )
+    return [Told(each, await queries.attempts(db, merchant_id, each.id)) for each in found]
+
+
+async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
+    """How many were given up, of those written down since then."""
+    conditions = within(scope).add("created_at >= {}", since)
+    count: int = await db.value(
+        f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",
+        *conditions.values,
+    )
+    return count
+
+
+def _read(record: Any) -> Notification:
+    return msgspec.convert(dict(record), Notification)

@@ -1,0 +1,90 @@
+"""A merchant with something of everything, whose every text would like to be a script."""
+
+import msgspec
+import pytest
+
+from manilla import app
+from manilla.dashboard import routes as dashboard
+from manilla.dashboard.desk import Desk
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants
+from manilla.merchants.merchants import Status
+from manilla.people import invitations
+from manilla.people.roles import Role
+from manilla.services import Services
+from manilla.web.routes import Route
+from tests.client import Merchant, Site
+from tests.dashboard.belongings import furnish
+from tests.pages.conftest import browser
+from tests.web.visitors import Visitor, member
+
+__all__ = ["browser"]
+
+# Would run wherever a page forgets to escape it: between tags, in an attribute, in a script.
+SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
+
+
+class House(msgspec.Struct, frozen=True):
+    """A merchant, its people by role, and what each parameter of a route may be of theirs."""
+
+    merchant: Merchant
+    people: dict[Role, Visitor]
+    samples: dict[str, str]
+
+    @property
+    def owner(self) -> Visitor:
+        return self.people[Role.OWNER]
+
+
+async def _house(services: Services, site: Site) -> House:
+    name = f"Ada {SCRIPT}"
+    new = await merchants.create(
+        services.db, services.keyring, name=name, email="ada@example.com", status=Status.APPROVED
+    )
+    merchant = Merchant(site.elsewhere(), new, Environment.SANDBOX)
+    people = {role: await member(services, site, new.id, role) for role in Role}
+    samples = {
+        "environment": "sandbox",
+        "currency": "NGN",
+        **await _people_samples(services, people, new.id),
+    }
+    samples.update(await furnish(services, merchant, SCRIPT))
+    return House(merchant, people, samples)
+
+
+async def _people_samples(
+    services: Services, people: dict[Role, Visitor], merchant_id: int
+) -> dict[str, str]:
+    db, viewer = services.db, people[Role.VIEWER]
+    token = await invitations.invite(
+        db, None, merchant_id, f"new-{merchant_id}@example.com", Role.VIEWER
+    )
+    [invitation] = await invitations.list_open(db, merchant_id)
+    session = await db.value("SELECT id FROM session WHERE person_id = $1", viewer.person_id)
+    return {
+        "token": token,
+        "invitation": str(invitation.id),
+        "person": str(viewer.person_id),
+        "session": str(session),
+    }
+
+
+@pytest.fixture(scope="session")
+def desk(services: Services) -> Desk:
+    return app.dashboard_desk(services)
+
+
+@pytest.fixture(scope="session")
+def table(desk: Desk) -> list[Route]:
+    return dashboard.table(desk)
+
+
+@pytest.fixture(scope="module")
+async def house(services: Services, site: Site) -> House:
+    return await _house(services, site)
+
+
+@pytest.fixture(scope="module")
+async def neighbour(services: Services, site: Site) -> House:
+    """Another merchant, with the same of everything."""
+    return await _house(services, site)

@@ -1,0 +1,21 @@
+"""Routes as they are asked for: with something real in the place of each parameter."""
+
+import re
+from collections.abc import Mapping
+
+from manilla.web.routes import Route
+
+_PARAMETER = re.compile(r"\{([a-z_]+):[a-z]+\}")
+
+
+def parameters(route: Route) -> list[str]:
+    return _PARAMETER.findall(route.path)
+
+
+def address(route: Route, samples: Mapping[str, str]) -> str:
+    """A route without a sample for its parameter fails here: whoever adds one adds a sample."""
+    return _PARAMETER.sub(lambda found: samples[found.group(1)], route.path)
+
+
+def shown(route: Route) -> str:
+    return f"{route.method} {route.path}"
