@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test faults check format bench lock clean
+.PHONY: help run setup test faults fuzz check format bench lock clean
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -25,6 +25,9 @@ test: $(VENV)/.dev check ## run the checks and the whole suite on a private Post
 faults: $(VENV)/.dev ## the faults alone, and 2,000 random stories of payouts (minutes)
 	@MANILLA_MACHINE_RUNS=667 $(BIN)/pytest tests/faults tests/payouts/test_machine.py \
 	  -n auto --dist loadscope -r s
+
+fuzz: $(VENV)/.dev ## thousands of signed calls made up from the API's description (minutes)
+	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(BIN)/pytest tests/api/test_schemathesis.py -s
 
 check: $(VENV)/.dev ## format, lint, types, import contracts
 	@$(BIN)/ruff format --check .

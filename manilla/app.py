@@ -5,6 +5,7 @@ import socket
 from typing import Any
 
 import uvicorn
+from litestar import Router
 
 from manilla import __version__
 from manilla.api import llms, openapi, postman, v1
@@ -18,12 +19,14 @@ from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
 from manilla.kit import http, strict_json
 from manilla.kit.ratelimit import RateLimiter
+from manilla.ledger.posting import Environment
+from manilla.merchants import credentials
 from manilla.pages import app as pages
 from manilla.payments import initiate as pay_in
 from manilla.people import show
 from manilla.services import Services, opened
 from manilla.settings import Settings
-from manilla.web import static_files
+from manilla.shop import routes as shop
 
 CONNECTIONS = 10
 GRACE_SECONDS = 10
@@ -49,13 +52,14 @@ def build(services: Services) -> Any:
     is_development = services.settings.is_development
     site = pages.build(
         services.db,
+        services.platform,
         [
             *checkout.build(
                 services.checkout, services.links, services.platform, is_development=is_development
             ),
-            static_files.handler(),
             dashboard.build(dashboard_desk(services)),
             console.build(console_desk(services)),
+            *([_shop(services)] if is_development else ()),
         ],
         is_development=is_development,
     )
@@ -85,6 +89,12 @@ def _endpoints(services: Services) -> list[Endpoint]:
         services.payouts,
         services.settings.base_url,
     )
+
+
+def _shop(services: Services) -> Router:
+    """The demonstration's shop: in development mode alone."""
+    keys = credentials.derived(services.keyring, Environment.SANDBOX)
+    return shop.build(services.settings.base_url, keys)
 
 
 def dashboard_desk(services: Services) -> Desk:

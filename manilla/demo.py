@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import msgspec
 
 from manilla.api.authenticate import sign
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
-from manilla.merchants import merchants, queries
+from manilla.merchants import credentials, merchants, queries
 from manilla.merchants.credentials import NewCredentials, hash_api_key
 from manilla.merchants.merchants import Status
 from manilla.people import console_people, members, show
@@ -49,8 +48,8 @@ async def ensure_provider(
 
 async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
     """None where somebody has rotated the demo's keys: then they are theirs, not ours to show."""
-    sandbox = _derived(keyring, Environment.SANDBOX)
-    production = _derived(keyring, Environment.PRODUCTION)
+    sandbox = credentials.derived(keyring, Environment.SANDBOX)
+    production = credentials.derived(keyring, Environment.PRODUCTION)
     merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)
     if merchant_id is None:
         new = await merchants.create(
@@ -100,13 +99,3 @@ def signed_curl(base_url: str, credentials: NewCredentials) -> str:
     for name, value in headers.items():
         parts += ["-H", f"{name}: {value}"]
     return shlex.join(parts)
-
-
-def _derived(keyring: Keyring, environment: Environment) -> NewCredentials:
-    prefix = "test_" if environment is Environment.SANDBOX else ""
-
-    def key(name: str) -> str:
-        number = int.from_bytes(keyring.derive(f"demo:{environment}:{name}")[:20])
-        return prefix + ids.base32(number, 32).lower()
-
-    return NewCredentials(key("merchant_key"), key("api_key"), key("api_secret"))

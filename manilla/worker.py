@@ -8,16 +8,21 @@ from datetime import timedelta
 import msgspec
 import structlog
 
+from manilla.approvals import queries as approvals
 from manilla.kit import idempotency, metrics, outbound, ratelimit
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
+from manilla.merchants import request_log
 from manilla.notify import courier
 from manilla.notify import queries as notify
 from manilla.notify.courier import Courier
 from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
+from manilla.payouts.bulk_tasks import BulkTasks
+from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.tasks import PayoutTasks
+from manilla.people import queries as people
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
@@ -26,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
+KEEP_LINKS = timedelta(days=30)
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -36,10 +42,17 @@ class Chore(msgspec.Struct, frozen=True):
 
 def chores(services: Services) -> list[Chore]:
     db = services.db
+    # A simulated provider's wallet holds what the books know nothing of: not in development.
+    reconciliation = ReconcileTasks(db, services.rails)
+    comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
+        *([] if services.settings.is_development else comparing),
         Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
         Chore("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
         Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
+        Chore("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
+        Chore("forget_requests", 600, lambda: request_log.forget_old(db)),
+        Chore("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
         Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
@@ -61,6 +74,8 @@ def works(services: Services) -> dict[str, Work]:
         **PayoutTasks(
             services.db, services.directory, services.rails, services.settings.base_url
         ).works(),
+        **ReconcileTasks(services.db, services.rails).works(),
+        **BulkTasks(services.db, services.directory, services.methods, services.payouts).works(),
     }
 
 

@@ -4,6 +4,7 @@ import hmac
 import re
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from manilla.api.refusals import InvalidCredentials, InvalidEnvironment
 from manilla.ledger.posting import Environment
@@ -33,23 +34,30 @@ async def authenticate(
     environment: Environment,
     headers: Headers,
     signed: "SignedRequest",
-) -> Caller:
-    caller = await _identify(directory, environment, headers)
+) -> "Identity":
+    identity, live = await _identify(directory, environment, headers)
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
-        _check_signature(caller.live_credentials(), headers, signed.string(timestamp))
-    return caller
+        _check_signature(live, headers, signed.string(timestamp))
+    return identity
 
 
-async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> Caller:
+async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
     """The older API's way: the API key alone, as a bearer token."""
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
-    caller = None
-    if scheme.lower() == b"bearer" and key.strip():
-        caller = await directory.find_by_api_key(environment, hash_api_key(key.strip()))
-    if caller is None:
+    if scheme.lower() != b"bearer" or not key.strip():
         raise InvalidCredentials
-    return caller
+    api_key_hash = hash_api_key(key.strip())
+    caller = await directory.find_by_api_key(environment, api_key_hash)
+    used = None if caller is None else _matching(caller.live_credentials(), api_key_hash)
+    if caller is None or used is None:
+        raise InvalidCredentials
+    return Identity(caller, used.generation)
+
+
+class Identity(NamedTuple):
+    caller: Caller
+    generation: int  # of the credentials that the API key belongs to
 
 
 class SignedRequest:
@@ -72,16 +80,24 @@ def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -
     return hmac.digest(secret, string, "sha256").hex()
 
 
-async def _identify(directory: Directory, environment: Environment, headers: Headers) -> Caller:
+async def _identify(
+    directory: Directory, environment: Environment, headers: Headers
+) -> tuple[Identity, Sequence[LiveCredential]]:
     merchant_key = headers.get(b"x-merchant-key", b"").decode("latin-1")
     api_key_hash = hash_api_key(headers.get(b"x-api-key", b""))
     caller = await directory.find(environment, merchant_key) if merchant_key else None
-    if caller is None or not any(
-        hmac.compare_digest(credential.api_key_hash, api_key_hash)
-        for credential in caller.live_credentials()
-    ):
+    live = [] if caller is None else caller.live_credentials()
+    used = _matching(live, api_key_hash)
+    if caller is None or used is None:
         raise InvalidCredentials
-    return caller
+    return Identity(caller, used.generation), live
+
+
+def _matching(live: Sequence[LiveCredential], api_key_hash: bytes) -> LiveCredential | None:
+    for credential in live:
+        if hmac.compare_digest(credential.api_key_hash, api_key_hash):
+            return credential
+    return None
 
 
 def _check_timestamp(headers: Headers, tolerance_seconds: int) -> bytes:

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from manilla.api import authenticate, fields
-from manilla.api.authenticate import SignedRequest
+from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.refusals import (
     InvalidCredentials,
     MerchantPendingApproval,
@@ -35,8 +35,11 @@ from manilla.kit.ratelimit import (
     Ticket,
 )
 from manilla.ledger.posting import Environment
+from manilla.merchants import request_log
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import Status
+from manilla.merchants.request_log import RequestLog
+from manilla.merchants.request_queries import Line
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
 
@@ -48,7 +51,7 @@ BODY_BYTES_MAX = 64 * 1024
 READ = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
-    b" x-forwarded-for".split()
+    b" x-forwarded-for user-agent".split()
 )
 FORWARDED_FOR = b"x-forwarded-for"
 
@@ -92,6 +95,7 @@ class Gate(msgspec.Struct, frozen=True):
     directory: Directory
     limiter: RateLimiter
     platform: CurrentSettings
+    requests: RequestLog
     trusted_proxies: Sequence[http.Network] = ()
 
 
@@ -106,8 +110,11 @@ class _Exchange:
 
     __slots__ = (
         "address",
+        "answer",
+        "call",
         "caller",
         "endpoint",
+        "generation",
         "headers",
         "id",
         "refusal",
@@ -121,6 +128,9 @@ class _Exchange:
         self.address = address
         self.endpoint = "none"
         self.caller: Caller | None = None
+        self.generation = 0
+        self.call: Call | None = None
+        self.answer: msgspec.Struct | None = None
         self.ticket: Ticket | None = None
         self.stranger: Allowance | None = None
         self.refusal: Refusal | None = None
@@ -169,7 +179,9 @@ class MerchantApi:
             }
         )
         await send({"type": "http.response.body", "body": answer.body})
-        _record(exchange, scope, answer.status, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        _record(exchange, scope, answer.status, seconds)
+        self._keep(exchange, scope, answer.status, seconds)
 
     def _begin(self, scope: Any) -> _Exchange:
         headers: dict[bytes, bytes] = {}
@@ -200,16 +212,18 @@ class MerchantApi:
         gate = self._gate
         endpoint, parameter = self._find(scope["method"], scope["path"])
         exchange.endpoint = endpoint.path
-        body = await _read_body(exchange, receive)
+        body = await _read_body(exchange, scope, receive)
         # Before anything held in memory is looked at: after a pause it may be long out of date.
         await gate.watch.ensure_fresh()
-        caller = exchange.caller = await self._identify(exchange, scope, endpoint, body)
+        identity = await self._identify(exchange, scope, endpoint, body)
+        caller = exchange.caller = identity.caller
+        exchange.generation = identity.generation
         ticket = exchange.ticket = self._ticket(exchange, caller)
         try:
             if not endpoint.counts:
                 await gate.limiter.spend(ticket)
             _check_available(caller)
-            call = Call(
+            call = exchange.call = Call(
                 caller=caller,
                 parameter=parameter,
                 query=_read_query(endpoint, scope),
@@ -218,7 +232,8 @@ class MerchantApi:
                 headers=exchange.headers,
                 ticket=ticket,
             )
-            return _success(await endpoint.use_case(call))
+            answer = exchange.answer = await endpoint.use_case(call)
+            return _success(answer)
         except Refusal as refusal:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
@@ -244,7 +259,7 @@ class MerchantApi:
 
     async def _identify(
         self, exchange: _Exchange, scope: Any, endpoint: Endpoint, body: bytes
-    ) -> Caller:
+    ) -> Identity:
         gate = self._gate
         environment = authenticate.read_environment(exchange.headers)
         if not endpoint.is_signed:
@@ -256,6 +271,44 @@ class MerchantApi:
             exchange.headers,
             SignedRequest(scope["method"], http.target(scope), body),
         )
+
+    def _keep(self, exchange: _Exchange, scope: Any, status: int, seconds: float) -> None:
+        """For the merchant to look up: what it asked, and what came of it."""
+        requests, caller, refusal = self._gate.requests, exchange.caller, exchange.refusal
+        at = request_log.moment_before(seconds)
+        if caller is not None:
+            requests.note_use(caller.merchant_id, caller.environment, exchange.generation, at)
+        elif isinstance(refusal, InvalidCredentials):
+            # Who goes on guessing is told so, and no more kept than that allows.
+            caller = self._named_merchant(exchange)
+        if caller is None:
+            return
+        code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
+        requests.add(
+            Line(
+                merchant_id=caller.merchant_id,
+                at=at,
+                request_id=exchange.id,
+                environment=caller.environment,
+                method=scope["method"],
+                path=request_log.plain(scope["path"]),
+                status=status,
+                error_code=code,
+                error=request_log.reason(refusal.text) if refusal else None,
+                errors=request_log.named(refusal.errors) if refusal else None,
+                milliseconds=round(seconds * 1000, 3),
+                address=exchange.address,
+                user_agent=request_log.agent(exchange.headers.get(b"user-agent")),
+                ref_trx=getattr(exchange.call.body, "ref_trx", None) if exchange.call else None,
+                trx_id=_transaction(exchange),
+            )
+        )
+
+    def _named_merchant(self, exchange: _Exchange) -> Caller | None:
+        """Whom a caller who failed to prove it claimed to be."""
+        merchant_key = exchange.headers.get(b"x-merchant-key", b"").decode("latin-1")
+        environment = authenticate.read_environment(exchange.headers)
+        return self._gate.directory.remembered(environment, merchant_key)
 
     def _ticket(self, exchange: _Exchange, caller: Caller) -> Ticket:
         # Padded, so that buckets sort as merchants do: all statements lock in the same order.
@@ -305,14 +358,14 @@ class MerchantApi:
         return refusal
 
 
-async def _read_body(exchange: _Exchange, receive: Any) -> bytes:
+async def _read_body(exchange: _Exchange, scope: Any, receive: Any) -> bytes:
     declared = exchange.headers.get(b"content-length", b"0")
     if declared == b"0" and b"transfer-encoding" not in exchange.headers:
         return b""
     try:
         if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
             raise http.BodyTooLarge
-        return await http.read_body(receive, BODY_BYTES_MAX)
+        return await http.read_body(scope, receive, BODY_BYTES_MAX)
     except http.BodyTooLarge:
         raise ValidationFailed("The body is larger than 64 KiB.") from None
     except TimeoutError:
@@ -366,6 +419,18 @@ def _limit_headers(exchange: _Exchange, gate: Gate) -> list[tuple[bytes, bytes]]
         rest, seconds = exchange.allowance.remaining, exchange.allowance.resets_in_seconds
         headers.append((b"ratelimit", f'"{exchange.policy}";r={rest};t={seconds}'.encode()))
     return headers
+
+
+def _transaction(exchange: _Exchange) -> str | None:
+    """The one that a request was about, as far as it is known."""
+    if exchange.call is None:
+        return None
+    made = getattr(exchange.answer, "trx_id", None)
+    if made is None and exchange.refusal is not None and exchange.refusal.details:
+        made = exchange.refusal.details.get("trx_id")
+    if made is None and ids.merchant_of(exchange.call.parameter) is not None:
+        made = exchange.call.parameter
+    return made
 
 
 # Looking a labelled counter up costs more than counting; endpoints and statuses are few.

@@ -106,8 +106,8 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
 def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
     """What is null counts as not given; what the struct does not know is passed over.
 
-    `faults`, where the struct has it, is given the fields that are well by themselves, and says of
-    each that does not fit the others what is wrong with it.
+    `faults`, where the struct has it, is given the fields that are well by themselves, and the
+    names of those that are not; it says of each that does not fit the others what is wrong with it.
     """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -122,7 +122,7 @@ def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
             errors[field.sent_as] = str(error)
     look_at_all = getattr(kind, "faults", None)
     if look_at_all is not None:
-        errors = {**look_at_all(values), **errors}
+        errors = {**look_at_all(values, errors.keys()), **errors}
     if errors:
         amounts = {field.sent_as for field in _fields(kind) if field.is_amount}
         raise (

@@ -1,5 +1,6 @@
 """Payments as merchants call for them: version 1, and the older endpoint."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -44,7 +45,7 @@ class _Checked(Struct, frozen=True, kw_only=True):
     allow_payment_methods: Keywords = None
 
     @classmethod
-    def faults(cls, values: dict[str, Any]) -> dict[str, str]:
+    def faults(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
         amount, currency = values.get("payment_amount"), values.get("currency_code")
         if amount is None:
             return {}

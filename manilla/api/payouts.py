@@ -1,5 +1,6 @@
 """Payouts as merchants call for them."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -47,8 +48,8 @@ class PayoutRequest(Struct, frozen=True, kw_only=True):
     description: Annotated[str, Meta(max_length=255)] | None = None
 
     @classmethod
-    def faults(cls, values: dict[str, Any]) -> dict[str, str]:
-        return {**_amount_faults(values), **_beneficiary_faults(values)}
+    def faults(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:
+        return {**_amount_faults(values), **_beneficiary_faults(values, bad)}
 
 
 def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
@@ -63,7 +64,9 @@ def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _beneficiary_faults(values: dict[str, Any]) -> dict[str, str]:
+def _beneficiary_faults(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
+    if "beneficiary" in bad or "withdraw_account_id" in bad:
+        return {}  # one was given, and it is said what is wrong with it
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:

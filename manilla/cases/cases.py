@@ -1,13 +1,15 @@
 """Cases: opened by the program when it must not decide, resolved by a person."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 import structlog
 
-from manilla.cases import suspense
-from manilla.cases.suspense import Action
+from manilla.audit import audit
+from manilla.cases import levelling, suspense
+from manilla.cases.suspense import Action, NothingThere
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -25,6 +27,11 @@ class Kind(StrEnum):
     CONTRADICTION = "contradiction"  # of a final state; nothing was moved
     CLEARING_DIFFERS = "clearing_differs"  # our books and a provider's balance
     NO_ANSWER = "no_answer"  # the provider could not be asked for too long
+
+
+# Trouble that can come anew after it was resolved: always, or where something new is said.
+COMES_ANEW = frozenset((Kind.CLEARING_DIFFERS,))
+COMES_WITH_NEWS = frozenset((Kind.CONTRADICTION,))
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -49,7 +56,22 @@ class Case(msgspec.Struct, frozen=True):
         return Money(self.currency, self.amount_minor)
 
 
-_CASE = """
+class CaseEvent(msgspec.Struct, frozen=True):
+    """Opened, reopened or resolved; a case that opens anew keeps what was decided before."""
+
+    at: datetime
+    event: str
+    detail: str
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A legal way to resolve a case: the action to give to `resolve`, and what it does."""
+
+    name: Action
+    explanation: str
+
+
+CASE = """
     SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail,
            status, resolution, opened_at, resolved_at
       FROM operator_case"""
@@ -67,31 +89,43 @@ async def open_case(
     environment: Environment | None = None,
     trx_id: str | None = None,
     amount: Money | None = None,
-    reopens: bool = False,
 ) -> None:
-    """Opened once for each kind of trouble with a reference, however often it is found.
-
-    `reopens`: trouble that can come anew after it was resolved.
-    """
-    await connection.execute(
+    """Opened once for each kind of trouble with a reference, however often it is found."""
+    opened = await connection.value(
         """
-        INSERT INTO operator_case AS c
-               (merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            ON CONFLICT (merchant_id, kind, reference) DO UPDATE
-           SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
-               opened_at = now(), resolution = NULL, resolved_at = NULL
-         WHERE $9 AND c.status = 'resolved'""",
+        WITH opened AS (
+            INSERT INTO operator_case AS c
+                   (merchant_id, environment, kind, reference, trx_id, currency, amount_minor,
+                    detail)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                ON CONFLICT (merchant_id, kind, reference) DO UPDATE
+               SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
+                   opened_at = now(), resolution = NULL, resolved_at = NULL
+             WHERE c.status = 'resolved' AND ($9 OR ($10 AND c.detail <> excluded.detail
+               AND NOT EXISTS (SELECT FROM case_event e
+                                WHERE e.merchant_id = c.merchant_id AND e.case_id = c.id
+                                  AND e.event <> 'resolved' AND e.detail = excluded.detail)))
+            RETURNING merchant_id, id, detail)
+        INSERT INTO case_event (merchant_id, case_id, event, detail)
+        SELECT o.merchant_id, o.id,
+               CASE WHEN EXISTS (SELECT FROM case_event e
+                                  WHERE e.merchant_id = o.merchant_id AND e.case_id = o.id)
+                    THEN 'reopened' ELSE 'opened' END,
+               o.detail
+          FROM opened o
+        RETURNING event""",
         *(merchant_id, environment, kind, reference, trx_id),
-        *(amount.currency if amount else None, amount.minor if amount else None, detail, reopens),
+        *(amount.currency if amount else None, amount.minor if amount else None, detail),
+        *(kind in COMES_ANEW, kind in COMES_WITH_NEWS),
     )
-    log.warning("case_opened", kind=kind, reference=reference)
+    if opened is not None:
+        log.warning("case_opened", kind=kind, reference=reference, again=opened == "reopened")
 
 
 async def cases(db: Database, *, include_resolved: bool = False) -> list[Case]:
     return await db.rows(
         Case,
-        _CASE + " WHERE $1 OR status = 'open' ORDER BY opened_at LIMIT 1000",
+        CASE + " WHERE $1 OR status = 'open' ORDER BY opened_at LIMIT 1000",
         include_resolved,
     )
 
@@ -106,31 +140,139 @@ class CaseRefused(Refusal):
 
 
 async def find(db: Database, case_id: int) -> Case:
-    found = await db.row(Case, _CASE + " WHERE id = $1", case_id)
+    found = await db.row(Case, CASE + " WHERE id = $1", case_id)
     if found is None:
         raise CaseNotFound(f"There is no case {case_id}.")
     return found
 
 
-async def resolve(db: Database, case_id: int, note: str, action: Action) -> Case:
-    """Closes a case, with the money it was about where there is any; once."""
+async def history(db: Database, case: Case) -> list[CaseEvent]:
+    """Oldest first."""
+    return await db.rows(
+        CaseEvent,
+        """
+        SELECT at, event, detail FROM case_event
+         WHERE merchant_id = $1 AND case_id = $2 ORDER BY id""",
+        *(case.merchant_id, case.id),
+    )
+
+
+async def ways(db: Database | Connection, case: Case) -> list[Way]:
+    """What a person may do about it, as things are now."""
+    if case.status != "open":
+        return []
+    if await suspense.is_held(db, case.merchant_id, case.reference):
+        return [Way(action, text) for action, text in suspense.WAYS.items()]
+    found: dict[Action, str] = {}
+    if case.kind == Kind.CONTRADICTION:
+        found = await levelling.ways(db, case.merchant_id, case.reference)
+    return [Way(action, text) for action, text in (found | _NOTHING).items()]
+
+
+_NOTHING = {Action.NOTHING: "Somebody has looked, and there is nothing to be moved."}
+
+# Settles the payout that a case is about as one that came back.
+Reverse = Callable[[Connection, Case], Awaitable[None]]
+
+
+async def resolve(
+    db: Database, case_id: int, note: str, action: Action, *, reverse: Reverse | None = None
+) -> Case:
+    """Closes a case, with the money it was about where there is any; once.
+
+    `reverse` belongs to the room of payouts: `payouts.disputes.resolve` brings it along.
+    """
     if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
         raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
     async with db.transaction() as connection:
-        case = await connection.row(Case, _CASE + " WHERE id = $1 FOR UPDATE", case_id)
-        if case is None:
-            raise CaseNotFound(f"There is no case {case_id}.")
-        if case.status != "open":
-            raise CaseRefused(f"Case {case_id} is resolved already: {case.resolution}")
-        if action is not Action.NOTHING:
-            await suspense.release(connection, case.merchant_id, case.reference, action)
-        elif await suspense.is_held(connection, case.merchant_id, case.reference):
-            raise CaseRefused("Money of this case is in suspense: `--action credit` or `return`.")
-        await connection.execute(
-            """
-            UPDATE operator_case
-               SET status = 'resolved', resolution = $3, resolved_at = now()
-             WHERE merchant_id = $1 AND id = $2""",
-            *(case.merchant_id, case.id, f"{action}: {note}"),
+        case = await _locked(connection, case_id)
+        await _check_way(connection, case, action)
+        why = f"case {case.id}: {note}"
+        match action:
+            case Action.CREDIT | Action.RETURN | Action.KEEP:
+                await suspense.release(connection, case.merchant_id, case.reference, action, why)
+            case Action.WRITE_OFF | Action.DEBIT:
+                await levelling.level(connection, case.merchant_id, case.reference, action, why)
+            case Action.REVERSE:
+                assert reverse is not None
+                await reverse(connection, case)
+        await _close(connection, case, f"{action}: {note}")
+        await audit.record(
+            connection,
+            "case.resolve",
+            f"case:{case.id}",
+            merchant_id=case.merchant_id or None,
+            kind=case.kind,
+            reference=case.reference,
+            action_taken=action,
+            note=note,
         )
     return await find(db, case_id)
+
+
+async def close(
+    connection: Connection, merchant_id: int, kind: Kind, reference: str, resolution: str
+) -> None:
+    """Closes the case, where one is open: what it was about has been decided in another way."""
+    case = await connection.row(
+        Case,
+        CASE + " WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open') FOR UPDATE",
+        *(merchant_id, kind, reference),
+    )
+    if case is not None:
+        await _close(connection, case, resolution)
+
+
+async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) -> bool:
+    found = await db.value(
+        """
+        SELECT true FROM operator_case
+         WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open')""",
+        *(merchant_id, kind, reference),
+    )
+    return bool(found)
+
+
+async def _locked(connection: Connection, case_id: int) -> Case:
+    """The transaction first, then the case: as whoever opens one does."""
+    case = await connection.row(Case, CASE + " WHERE id = $1", case_id)
+    if case is None:
+        raise CaseNotFound(f"There is no case {case_id}.")
+    for table in ("payment", "payout"):
+        await connection.execute(
+            f"SELECT FROM {table} WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE",
+            *(case.merchant_id, case.trx_id),
+        )
+    case = await connection.row(
+        Case,
+        CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
+        *(case.merchant_id, case_id),
+    )
+    assert case is not None
+    if case.status != "open":
+        raise CaseRefused(f"Case {case_id} is resolved already: {case.resolution}")
+    return case
+
+
+async def _check_way(connection: Connection, case: Case, action: Action) -> None:
+    legal = [way.name for way in await ways(connection, case)]
+    if action in legal:
+        return
+    if action in suspense.WAYS:
+        raise NothingThere
+    if Action.NOTHING not in legal:
+        raise CaseRefused(f"Money of this case is in suspense: `--action {'`, `'.join(legal)}`.")
+    raise CaseRefused(f"This case can be resolved by: {', '.join(legal)}.")
+
+
+async def _close(connection: Connection, case: Case, resolution: str) -> None:
+    await connection.execute(
+        """
+        WITH closed AS (
+            UPDATE operator_case
+               SET status = 'resolved', resolution = $3, resolved_at = now()
+             WHERE merchant_id = $1 AND id = $2)
+        INSERT INTO case_event (merchant_id, case_id, event, detail)
+        VALUES ($1, $2, 'resolved', $3)""",
+        *(case.merchant_id, case.id, resolution),
+    )

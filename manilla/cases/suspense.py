@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Connection
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
@@ -17,11 +17,24 @@ class NothingThere(Refusal):
 
 
 class Action(StrEnum):
-    """What is done with money that a case keeps in suspense."""
+    """What is done with the money that a case is about."""
 
     NOTHING = "nothing"
+    # Of money in suspense:
     CREDIT = "credit"  # it is the merchant's
     RETURN = "return"  # it goes back to who paid it, through the provider
+    KEEP = "keep"  # nobody claims it
+    # Of a contradiction:
+    WRITE_OFF = "write_off"  # the provider has it, and we bear the loss
+    DEBIT = "debit"  # the provider has it, and the merchant gives it
+    REVERSE = "reverse"  # the payout came back: it is settled as reversed
+
+
+WAYS = {
+    Action.CREDIT: "It is the merchant's: all that was paid goes into its wallet.",
+    Action.RETURN: "It goes back to who paid it: refund it at the provider by hand, first.",
+    Action.KEEP: "Nobody claims it: it is booked as the platform's own (adjustment).",
+}
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -31,13 +44,15 @@ class _Held(msgspec.Struct, frozen=True):
     clearing: str
 
 
-async def release(connection: Connection, merchant_id: int, reference: str, action: Action) -> None:
+async def release(
+    connection: Connection, merchant_id: int, reference: str, action: Action, why: str
+) -> None:
     """Once: whichever was done first, the other finds that nothing is left."""
     held = await _held(connection, merchant_id, reference)
     if held is None:
         raise NothingThere
     amount = Money(held.currency, held.amount_minor)
-    is_credit = action is Action.CREDIT
+    to = {Action.RETURN: held.clearing, Action.KEEP: posting.ADJUSTMENT}.get(action)
     [posted] = await ledger.post(
         connection,
         [
@@ -46,22 +61,25 @@ async def release(connection: Connection, merchant_id: int, reference: str, acti
                 trx_id=reference,
                 kind="suspense_released",
                 environment=Environment(held.environment),
-                wallet=amount if is_credit else Money(amount.currency, 0),
+                wallet=amount if to is None else Money(amount.currency, 0),
                 first=Line(posting.SUSPENSE, -amount.minor),
-                second=None if is_credit else Line(held.clearing, amount.minor),
+                second=None if to is None else Line(to, amount.minor),
+                reason=why,
             )
         ],
     )
     if posted.outcome is not Outcome.POSTED:
         raise NothingThere(f"The money could not be released: {posted.outcome}.")
-    await _note(connection, merchant_id, reference, action, amount)
+    await note(connection, merchant_id, reference, f"suspense_{action}", f"{amount}, {why}")
 
 
-async def is_held(connection: Connection, merchant_id: int, reference: str) -> bool:
+async def is_held(connection: Connection | Database, merchant_id: int, reference: str) -> bool:
     return await _held(connection, merchant_id, reference) is not None
 
 
-async def _held(connection: Connection, merchant_id: int, reference: str) -> _Held | None:
+async def _held(
+    connection: Connection | Database, merchant_id: int, reference: str
+) -> _Held | None:
     return await connection.row(
         _Held,
         """
@@ -79,8 +97,8 @@ async def _held(connection: Connection, merchant_id: int, reference: str) -> _He
     )
 
 
-async def _note(
-    connection: Connection, merchant_id: int, reference: str, action: Action, amount: Money
+async def note(
+    connection: Connection, merchant_id: int, reference: str, event: str, detail: str
 ) -> None:
     """A charge is numbered after its payment, whose row is held while its timeline is written."""
     trx_id = reference.partition("-")[0]
@@ -93,8 +111,8 @@ async def _note(
             connection,
             merchant_id,
             trx_id,
-            f"suspense_{action}",
+            event,
             before=status,
             after=status,
-            detail=f"charge {reference}: {amount}",
+            detail=f"charge {reference}: {detail}",
         )

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
@@ -57,9 +58,12 @@ def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = N
     """List a merchant's saved payout accounts."""
 
     async def command(tools: Tools) -> list[SavedAccount]:
+        await merchants.get(tools.db, merchant_id)
         return await accounts.accounts(tools.db, merchant_id)
 
     rows = [_shown(account) for account in run(data, command)]
+    if not as_json:
+        rows = [row | {"beneficiary": _in_words(row["beneficiary"])} for row in rows]
     print_rows(rows, as_json=as_json, empty="There is no saved account.")
 
 
@@ -67,15 +71,18 @@ def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = N
 def remove(
     merchant_id: MerchantId,
     account_id: Annotated[int, typer.Argument(metavar="ACCOUNT", min=1, max=accounts.ID_MAX)],
+    as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Close a saved account; payouts that were made to it stay as they are."""
 
-    async def command(tools: Tools) -> bool:
-        return await accounts.remove(tools.db, merchant_id, account_id)
+    async def command(tools: Tools) -> SavedAccount:
+        saved = await accounts.find(tools.db, merchant_id, account_id)
+        if saved is None or not await accounts.remove(tools.db, merchant_id, account_id):
+            raise InstanceRefusal(f"Merchant {merchant_id} has no open account {account_id}.")
+        return msgspec.structs.replace(saved, active=False)
 
-    if not run(data, command):
-        raise InstanceRefusal(f"Merchant {merchant_id} has no open account {account_id}.")
+    print_fields(_shown(run(data, command)), as_json=as_json)
 
 
 async def _method(tools: Tools, code: str) -> Method:
@@ -90,6 +97,10 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"{text!r} is not FIELD=VALUE.", param_hint="FIELD=VALUE")
     return name, value
+
+
+def _in_words(beneficiary: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in beneficiary.items())
 
 
 def _shown(account: SavedAccount) -> dict[str, Any]:

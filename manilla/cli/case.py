@@ -10,6 +10,7 @@ from manilla.cases.suspense import Action
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.clock import iso
+from manilla.payouts import disputes
 
 app = typer.Typer(help="Cases for an operator.", no_args_is_help=True)
 
@@ -37,10 +38,18 @@ def list_cases(
 def show(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
     """Show a case."""
 
-    async def command(tools: Tools) -> Case:
-        return await cases.find(tools.db, case_id)
+    async def command(tools: Tools) -> dict[str, Any]:
+        return await _in_full(tools, await cases.find(tools.db, case_id))
 
-    print_fields(_described(run(data, command)), as_json=as_json)
+    shown = run(data, command)
+    if as_json:
+        print_fields(shown, as_json=True)
+        return
+    ways, history = shown.pop("ways"), shown.pop("history")
+    print_fields(shown, as_json=False)
+    print_rows(history, as_json=False, empty="Nothing is known of its past.")
+    if ways:
+        print_rows(ways, as_json=False, empty="")
 
 
 @app.command()
@@ -48,7 +57,7 @@ def resolve(
     case_id: CaseId,
     note: Annotated[str, typer.Option("--note", help="What was found and done.")],
     action: Annotated[
-        Action, typer.Option("--action", help="What becomes of money in suspense.")
+        Action, typer.Option("--action", help="What becomes of the money; see `case show`.")
     ] = Action.NOTHING,
     as_json: Json = False,
     data: Data = None,
@@ -56,9 +65,23 @@ def resolve(
     """Resolve a case; exit 1 where it is resolved already."""
 
     async def command(tools: Tools) -> Case:
-        return await cases.resolve(tools.db, case_id, note, action)
+        return await disputes.resolve(tools.db, case_id, note, action)
 
     print_fields(_described(run(data, command)), as_json=as_json)
+
+
+async def _in_full(tools: Tools, case: Case) -> dict[str, Any]:
+    return {
+        **_described(case),
+        "history": [
+            {"at": iso(each.at), "event": each.event, "detail": each.detail}
+            for each in await cases.history(tools.db, case)
+        ],
+        "ways": [
+            {"action": way.name, "explanation": way.explanation}
+            for way in await cases.ways(tools.db, case)
+        ],
+    }
 
 
 def _described(case: Case) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import pwd
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -12,6 +13,7 @@ import asyncpg
 import msgspec
 import typer
 
+from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -50,6 +52,9 @@ class Tools(msgspec.Struct, frozen=True):
 
     db: Database
     keyring: Keyring
+    is_production_mode: bool = False
+    base_url: str = ""
+    mail_hook: str | None = None
 
 
 def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result]]) -> Result:
@@ -57,22 +62,40 @@ def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result
         async with _opened(data) as tools:
             return await command(tools)
 
-    return asyncio.run(with_tools())
+    with acting(Actor(ActorKind.COMMAND, None, _user_name())):
+        return asyncio.run(with_tools())
+
+
+def _user_name() -> str:
+    """As the kernel knows the user: what the environment says, anybody can set."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
 
 
 @contextlib.asynccontextmanager
 async def _opened(data: Path | None) -> AsyncIterator[Tools]:
-    url, keys, missing = _locate(data)
+    settings, missing = _locate(data)
     try:
         db = await Database.open(
-            url, size=2, name="manilla command", statement_seconds=STATEMENT_SECONDS
+            settings.database_url,
+            size=2,
+            name="manilla command",
+            statement_seconds=STATEMENT_SECONDS,
         )
     except Unavailable as unavailable:
         raise InstanceRefusal(missing) from unavailable
-    keyring = Keyring(keys)
+    keyring = Keyring(settings.master_keys)
     try:
         await _prove(db, keyring)
-        yield Tools(db, keyring)
+        yield Tools(
+            db,
+            keyring,
+            is_production_mode=not settings.is_development,
+            base_url=settings.base_url,
+            mail_hook=settings.mail_hook,
+        )
     finally:
         await db.close()
 
@@ -86,8 +109,8 @@ async def _prove(db: Database, keyring: Keyring) -> None:
         raise NotMigrated from error
 
 
-def _locate(data: Path | None) -> tuple[str, tuple[bytes, ...], str]:
-    """The database, the master keys, and what to say when the database does not answer."""
+def _locate(data: Path | None) -> tuple[Settings, str]:
+    """The instance's settings, and what to say when its database does not answer."""
     folder = data_folder(data)
     environment = dict(os.environ)
     silent = "The database of MANILLA_DATABASE_URL does not answer."
@@ -106,8 +129,7 @@ def _locate(data: Path | None) -> tuple[str, tuple[bytes, ...], str]:
                 "or name another with --data or MANILLA_DATABASE_URL."
             )
     environment.setdefault("MANILLA_BASE_URL", "http://127.0.0.1")
-    settings = Settings.read(environment, assumed_mode=Mode.PRODUCTION)
-    return settings.database_url, settings.master_keys, silent
+    return Settings.read(environment, assumed_mode=Mode.PRODUCTION), silent
 
 
 def read_running(folder: Path) -> Running | None:

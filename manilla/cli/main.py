@@ -9,6 +9,8 @@ import typer
 from manilla import __version__
 from manilla.cli import (
     account,
+    approval,
+    audit,
     case,
     ipn,
     ledger,
@@ -24,6 +26,7 @@ from manilla.cli import (
     settle,
     trigger,
     up,
+    user,
     verify_signature,
     wallet,
 )
@@ -67,7 +70,10 @@ app.add_typer(setting.app, name="setting")
 app.add_typer(provider.app, name="provider")
 app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")
 app.add_typer(method.commands(Kind.WITHDRAW), name="withdraw-method")
+app.add_typer(approval.app, name="approval")
+app.add_typer(audit.app, name="audit")
 app.add_typer(master_key.app, name="master-key")
+app.add_typer(user.app, name="user")
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -4,16 +4,26 @@ from typing import Any
 
 import typer
 
+from manilla.approvals import approvals
+from manilla.audit import audit
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields
 from manilla.kit import crypto, sealed
 from manilla.merchants import credentials, merchants
+from manilla.people import second_factor
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
 
 app = typer.Typer(help="The key that all stored secrets are sealed with.", no_args_is_help=True)
 
-PLACES = (master_key.SEALED, credentials.SEALED, merchants.SEALED_BVN, providers.SEALED)
+PLACES = (
+    master_key.SEALED,
+    credentials.SEALED,
+    merchants.SEALED_BVN,
+    providers.SEALED,
+    approvals.SEALED,
+    second_factor.SEALED,
+)
 
 
 @app.command()
@@ -35,9 +45,13 @@ def rewrap(as_json: Json = False, data: Data = None) -> None:
     """
 
     async def command(tools: Tools) -> dict[str, Any]:
-        return {
+        moved = {
             f"{place.table}.{place.column}": await sealed.rewrap(tools.db, tools.keyring, place)
             for place in PLACES
         }
+        if any(moved.values()):
+            async with tools.db.transaction() as connection:
+                await audit.record(connection, "master_key.rewrap", "master_key", moved=moved)
+        return moved
 
     print_fields(run(data, command), as_json=as_json)

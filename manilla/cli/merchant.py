@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import MerchantChange
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
@@ -83,6 +86,9 @@ def create(
 def set_(
     merchant_id: MerchantId,
     status: Annotated[Status | None, typer.Option()] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Why; the merchant reads it. With --status.")
+    ] = None,
     commission_percent: Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")] = None,
     commission_bearer: Annotated[Bearer | None, typer.Option()] = None,
     gateways: Annotated[
@@ -97,8 +103,11 @@ def set_(
     data: Data = None,
 ) -> None:
     """Change a merchant; what is not named stays as it is. Effective within a second."""
+    if reason is not None and status is None:
+        raise typer.BadParameter("belongs to --status.", param_hint="--reason")
     wanted = Change(
         status=status,
+        status_reason=reason,
         commission_percent=commission_percent,
         commission_bearer=commission_bearer,
         gateways=_codes(gateways),
@@ -109,11 +118,15 @@ def set_(
         currencies=currency or None,
     )
 
-    async def command(tools: Tools) -> dict[str, Any]:
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
         await _check_gateways(tools, wanted.gateways or ())
-        return _shown(await merchants.change(tools.db, tools.keyring, merchant_id, wanted))
+        done = await apply_or_ask(desk(tools), MerchantChange(merchant_id, wanted))
+        if isinstance(done, Asked):
+            return done
+        assert isinstance(done, queries.MerchantRow)
+        return _shown(done)
 
-    print_fields(run(data, command), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 @app.command()
@@ -196,6 +209,7 @@ def _shown(row: queries.MerchantRow) -> dict[str, Any]:
         "name": row.name,
         "email": row.email,
         "status": row.status,
+        "status_reason": row.status_reason,
         "commission_percent": row.commission_percent.normalize() + 0,
         "commission_bearer": row.commission_bearer,
         "gateways": "all" if row.gateways is None else row.gateways,

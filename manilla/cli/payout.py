@@ -6,11 +6,13 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.provider import configured_rails
 from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.ledger import timeline
-from manilla.payouts import manual, queries
+from manilla.payouts import lost, manual, queries
 from manilla.payouts.payout import Payout, Status
+from manilla.providers.rails import open_session
 
 app = typer.Typer(help="Payouts.", no_args_is_help=True)
 
@@ -79,10 +81,13 @@ def reject(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Reject a manual payout; the wallet gets its money back. Exit 1 where it is decided."""
+    """Reject a manual payout, or a stuck one that its provider does not know; it is refunded."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await manual.reject(tools.db, trx_id, reason))
+        async with open_session() as session:
+            rails = configured_rails(tools, session)
+            await rails.load()
+            return await _described(tools, await lost.reject(tools.db, rails, trx_id, reason))
 
     _print(run(data, command), as_json)
 

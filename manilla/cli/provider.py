@@ -6,6 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import ProviderChange, ProviderClearing
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.money import Money
@@ -30,10 +33,14 @@ def set_(
     """Set credentials and switches; an empty value unsets. Effective within a second."""
     wanted = dict(_pair(value) for value in values)
 
-    async def command(tools: Tools) -> Credentials:
-        return await credentials.change(tools.db, tools.keyring, provider, wanted)
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
+        done = await apply_or_ask(desk(tools), ProviderChange(provider, wanted))
+        if isinstance(done, Asked):
+            return done
+        assert isinstance(done, Credentials)
+        return _shown(done)
 
-    print_fields(_shown(run(data, command)), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 @app.command()
@@ -69,11 +76,11 @@ def show(
 def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
     """Forget a provider's credentials; it is then offered nowhere."""
 
-    async def command(tools: Tools) -> None:
-        await credentials.clear(tools.db, provider)
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
+        done = await apply_or_ask(desk(tools), ProviderClearing(provider))
+        return done if isinstance(done, Asked) else _shown(Credentials(provider, {}))
 
-    run(data, command)
-    print_fields(_shown(Credentials(provider, {})), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 @app.command("test")

@@ -1,10 +1,15 @@
 """`manilla setting`: the platform's settings."""
 
+from typing import Any
+
 import msgspec
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import SettingChange
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
-from manilla.cli.output import Json, print_fields, print_json, print_rows
+from manilla.cli.output import Json, print_json, print_rows
 from manilla.platform import settings
 from manilla.platform.settings import Setting, UnknownSetting
 
@@ -36,11 +41,14 @@ def get(key: str, as_json: Json = False, data: Data = None) -> None:
 def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None:
     """Change one setting, in all processes."""
 
-    async def command(tools: Tools) -> list[Setting]:
-        await settings.change(tools.db, key, value)
-        return await _all(tools)
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
+        done = await apply_or_ask(desk(tools), SettingChange(key, value))
+        if isinstance(done, Asked):
+            return done
+        shown: dict[str, Any] = msgspec.to_builtins(_find(await _all(tools), key))
+        return shown
 
-    print_fields(msgspec.to_builtins(_find(run(data, command), key)), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 async def _all(tools: Tools) -> list[Setting]:

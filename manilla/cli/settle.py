@@ -7,12 +7,17 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import Named, configured_rails
+from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger import settlements
 from manilla.ledger.settlements import Kind, Settled
 from manilla.payouts import reconcile as reconciliation
 from manilla.payouts.reconcile import Reconciled
 from manilla.providers.rails import open_session
+
+
+class Silent(Refusal):
+    message = "A provider gave no usable answer."
 
 
 def settle(
@@ -24,7 +29,7 @@ def settle(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Book a top-up of a provider's wallet, its settlement to our bank, or a fee that it kept."""
+    """Book a provider's top-up or settlement to our bank, or a fee that it kept or gave back."""
 
     async def command(tools: Tools) -> Settled:
         try:
@@ -45,7 +50,7 @@ def settle(
 
 
 def reconcile(as_json: Json = False, data: Data = None) -> None:
-    """Compare our books with the providers' balances and transfers; exit 1 where they differ."""
+    """Compare our books with the providers'; exit 1 where they differ, or one does not answer."""
 
     async def command(tools: Tools) -> list[Reconciled]:
         async with open_session() as session:
@@ -56,6 +61,9 @@ def reconcile(as_json: Json = False, data: Data = None) -> None:
     reports = run(data, command)
     rows = [_row(report) for report in reports]
     print_rows(rows, as_json=as_json, empty="No provider is configured.")
+    silent = [report.provider for report in reports if report.balance is None]
+    if silent:
+        raise Silent(f"No usable answer from {', '.join(silent)}: its balance was not compared.")
     if any(row["transfers_differ"] or row["difference"] for row in rows):
         raise typer.Exit(1)
 
@@ -66,6 +74,7 @@ def _row(report: Reconciled) -> dict[str, Any]:
         "currency": report.currency,
         "ledger": report.ledger.amount,
         "under_way": report.under_way.amount,
+        "coming_in": report.coming_in.amount,
         "balance": report.balance.amount if report.balance else None,
         "difference": report.difference.amount if report.difference else None,
         "transfers_asked": report.transfers_asked,

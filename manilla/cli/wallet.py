@@ -1,12 +1,17 @@
-"""`manilla wallet`: fund, open or close, and look at."""
+"""`manilla wallet`: fund, adjust, open or close, and look at."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import WalletAdjustment, WalletFunding
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.merchant import MerchantId
 from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import ids
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries, wallets
@@ -31,13 +36,37 @@ def fund(
     """Add money to a wallet: a posting with a reason."""
     money = _money(amount, currency.upper())
 
-    async def command(tools: Tools) -> dict[str, Any]:
-        await merchants.get(tools.db, merchant_id)
-        funded = await wallets.fund(tools.db, merchant_id, environment, money, reason)
-        shown = await _shown(tools, merchant_id, environment, money.currency)
-        return {**shown, "balance": funded.balance.amount, "trx_id": funded.trx_id}
+    change = WalletFunding(merchant_id, environment, money, reason)
+    print_done(run(data, partial(_move, change=change)), as_json=as_json)
 
-    print_fields(run(data, command), as_json=as_json)
+
+@app.command()
+def adjust(
+    merchant_id: Annotated[
+        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ],
+    environment: InEnvironment,
+    amount: Annotated[str, typer.Option(metavar="AMOUNT", help="Major units: -1000.00")],
+    reason: Annotated[str, typer.Option(help="Goes into the books.")],
+    currency: Annotated[str, typer.Option(metavar="CODE", help="An ISO currency.")] = "NGN",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Put right what a wallet holds, up or down: a posting with a reason."""
+    money = _money(amount, currency.upper())
+    change = WalletAdjustment(merchant_id, environment, money, reason)
+    print_done(run(data, partial(_move, change=change)), as_json=as_json)
+
+
+async def _move(tools: Tools, change: WalletFunding | WalletAdjustment) -> dict[str, Any] | Asked:
+    await merchants.get(tools.db, change.merchant_id)
+    done = await apply_or_ask(desk(tools), change)
+    if isinstance(done, Asked):
+        return done
+    assert isinstance(done, wallets.Funded)
+    wallet = change.merchant_id, change.environment, change.amount.currency
+    shown = await _shown(tools, *wallet)
+    return {**shown, "balance": done.balance.amount, "trx_id": done.trx_id}
 
 
 @app.command("set")

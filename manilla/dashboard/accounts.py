@@ -5,6 +5,7 @@ from typing import Any
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.payouts import bank_options, given_beneficiary
 from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Kind, Method
 from manilla.payouts import accounts
@@ -42,7 +43,8 @@ class AccountPages:
             page(path, self.show_all, Permission.VIEW),
             page(path + "/new", self.show_new, needs),
             form(path, self.add, needs, step_up=True),
-            form(path + "/{account_id:int}/remove", self.remove, needs),
+            # They belong to no environment.
+            form("/accounts/{account:int}/remove", self.remove, needs),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -96,12 +98,13 @@ class AccountPages:
         return visit.redirect("~/accounts", done=done)
 
     async def remove(self, visit: Visit) -> Answer:
-        account_id = int(visit.parameter("account_id"))
+        account_id = int(visit.parameter("account"))
         if not 0 < account_id <= ID_MAX or not await accounts.remove(
             self._desk.db, visit.merchant_id, account_id
         ):
             raise NotHere
-        return visit.redirect("~/accounts", done="The account is no longer saved.")
+        back = visit.form.choice("environment", Environment)
+        return visit.redirect(f"/{back}/accounts", done="The account is no longer saved.")
 
     async def _details(self, caller: Caller, method: Method) -> dict[str, Any]:
         banks = bank_options(await self._previews.banks(caller, method))

@@ -18,7 +18,7 @@ from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.shell import NotHere
 from manilla.web.visit import NO_STORE, Visit
 
@@ -50,15 +50,15 @@ class BulkPages:
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/payouts/bulk"
-        one = path + "/{batch_id:str}"
+        one = path + "/{batch:str}"
         needs = Permission.MOVE_MONEY
         return [
             page(path, self.show_all, needs),
-            page(path + "/template/{method_id:int}", self.send_template, needs),
-            page(path + "/banks/{method_id:int}", self.send_banks, needs),
+            part(path + "/template/{method:int}", self.send_template, needs),
+            part(path + "/banks/{method:int}", self.send_banks, needs),
             form(path, self.upload, needs, body_bytes_max=UPLOAD_BYTES_MAX),
             page(one, self.show, needs),
-            page(one + "/progress", self.show_progress, needs),
+            part(one + "/progress", self.show_progress, needs),
             form(one + "/confirm", self.confirm, needs, step_up=True),
         ]
 
@@ -149,12 +149,12 @@ class BulkPages:
     async def _batch(self, visit: Visit) -> Batch:
         tenant = Tenant(visit.merchant_id, visit.environment)
         try:
-            return await bulk.find(self._desk.db, tenant, visit.parameter("batch_id"))
+            return await bulk.find(self._desk.db, tenant, visit.parameter("batch"))
         except bulk.BatchNotFound:
             raise NotHere from None
 
     def _method(self, visit: Visit, caller: Caller) -> Method:
-        wanted = int(visit.parameter("method_id"))
+        wanted = int(visit.parameter("method"))
         method = next((each for each in self._previews.methods(caller) if each.id == wanted), None)
         if method is None:
             raise NotHere

@@ -12,7 +12,7 @@ from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import commission
 from manilla.payments.eligibility import standings
 from manilla.people.roles import Permission
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.visit import Visit
 
 EXAMPLE = 10_000  # major units
@@ -28,7 +28,7 @@ class Configuration:
             page(gateways, self.show_gateways, Permission.VIEW),
             form(gateways, self.choose_gateways, Permission.CONFIGURE),
             page(bearer, self.show_commission, Permission.VIEW),
-            page(bearer + "/example", self.show_example, Permission.VIEW),
+            part(bearer + "/example", self.show_example, Permission.VIEW),
             form(bearer, self.choose_bearer, Permission.CONFIGURE),
         ]
 

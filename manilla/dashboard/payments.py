@@ -1,5 +1,7 @@
 """Payments: the list, all that is known of one, and its refund."""
 
+from typing import Any
+
 import msgspec
 
 from manilla.dashboard.desk import Desk
@@ -105,7 +107,7 @@ class PaymentPages:
         return found
 
 
-def _about(told: PaymentStory) -> dict[str, object]:
+def _about(told: PaymentStory) -> dict[str, Any]:
     payment = told.payment
     rest = payment.amount_minor - payment.refunded_minor
     return {

@@ -29,7 +29,7 @@ from manilla.providers.port import Bank
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
@@ -48,8 +48,8 @@ COLUMNS: tuple[Column[Payout], ...] = (
     Column("fee", lambda row: row.fee.amount),
     Column("payable_amount", lambda row: row.payable.amount),
     Column("withdraw_method", lambda row: row.method_name),
-    Column("bank", lambda row: bank_of(row)),
-    Column("account_number", lambda row: number_of(row)),
+    Column("bank", lambda row: row.bank),
+    Column("account_number", lambda row: row.account_number),
     Column("account_name", lambda row: row.account_name),
     Column("description", lambda row: row.description),
     Column("ordered_by", lambda row: row.ordered_by),
@@ -62,19 +62,17 @@ class PayoutPages:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._limiter = RateLimiter(desk.db)
-        self._previews = Previews(
-            desk.db, desk.platform, desk.methods, desk.banks, desk.resolver
-        )
+        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/payouts"
         return [
             page(path, self.show_all, Permission.VIEW),
             page(path + "/new", self.show_new, Permission.MOVE_MONEY),
-            page(path + "/new/name", self.show_name, Permission.MOVE_MONEY),
+            part(path + "/new/name", self.show_name, Permission.MOVE_MONEY),
             form(path + "/new", self.review, Permission.MOVE_MONEY),
             form(path, self.pay, Permission.MOVE_MONEY, step_up=True),
-            page(path + "/{trx_id:str}", self.show, Permission.VIEW),
+            page(path + "/{payout:str}", self.show, Permission.VIEW),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -89,14 +87,13 @@ class PayoutPages:
             rows=found.rows,
             listing=lists.ListView(visit, found.next),
             currencies=[(code, code) for code in sorted(caller.currencies)],
-            number_of=number_of,
         )
 
     async def show(self, visit: Visit) -> Answer:
         told = await payout_story(
             self._desk.db,
             visit.merchant_id,
-            visit.parameter("trx_id"),
+            visit.parameter("payout"),
             environment=visit.environment,
         )
         if told is None:
@@ -105,7 +102,6 @@ class PayoutPages:
             "payout.html",
             payout=told.payout,
             bank=await self._previews.bank_name(told.payout),
-            account_number=number_of(told.payout),
             happenings=story.of_payout(told),
         )
 
@@ -119,6 +115,8 @@ class PayoutPages:
 
     async def show_name(self, visit: Visit) -> Answer:
         """A piece of the form: who holds the account that is being typed."""
+        if not visit.query.text("method"):
+            return visit.page("payout_name.html", holder=None, reason=None)
         caller = await self._caller(visit)
         method = self._method(caller, visit.query)
         given = given_beneficiary(visit.query, method)
@@ -218,16 +216,6 @@ def _saved_options(saved: Sequence[SavedAccount]) -> list[tuple[str, str]]:
     ]
     ids_of = [str(each.id) for each in saved]
     return [("", "Another account, below"), *zip(ids_of, texts, strict=True)]
-
-
-def bank_of(payout: Payout) -> str:
-    fields = payout.beneficiary
-    return str(fields.get(methods.BANK_CODE) or fields.get(methods.BANK_NAME_BY_HAND, ""))
-
-
-def number_of(payout: Payout) -> str:
-    fields = payout.beneficiary
-    return str(fields.get(methods.ACCOUNT_NUMBER) or fields.get(methods.ACCOUNT_NUMBER_BY_HAND, ""))
 
 
 def given_beneficiary(given: Form, method: Method) -> dict[str, str]:

@@ -5,12 +5,17 @@ from pathlib import Path
 
 from litestar import Router
 
+from manilla.dashboard.accounts import AccountPages
+from manilla.dashboard.bulk import BulkPages
 from manilla.dashboard.configuration import Configuration
 from manilla.dashboard.credentials import CredentialPages
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.home import Home
 from manilla.dashboard.notifications import NotificationPages
+from manilla.dashboard.payments import PaymentPages
+from manilla.dashboard.payouts import PayoutPages
 from manilla.dashboard.profile import Profile
+from manilla.dashboard.receipts import ReceiptPages, verification
 from manilla.dashboard.requests import RequestPages
 from manilla.dashboard.sign_up import SignUp
 from manilla.dashboard.team import Team
@@ -61,6 +66,11 @@ def table(desk: Desk) -> list[Route]:
         *Home(desk).routes(),
         *CredentialPages(desk).routes(),
         *Configuration(desk).routes(),
+        *PaymentPages(desk).routes(),
+        *PayoutPages(desk).routes(),
+        *BulkPages(desk).routes(),
+        *ReceiptPages(desk).routes(),
+        *AccountPages(desk).routes(),
         *WalletPages(desk).routes(),
         *NotificationPages(desk).routes(),
         *RequestPages(desk).routes(),
@@ -80,4 +90,5 @@ def build(desk: Desk) -> Router:
         show=desk.show,
         is_development=desk.is_development,
     )
-    return Door(shell, desk.db, desk.keyring).router(table(desk))
+    realm = Door(shell, desk.db, desk.keyring).router(table(desk))
+    return Router(path="/", route_handlers=[realm, verification(desk, shell)])

@@ -32,6 +32,11 @@ request_seconds = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
 
+request_lines_dropped = Counter(
+    "manilla_request_lines_dropped",
+    "Requests that were answered but not kept in the merchants' log of requests.",
+)
+
 notifications = Counter(
     "manilla_notifications", "Attempts to deliver a notification, by what became of it.", ["state"]
 )
@@ -43,6 +48,31 @@ notifications_waiting = Gauge(
 notifications_oldest_seconds = Gauge(
     "manilla_notifications_oldest_seconds",
     "How long the oldest of them has waited.",
+    multiprocess_mode="mostrecent",
+)
+
+reconciled_at = Gauge(
+    "manilla_reconciled_at_seconds",
+    "When our books were last compared with a provider, in Unix seconds.",
+    ["provider"],
+    multiprocess_mode="mostrecent",
+)
+reconciliation_answered = Gauge(
+    "manilla_reconciliation_answered",
+    "Whether the provider said its balance then: 1 or 0.",
+    ["provider"],
+    multiprocess_mode="mostrecent",
+)
+clearing_difference = Gauge(
+    "manilla_clearing_difference",
+    "What a provider was last found to hold beyond what our books explain, in major units.",
+    ["provider", "currency"],
+    multiprocess_mode="mostrecent",
+)
+transfers_differ = Gauge(
+    "manilla_transfers_differ",
+    "Payouts of which a provider last said something else than was decided.",
+    ["provider"],
     multiprocess_mode="mostrecent",
 )
 

@@ -17,6 +17,10 @@ WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
 
+# Buckets with this prefix have windows of up to this length; no others may be longer than WINDOW.
+SLOW = "slow:"
+SLOW_WINDOW = timedelta(minutes=15)
+
 
 class RateLimitExceeded(Refusal):
     status, code = 429, "RATE_LIMIT_EXCEEDED"
@@ -116,4 +120,12 @@ async def _add(db: KeptConnection, costs: dict[str, int]) -> list[_Count]:
 
 
 async def forget_ended_windows(db: Database) -> None:
-    await db.execute("DELETE FROM rate_window WHERE started_at + $1 < clock_timestamp()", WINDOW)
+    await db.execute(
+        """
+        DELETE FROM rate_window
+         WHERE started_at + CASE WHEN bucket ^@ $1 THEN $2::interval ELSE $3 END
+               < clock_timestamp()""",
+        SLOW,
+        SLOW_WINDOW,
+        WINDOW,
+    )

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -20,6 +21,7 @@ class Kind(StrEnum):
     TOP_UP = "top_up"  # from our bank to the provider's wallet
     SETTLEMENT = "settlement"  # from the provider to our bank
     FEE = "fee"  # the provider has kept it
+    FEE_RETURNED = "fee_returned"  # the provider has given it back
 
 
 class BadSettlement(Refusal):
@@ -40,22 +42,27 @@ async def settle(db: Database, kind: Kind, provider: str, amount: Money, note: s
         raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
     trx_id = ids.new_trx_id(NOBODY)
     clearing, other = _lines(kind, provider, amount.minor)
-    [posted] = await ledger.post(
-        db,
-        [
-            Posting(
-                merchant_id=NOBODY,
-                trx_id=trx_id,
-                kind=f"settle_{kind}",
-                environment=Environment.PRODUCTION,
-                wallet=Money(amount.currency, 0),
-                first=clearing,
-                second=other,
-                reason=note,
-            )
-        ],
+    order = Posting(
+        merchant_id=NOBODY,
+        trx_id=trx_id,
+        kind=f"settle_{kind}",
+        environment=Environment.PRODUCTION,
+        wallet=Money(amount.currency, 0),
+        first=clearing,
+        second=other,
+        reason=note,
     )
-    assert posted.outcome is Outcome.POSTED
+    async with db.transaction() as connection:
+        [posted] = await ledger.post(connection, [order])
+        assert posted.outcome is Outcome.POSTED
+        await audit.record(
+            connection,
+            f"settle.{kind}",
+            f"provider:{provider}",
+            amount=amount,
+            note=note,
+            trx_id=trx_id,
+        )
     return Settled(trx_id, kind, provider, amount)
 
 
@@ -69,3 +76,5 @@ def _lines(kind: Kind, provider: str, minor: int) -> tuple[Line, Line]:
             return Line(clearing, minor), Line(posting.BANK, -minor)
         case Kind.FEE:
             return Line(clearing, minor), Line(posting.provider_fee(provider), -minor)
+        case Kind.FEE_RETURNED:
+            return Line(clearing, -minor), Line(posting.provider_fee(provider), minor)

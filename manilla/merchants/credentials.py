@@ -33,6 +33,7 @@ class LiveCredential(msgspec.Struct, frozen=True):
     api_key_hash: bytes
     secret: bytes
     expires_at: datetime | None
+    generation: int
 
     def is_live(self, moment: datetime) -> bool:
         return self.expires_at is None or moment < self.expires_at
@@ -45,6 +46,17 @@ def generate(environment: Environment, merchant_key: str | None = None) -> NewCr
         api_key=ids.new_key(prefix),
         api_secret=ids.new_key(prefix),
     )
+
+
+def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
+    """The demonstration's: they follow from the master key, so that each start can show them."""
+    prefix = "test_" if environment is Environment.SANDBOX else ""
+
+    def key(name: str) -> str:
+        number = int.from_bytes(keyring.derive(f"demo:{environment}:{name}")[:20])
+        return prefix + ids.base32(number, 32).lower()
+
+    return NewCredentials(key("merchant_key"), key("api_key"), key("api_secret"))
 
 
 def hash_api_key(api_key: str | bytes) -> bytes:

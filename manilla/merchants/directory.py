@@ -1,8 +1,10 @@
 """Who is calling: merchants and their live credentials, in memory and never a second stale."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from functools import partial
 
 import msgspec
 
@@ -56,6 +58,7 @@ class Directory:
         self._keyring = keyring
         self._watch = watch
         self._callers: dict[Key, Caller] = {}
+        self._flights: dict[tuple[Key, int], asyncio.Task[Caller | None]] = {}
         self._round = 0
         watch.follow(changes.MERCHANTS, self._refresh)
 
@@ -66,6 +69,10 @@ class Directory:
             return await queries.merchant_id_by_key(self._db, environment, merchant_key)
 
         return await self._get((environment, merchant_key), look_up)
+
+    def remembered(self, environment: Environment, merchant_key: str) -> Caller | None:
+        """The same, where nobody needs to be asked for it."""
+        return self._callers.get((environment, merchant_key))
 
     async def find_by_api_key(self, environment: Environment, api_key_hash: bytes) -> Caller | None:
         """The merchant whose live credentials have this API key in this environment."""
@@ -96,6 +103,17 @@ class Directory:
         known = self._callers.get(key)
         if known is not None:
             return known
+        # One load for all who ask at the same time; but nobody shares one that was begun before
+        # the last change was announced.
+        flight = self._flights.get((key, self._round))
+        if flight is None:
+            flight = asyncio.create_task(self._fetch(key, look_up))
+            self._flights[key, self._round] = flight
+            flight.add_done_callback(partial(self._landed, (key, self._round)))
+        # Who gives up does not take the others' answer with them.
+        return await asyncio.shield(flight)
+
+    async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
         read_in_round = self._round
         merchant_id = await look_up()
         if merchant_id is None:
@@ -105,6 +123,11 @@ class Directory:
         if read_in_round == self._round:
             self._remember(key, caller)
         return caller
+
+    def _landed(self, flown: tuple[Key, int], flight: asyncio.Task[Caller | None]) -> None:
+        del self._flights[flown]
+        if not flight.cancelled():
+            flight.exception()  # seen, also where all who waited have given up
 
     def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:
@@ -152,6 +175,7 @@ class Directory:
                         credentials.secret_context(merchant_id, environment, row.generation),
                     ),
                     row.expires_at,
+                    row.generation,
                 )
                 for row in rows
             ),

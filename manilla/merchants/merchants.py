@@ -7,9 +7,10 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import money
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.sealed import SealedColumn
 from manilla.ledger.posting import Environment
@@ -21,6 +22,7 @@ from manilla.platform import changes
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
+REASON_LENGTH_MAX = 300
 
 # What a change writes without looking further at it.
 AS_THEY_ARE = (
@@ -57,6 +59,11 @@ class BadMerchant(Refusal):
     message = "The merchant cannot be like this."
 
 
+class DecidedMeanwhile(Refusal):
+    status, code = 409, "DECIDED_MEANWHILE"
+    message = "Somebody else has decided about this merchant meanwhile."
+
+
 class NewMerchant(msgspec.Struct, frozen=True):
     """The one time that the keys and secrets are shown."""
 
@@ -71,6 +78,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator sets; what is None stays as it is."""
 
     status: Status | None = None
+    status_reason: str | None = None  # for the merchant to read; a new status forgets the old one
+    status_was: Status | None = None  # what it is believed to be: refused where it is another
     commission_percent: Decimal | None = None
     commission_bearer: Bearer | None = None
     gateways: Sequence[str] | None = None  # empty: every gateway that is open to the merchant
@@ -82,7 +91,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def create(
-    db: Database,
+    db: Database | Connection,
     keyring: Keyring,
     *,
     name: str,
@@ -100,7 +109,7 @@ async def create(
         Environment.SANDBOX: sandbox or credentials.generate(Environment.SANDBOX),
         Environment.PRODUCTION: production or credentials.generate(Environment.PRODUCTION),
     }
-    async with db.transaction() as connection:
+    async with transaction_of(db) as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
         merchant_id = await queries.insert_merchant(
             connection,
@@ -117,17 +126,29 @@ async def create(
             sealed = credentials.seal(keyring, new, merchant_id, environment, generation=1)
             await queries.insert_credential(connection, merchant_id, environment, 1, sealed)
         await wallets.open_all(connection, merchant_id, currencies)
+        await audit.record(
+            connection,
+            "merchant.create",
+            f"merchant:{merchant_id}",
+            merchant_id=merchant_id,
+            name=name,
+            email=email,
+            status=status,
+            currencies=currencies,
+        )
     return NewMerchant(
         merchant_id, name, status, given[Environment.SANDBOX], given[Environment.PRODUCTION]
     )
 
 
-async def change(db: Database, keyring: Keyring, merchant_id: int, wanted: Change) -> MerchantRow:
-    _check_change(wanted)
+async def change(
+    db: Database | Connection, keyring: Keyring, merchant_id: int, wanted: Change
+) -> MerchantRow:
+    check_change(wanted)
     bvn_sealed = None
     if wanted.bvn is not None:
         bvn_sealed = keyring.seal(wanted.bvn.encode(), bvn_context(merchant_id))
-    async with db.transaction() as connection:
+    async with transaction_of(db) as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
         before = await queries.lock_merchant(connection, merchant_id)
         if before is None:
@@ -135,7 +156,54 @@ async def change(db: Database, keyring: Keyring, merchant_id: int, wanted: Chang
         after = _apply(wanted, before)
         await queries.update_merchant(connection, after, bvn_sealed=bvn_sealed, version=version)
         await wallets.open_all(connection, merchant_id, after.currencies)
+        await _record_change(connection, wanted, before, after)
     return await get(db, merchant_id)
+
+
+async def decide(
+    db: Database, keyring: Keyring, merchant_id: int, status: Status, reason: str, *, was: Status
+) -> MerchantRow:
+    """Approved, rejected or disabled, by somebody who saw it as it `was`."""
+    if status is Status.REJECTED and not reason.strip():
+        raise BadMerchant("Say why: the merchant will read it.", errors={"reason": "Say why."})
+    wanted = Change(status=status, status_reason=reason.strip() or None, status_was=was)
+    return await change(db, keyring, merchant_id, wanted)
+
+
+async def switch_currency(
+    db: Database, merchant_id: int, currency: str, *, is_on: bool
+) -> MerchantRow:
+    """The wallets of one that is switched off keep what is in them."""
+    [code] = _checked_currencies([currency])
+    async with db.transaction() as connection:
+        version = await changes.announce(connection, changes.MERCHANTS)
+        before = await queries.lock_merchant(connection, merchant_id)
+        if before is None:
+            raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+        others = [each for each in before.currencies if each != code]
+        codes = _checked_currencies([*others, code] if is_on else others)
+        if (code in before.currencies) != is_on:
+            after = msgspec.structs.replace(before, currencies=codes)
+            await queries.update_merchant(connection, after, bvn_sealed=None, version=version)
+            await wallets.open_all(connection, merchant_id, codes)
+            await _record_change(connection, Change(), before, after)
+    return await get(db, merchant_id)
+
+
+async def _record_change(
+    connection: Connection, wanted: Change, before: MerchantRow, after: MerchantRow
+) -> None:
+    changed = audit.difference(msgspec.structs.asdict(before), msgspec.structs.asdict(after))
+    if wanted.bvn is not None:
+        changed["bvn"] = {"before": "set" if before.has_bvn else None, "after": "set"}
+    if changed:
+        await audit.record(
+            connection,
+            "merchant.change",
+            f"merchant:{after.id}",
+            merchant_id=after.id,
+            changed=changed,
+        )
 
 
 async def rotate(
@@ -158,6 +226,15 @@ async def rotate(
         new = credentials.generate(environment, merchant_key)
         sealed = credentials.seal(keyring, new, merchant_id, environment, generation)
         await queries.insert_credential(connection, merchant_id, environment, generation, sealed)
+        await audit.record(
+            connection,
+            "merchant.rotate",
+            f"merchant:{merchant_id}",
+            merchant_id=merchant_id,
+            environment=environment,
+            generation=generation,
+            overlap_minutes=overlap_minutes,
+        )
     return new
 
 
@@ -190,7 +267,11 @@ SEALED_BVN = SealedColumn("merchant", "bvn_sealed", ("id",), lambda row: bvn_con
 
 
 def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
+    if wanted.status_was is not None and wanted.status_was != before.status:
+        raise DecidedMeanwhile(f"The merchant is {before.status} by now: look again.")
     changed = {name: value for name in AS_THEY_ARE if (value := getattr(wanted, name)) is not None}
+    if wanted.status is not None:
+        changed["status_reason"] = wanted.status_reason
     if wanted.gateways is not None:
         changed["gateways"] = list(wanted.gateways) or None
     if wanted.currencies is not None:
@@ -198,13 +279,16 @@ def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
     return msgspec.structs.replace(before, **changed)
 
 
-def _check_change(wanted: Change) -> None:
+def check_change(wanted: Change) -> None:
     percent = wanted.commission_percent
     if percent is not None:
         if not percent.is_finite() or not 0 <= percent <= 100:
             raise BadMerchant("The commission is between 0 and 100 percent.")
         if percent != round(percent, 4):
             raise BadMerchant("The commission has at most 4 decimals.")
+    reason = wanted.status_reason
+    if reason is not None and not (len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
+        raise BadMerchant(f"A reason has up to {REASON_LENGTH_MAX} printable characters.")
     if wanted.bvn is not None and not (
         len(wanted.bvn) == BVN_DIGITS and wanted.bvn.isascii() and wanted.bvn.isdigit()
     ):

@@ -16,6 +16,7 @@ class MerchantRow(msgspec.Struct, frozen=True):
     name: str
     email: str
     status: str
+    status_reason: str | None  # why it was rejected or disabled
     commission_percent: Decimal
     commission_bearer: str
     gateways: list[str] | None
@@ -35,6 +36,8 @@ class CredentialRow(msgspec.Struct, frozen=True):
     api_key_hash: bytes
     secret_sealed: bytes
     expires_at: datetime | None
+    created_at: datetime
+    last_used_at: datetime | None
 
 
 class WalletRow(msgspec.Struct, frozen=True):
@@ -44,20 +47,20 @@ class WalletRow(msgspec.Struct, frozen=True):
     status: str
 
 
-_MERCHANT = """
-    SELECT id, name, email, status, commission_percent, commission_bearer, gateways,
+MERCHANT = """
+    SELECT id, name, email, status, status_reason, commission_percent, commission_bearer, gateways,
            payouts_enabled, kyc_verified, phone_verified, bvn_sealed IS NOT NULL AS has_bvn,
            currencies, created_at, updated_at
       FROM merchant"""
 
 
 async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
-    return await db.row(MerchantRow, _MERCHANT + " WHERE id = $1", merchant_id)
+    return await db.row(MerchantRow, MERCHANT + " WHERE id = $1", merchant_id)
 
 
 async def merchants(db: Database | Connection, after: int, limit: int) -> list[MerchantRow]:
     return await db.rows(
-        MerchantRow, _MERCHANT + " WHERE id > $1 ORDER BY id LIMIT $2", after, limit
+        MerchantRow, MERCHANT + " WHERE id > $1 ORDER BY id LIMIT $2", after, limit
     )
 
 
@@ -116,7 +119,7 @@ async def insert_merchant(
 
 async def lock_merchant(connection: Connection, merchant_id: int) -> MerchantRow | None:
     return await connection.row(
-        MerchantRow, _MERCHANT + " WHERE id = $1 FOR NO KEY UPDATE", merchant_id
+        MerchantRow, MERCHANT + " WHERE id = $1 FOR NO KEY UPDATE", merchant_id
     )
 
 
@@ -133,7 +136,8 @@ async def update_merchant(
         UPDATE merchant
            SET status = $2, commission_percent = $3, commission_bearer = $4, gateways = $5,
                payouts_enabled = $6, kyc_verified = $7, phone_verified = $8, currencies = $9,
-               bvn_sealed = coalesce($10, bvn_sealed), version = $11, updated_at = now()
+               bvn_sealed = coalesce($10, bvn_sealed), version = $11, status_reason = $12,
+               updated_at = now()
          WHERE id = $1""",
         row.id,
         row.status,
@@ -146,6 +150,7 @@ async def update_merchant(
         row.currencies,
         bvn_sealed,
         version,
+        row.status_reason,
     )
 
 
@@ -203,7 +208,7 @@ async def credentials(
         CredentialRow,
         """
         SELECT c.environment, k.merchant_key, c.generation, c.api_key_hash, c.secret_sealed,
-               c.expires_at
+               c.expires_at, c.created_at, c.last_used_at
           FROM credential c
           JOIN merchant_key k USING (merchant_id, environment)
          WHERE c.merchant_id = $1 AND c.environment = $2

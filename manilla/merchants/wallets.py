@@ -5,14 +5,16 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import ids
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Environment, Line, Outcome, Posting
 from manilla.merchants import queries
+from manilla.merchants.queries import WalletRow
 from manilla.platform import changes
 
 SANDBOX_START = 1_000_000  # major units, so that a new merchant can try payouts at once
@@ -33,6 +35,10 @@ class WalletNotFound(Refusal):
 
 class FundingRefused(Refusal):
     message = "The wallet cannot be funded by this amount."
+
+
+class AdjustmentRefused(Refusal):
+    message = "The wallet cannot be adjusted by this amount."
 
 
 class Funded(msgspec.Struct, frozen=True):
@@ -59,23 +65,78 @@ async def open_all(connection: Connection, merchant_id: int, currencies: Sequenc
 
 
 async def fund(
-    db: Database, merchant_id: int, environment: Environment, amount: Money, reason: str
+    db: Database | Connection,
+    merchant_id: int,
+    environment: Environment,
+    amount: Money,
+    reason: str,
 ) -> Funded:
-    if amount.minor <= 0:
+    check(amount, reason, may_take=False)
+    return await _post(db, _funding(merchant_id, environment, amount, reason))
+
+
+async def adjust(
+    db: Database | Connection,
+    merchant_id: int,
+    environment: Environment,
+    amount: Money,
+    reason: str,
+) -> Funded:
+    """Puts right what a wallet holds, up or down; never below zero."""
+    check(amount, reason, may_take=True)
+    funding = _funding(merchant_id, environment, amount, reason)
+    return await _post(db, msgspec.structs.replace(funding, kind="adjustment"))
+
+
+async def get(
+    db: Database | Connection, merchant_id: int, environment: Environment, currency: str
+) -> WalletRow:
+    found = await queries.wallet(db, merchant_id, environment, currency)
+    if found is None:
+        raise WalletNotFound(f"Merchant {merchant_id} has no {environment} wallet in {currency}.")
+    return found
+
+
+def check(amount: Money, reason: str, *, may_take: bool) -> None:
+    if may_take and amount.minor == 0:
+        raise AdjustmentRefused("The amount must not be zero.")
+    if not may_take and amount.minor <= 0:
         raise FundingRefused("The amount must be above zero.")
     if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
         raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
-    order = _funding(merchant_id, environment, amount, reason)
-    [result] = await ledger.post(db, [order])
-    if result.outcome is Outcome.NO_WALLET:
-        raise WalletNotFound(
-            f"Merchant {merchant_id} has no {environment} wallet in {amount.currency}."
+
+
+async def _post(db: Database | Connection, order: Posting) -> Funded:
+    async with transaction_of(db) as connection:
+        [result] = await ledger.post(connection, [order])
+        match result.outcome:
+            case Outcome.NO_WALLET:
+                raise WalletNotFound(
+                    f"Merchant {order.merchant_id} has no {order.environment} wallet"
+                    f" in {order.wallet.currency}."
+                )
+            case Outcome.BALANCE_LIMIT:
+                raise FundingRefused("The wallet would hold more than a wallet can.")
+            case Outcome.INSUFFICIENT_BALANCE:
+                raise AdjustmentRefused("The wallet holds less than that.")
+        assert result.outcome is Outcome.POSTED
+        assert result.balance_minor is not None
+        balance = Money(order.wallet.currency, result.balance_minor)
+        await audit.record(
+            connection,
+            "wallet.fund" if order.kind == "funding" else "wallet.adjust",
+            _subject(order.merchant_id, order.environment, balance.currency),
+            merchant_id=order.merchant_id,
+            amount=order.wallet,
+            reason=order.reason,
+            trx_id=order.trx_id,
+            balance={"before": balance - order.wallet, "after": balance},
         )
-    if result.outcome is Outcome.BALANCE_LIMIT:
-        raise FundingRefused("The wallet would hold more than a wallet can.")
-    assert result.outcome is Outcome.POSTED
-    assert result.balance_minor is not None
-    return Funded(order.trx_id, Money(amount.currency, result.balance_minor))
+    return Funded(order.trx_id, balance)
+
+
+def _subject(merchant_id: int, environment: Environment, currency: str) -> str:
+    return f"wallet:{merchant_id}:{environment}:{currency}"
 
 
 async def set_status(
@@ -84,11 +145,20 @@ async def set_status(
     async with db.transaction() as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
         await queries.touch_merchant(connection, merchant_id, version)
+        before = await queries.wallet(connection, merchant_id, environment, currency)
         if not await queries.set_wallet_status(
             connection, merchant_id, environment, currency, status
         ):
             raise WalletNotFound(
                 f"Merchant {merchant_id} has no {environment} wallet in {currency}."
+            )
+        if before is not None and before.status != status:
+            await audit.record(
+                connection,
+                "wallet.set_status",
+                _subject(merchant_id, environment, currency),
+                merchant_id=merchant_id,
+                changed={"status": {"before": before.status, "after": status}},
             )
 
 

@@ -58,6 +58,10 @@ class Catalogue:
         self._offered_of_load = -1
         watch.follow(changes.METHODS, self._refresh)
 
+    def all(self, kind: Kind) -> list[Method]:
+        """Whether or not they can be used now."""
+        return [method for method in self._all if method.kind is kind]
+
     def by_id(self, kind: Kind, method_id: int) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
 

@@ -9,7 +9,15 @@ import msgspec
 
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
-from manilla.kit.listing import NOTIFICATION_IDS, PAGE_ROWS, PAGE_ROWS_MAX, Moment, Page, Walk
+from manilla.kit.listing import (
+    NOTIFICATION_IDS,
+    PAGE_ROWS,
+    PAGE_ROWS_MAX,
+    Conditions,
+    Moment,
+    Page,
+    Walk,
+)
 from manilla.ledger.scope import Scope, whose, within
 from manilla.notify import queries
 from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
@@ -48,20 +56,14 @@ async def notifications(
     conditions = (
         within(scope).add_given("state = {}", wanted.state).add_given("event = {}", wanted.event)
     )
-    owners = whose(scope)
     text = listing.searched(wanted.search)
     if text is not None:
-        merchant_id = ids.merchant_of(text)
-        if merchant_id is None:
-            merchant_id = ids.merchant_of_notification(text)
-        if merchant_id is None:
-            return Page([])
-        conditions.add("merchant_id = {} AND {} IN (id, trx_id)", merchant_id, text)
+        return Page(await _exact(db, conditions, wanted, text))
     steps = Walk(
         "notification",
         NOTIFICATION_COLUMNS,
         NOTIFICATION_IDS,
-        owners,
+        whose(scope),
         conditions,
         wanted.since,
         wanted.until,
@@ -97,6 +99,24 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
         *conditions.values,
     )
     return count
+
+
+async def _exact(
+    db: Database, conditions: Conditions, wanted: NotificationFilter, text: str
+) -> list[Notification]:
+    """By an id there are few, however long ago."""
+    merchant_id = ids.merchant_of(text)
+    if merchant_id is None:
+        merchant_id = ids.merchant_of_notification(text)
+    conditions.add("merchant_id = {} AND (id = {} OR trx_id = {})", merchant_id, text, text)
+    conditions.add_given("id >= {}", wanted.since and ids.notification_id_floor(wanted.since))
+    conditions.add_given("id < {}", wanted.until and ids.notification_id_floor(wanted.until))
+    return await db.rows(
+        Notification,
+        f"SELECT {NOTIFICATION_COLUMNS} FROM notification WHERE {conditions.sql}"
+        f" ORDER BY id DESC LIMIT {PAGE_ROWS_MAX}",
+        *conditions.values,
+    )
 
 
 def _read(record: Any) -> Notification:

@@ -13,11 +13,13 @@ from litestar.static_files import create_static_files_router
 from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.pages import health
+from manilla.platform.settings import CurrentSettings
+from manilla.web import static_files
+from manilla.web.rendering import environment
 
 log = structlog.get_logger(__name__)
 
 FOLDER = Path(str(resources.files("manilla.pages")))
-DEVELOPMENT_BANNER = '<p class="mode" role="note">Development mode: no real money moves here.</p>'
 
 # No inline script or style, no third party, no frame around us.
 SECURITY_HEADERS: Mapping[str, str] = {
@@ -32,14 +34,15 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 
 
-def build(db: Database, rooms: Sequence[Any], *, is_development: bool) -> Any:
+def build(
+    db: Database, platform: CurrentSettings, rooms: Sequence[Any], *, is_development: bool
+) -> Any:
     """`rooms`: the routes of the rooms that have pages."""
-    front = (FOLDER / "templates" / "front.html").read_text()
-    front = front.replace("{banner}", DEVELOPMENT_BANNER if is_development else "")
+    front = environment(FOLDER / "templates").get_template("front.html")
 
     @get("/", media_type=MediaType.HTML)
     async def front_page() -> str:
-        return front
+        return front.render(site_name=platform.now.site_name, is_development=is_development)
 
     site = Litestar(
         route_handlers=[
@@ -48,6 +51,7 @@ def build(db: Database, rooms: Sequence[Any], *, is_development: bool) -> Any:
             health.readyz(db),
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
+            static_files.handler(),
             *rooms,
         ],
         exception_handlers={HTTPException: _http_error, Exception: _server_error},

@@ -41,13 +41,13 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     answer: str | None
 
 
-_PAYMENT = """
-    SELECT merchant_id, trx_id, environment, ref_trx, status, error_code, currency, amount_minor,
+PAYMENT_COLUMNS = """
+           merchant_id, trx_id, environment, ref_trx, status, error_code, currency, amount_minor,
            commission_minor, commission_bearer, commission_trx_id, description, customer_name,
            customer_email, ipn_url, success_redirect, cancel_redirect, allow_payment_methods,
            is_legacy, scenario, created_at, updated_at, expires_at, opened_at, credited_charge,
-           refunded_minor, remarks
-      FROM payment"""
+           refunded_minor, remarks"""
+_PAYMENT = f"SELECT {PAYMENT_COLUMNS} FROM payment"
 
 
 async def payment(

@@ -41,10 +41,10 @@ class Refund(msgspec.Struct, frozen=True):
         return self.provider or "sandbox"
 
 
-_REFUND = """
-    SELECT merchant_id, trx_id, payment_trx_id, environment, currency, amount_minor, reason, status,
-           provider, charge_reference, by_operator, sent_at, detail, created_at
-      FROM refund"""
+REFUND_COLUMNS = """
+           merchant_id, trx_id, payment_trx_id, environment, currency, amount_minor, reason, status,
+           provider, charge_reference, by_operator, sent_at, detail, created_at"""
+_REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"
 
 
 async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Refund | None:
@@ -58,6 +58,15 @@ async def refunds(db: Database, *, pending_only: bool) -> list[Refund]:
     records = await db.records(
         _REFUND + " WHERE NOT $1 OR status = 'pending' ORDER BY created_at DESC LIMIT 1000",
         pending_only,
+    )
+    return [msgspec.convert(dict(record), Refund) for record in records]
+
+
+async def refunds_of(db: Database, merchant_id: int, payment_trx_id: str) -> list[Refund]:
+    """All refunds of a payment, in their order."""
+    records = await db.records(
+        _REFUND + " WHERE merchant_id = $1 AND payment_trx_id = $2 ORDER BY trx_id",
+        *(merchant_id, payment_trx_id),
     )
     return [msgspec.convert(dict(record), Refund) for record in records]
 

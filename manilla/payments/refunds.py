@@ -6,6 +6,7 @@ provider's clearing) or conclusively refused (it then returns to the wallet). Ne
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit import crash, ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -35,13 +36,29 @@ class RefundRefused(Refusal):
     message = "This payment cannot be refunded by this amount."
 
 
+class RefundedMeanwhile(Refusal):
+    status, code = 409, "REFUNDED_MEANWHILE"
+    message = "A refund of this payment was started meanwhile. Nothing more was refunded."
+
+
 class RefundNotCovered(Refusal):
     code = "insufficient_balance"
     message = "The merchant's wallet cannot cover the refund."
 
 
-async def start(db: Database, trx_id: str, amount_text: str | None, reason: str) -> Refund:
-    """Debits the wallet and leaves the rest to the refund's job."""
+async def start(
+    db: Database,
+    trx_id: str,
+    amount_text: str | None,
+    reason: str,
+    *,
+    refunded_before: int | None = None,
+) -> Refund:
+    """Debits the wallet and leaves the rest to the refund's job.
+
+    `refunded_before`: what had been refunded, in minor units, when this was asked for. Where it is
+    more by now, the same may have been asked for twice, and nothing moves.
+    """
     if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
         raise RefundRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
     merchant_id = ids.merchant_of(trx_id)
@@ -53,6 +70,8 @@ async def start(db: Database, trx_id: str, amount_text: str | None, reason: str)
         )
         if payment is None:
             raise PaymentNotFound(f"There is no payment {trx_id}.")
+        if refunded_before not in (None, payment.refunded_minor):
+            raise RefundedMeanwhile
         amount = _refundable(payment, amount_text)
         refund = await _new_refund(connection, payment, amount, reason)
         await _debit(connection, refund)
@@ -60,6 +79,7 @@ async def start(db: Database, trx_id: str, amount_text: str | None, reason: str)
         await _change_refunded(connection, payment, amount.minor)
         await _note(connection, payment, "refund_started", refund, reason)
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
+        await _record(connection, "refund.start", refund, reason)
         crash.point("before_refund_commit")
     return refund
 
@@ -120,11 +140,13 @@ async def complete(db: Database, refund: Refund, detail: str, *, by_hand: bool =
         await _note(connection, payment, "refund_completed", current, detail)
         await notices.tell_of_refund(connection, payment, current.trx_id, current.amount)
         await jobs.forget(connection, current.merchant_id, SEND, current.trx_id)
+        if by_hand:
+            await _record(connection, "refund.confirm", current, detail)
         crash.point("before_refund_commit")
     return True
 
 
-async def fail(db: Database, refund: Refund, detail: str) -> bool:
+async def fail(db: Database, refund: Refund, detail: str, *, by_hand: bool = False) -> bool:
     """Conclusively refused: the wallet gets back what it was debited."""
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
@@ -139,6 +161,8 @@ async def fail(db: Database, refund: Refund, detail: str) -> bool:
         await _change_refunded(connection, payment, -current.amount_minor)
         await _note(connection, payment, "refund_failed", current, detail)
         await jobs.forget(connection, current.merchant_id, SEND, current.trx_id)
+        if by_hand:
+            await _record(connection, "refund.reject", current, detail)
         crash.point("before_refund_commit")
     return True
 
@@ -159,7 +183,7 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
     decided = (
         await complete(db, refund, detail, by_hand=True)
         if is_paid
-        else await fail(db, refund, detail)
+        else await fail(db, refund, detail, by_hand=True)
     )
     if not decided:
         raise RefundRefused(f"The refund is {(await find(db, trx_id)).status} already.")
@@ -215,6 +239,18 @@ async def _change_refunded(connection: Connection, payment: Payment, minor: int)
     refunded_minor = payment.refunded_minor + minor
     await queries.change_payment(
         connection, msgspec.structs.replace(payment, refunded_minor=refunded_minor)
+    )
+
+
+async def _record(connection: Connection, action: str, refund: Refund, reason: str) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"refund:{refund.trx_id}",
+        merchant_id=refund.merchant_id,
+        payment=refund.payment_trx_id,
+        amount=refund.amount,
+        reason=reason,
     )
 
 

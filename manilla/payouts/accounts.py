@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.audit import audit
+from manilla.kit.db import Connection, Database, transaction_of
+from manilla.payouts import methods
 
 
 class SavedAccount(msgspec.Struct, frozen=True):
@@ -18,10 +20,19 @@ class SavedAccount(msgspec.Struct, frozen=True):
     active: bool
     created_at: datetime
 
+    @property
+    def number(self) -> str:
+        return _number(self.beneficiary)
+
+    @property
+    def bank(self) -> str:
+        names = methods.BANK_CODE, methods.BANK_NAME_BY_HAND
+        return _first(self.beneficiary, names)
+
 
 ID_MAX = 2**63 - 1
 
-_SAVED = """
+SAVED = """
     SELECT id, merchant_id, method_code, beneficiary, account_name, label, active, created_at
       FROM payout_account"""
 
@@ -35,13 +46,23 @@ async def add(
     account_name: str | None = None,
     label: str | None = None,
 ) -> int:
-    account_id: int = await db.value(
-        """
-        INSERT INTO payout_account (merchant_id, method_code, beneficiary, account_name, label)
-        VALUES ($1, $2, $3::jsonb, $4, $5) RETURNING id""",
-        *(merchant_id, method_code, msgspec.json.encode(beneficiary).decode()),
-        *(account_name, label),
-    )
+    async with transaction_of(db) as connection:
+        account_id: int = await connection.value(
+            """
+            INSERT INTO payout_account (merchant_id, method_code, beneficiary, account_name, label)
+            VALUES ($1, $2, $3::jsonb, $4, $5) RETURNING id""",
+            *(merchant_id, method_code, msgspec.json.encode(beneficiary).decode()),
+            *(account_name, label),
+        )
+        await audit.record(
+            connection,
+            "account.add",
+            f"account:{account_id}",
+            merchant_id=merchant_id,
+            method=method_code,
+            account=_ending(beneficiary),
+            label=label,
+        )
     return account_id
 
 
@@ -49,27 +70,44 @@ async def find(db: Database, merchant_id: int, account_id: int) -> SavedAccount 
     if not 0 < account_id <= ID_MAX:
         return None
     record = await db.record(
-        _SAVED + " WHERE merchant_id = $1 AND id = $2 AND active", merchant_id, account_id
+        SAVED + " WHERE merchant_id = $1 AND id = $2 AND active", merchant_id, account_id
     )
-    return None if record is None else _read(record)
+    return None if record is None else read(record)
 
 
 async def accounts(db: Database, merchant_id: int) -> list[SavedAccount]:
-    records = await db.records(_SAVED + " WHERE merchant_id = $1 ORDER BY id", merchant_id)
-    return [_read(record) for record in records]
+    records = await db.records(SAVED + " WHERE merchant_id = $1 ORDER BY id", merchant_id)
+    return [read(record) for record in records]
 
 
 async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
-    removed = await db.value(
-        """
-        UPDATE payout_account SET active = false
-         WHERE merchant_id = $1 AND id = $2 AND active RETURNING true""",
-        *(merchant_id, account_id),
-    )
+    async with db.transaction() as connection:
+        removed = await connection.value(
+            """
+            UPDATE payout_account SET active = false
+             WHERE merchant_id = $1 AND id = $2 AND active RETURNING true""",
+            *(merchant_id, account_id),
+        )
+        if removed:
+            subject = f"account:{account_id}"
+            await audit.record(connection, "account.remove", subject, merchant_id=merchant_id)
     return bool(removed)
 
 
-def _read(record: Any) -> SavedAccount:
+def _ending(beneficiary: dict[str, str]) -> str:
+    """Enough to know an account by, for who knows it already."""
+    return f"…{_number(beneficiary)[-4:]}"
+
+
+def _number(beneficiary: dict[str, Any]) -> str:
+    return _first(beneficiary, (methods.ACCOUNT_NUMBER, methods.ACCOUNT_NUMBER_BY_HAND))
+
+
+def _first(beneficiary: dict[str, Any], names: tuple[str, ...]) -> str:
+    return next((str(beneficiary[name]) for name in names if name in beneficiary), "")
+
+
+def read(record: Any) -> SavedAccount:
     fields = dict(record)
     fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])
     return msgspec.convert(fields, SavedAccount)

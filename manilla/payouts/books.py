@@ -45,7 +45,10 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """The exact reverse of the debit; of a delivered one, from where its money went."""
+    """The exact reverse of the debit; of a delivered one, from where its money went.
+
+    `payout` as it was before: its provider's fee is then the one that was booked.
+    """
     account = _payer(payout) if was_delivered else posting.IN_FLIGHT
     fee = Line(posting.PAYOUT_FEE, -payout.fee_minor) if payout.fee_minor else None
     refund = _posting(
@@ -55,7 +58,17 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
         Line(account, -payout.amount_minor),
         fee,
     )
-    await _post(connection, [refund])
+    await _post(connection, [refund, *(_fee_returned(payout) if was_delivered else ())])
+
+
+def _fee_returned(payout: Payout) -> list[Posting]:
+    """A transfer that came back costs nothing. A provider that keeps its fee: `manilla settle`."""
+    fee_minor = payout.provider_fee_minor or 0
+    if not fee_minor or payout.provider is None or payout.is_sandbox:
+        return []
+    clearing = Line(posting.clearing(payout.provider), -fee_minor)
+    kept = Line(posting.provider_fee(payout.provider), fee_minor)
+    return [_posting(payout, "payout_provider_fee_returned", 0, clearing, kept)]
 
 
 def _posting(

@@ -20,7 +20,9 @@ from manilla.ledger.transactions import (
     KeyUsedBefore,
     Scenario,
 )
+from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
+from manilla.merchants.merchants import Status as MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payouts import accounts, beneficiary, refusals, rules
@@ -43,13 +45,14 @@ class PayoutOrder(msgspec.Struct, frozen=True):
     amount: Decimal
     currency_code: str
     ref_trx: str
-    ipn_url: str
+    ipn_url: str  # empty, from the dashboard alone: nobody is told
     withdraw_method_id: int
     withdraw_account_id: int | None
     beneficiary: dict[str, Any] | None
     description: str | None
     scenario: Scenario | None
     repeat_key: RepeatKey | None
+    ordered_by: str | None = None  # who, in the dashboard; None: through the API
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -120,7 +123,15 @@ class Initiation:
         return Replayed(taken.answer) if taken.answer is not None else initiated
 
     async def _take(self, new: NewPayout, ticket: Ticket) -> Taken:
-        return _accepted(await self._intake.take(new, ticket))
+        taken = await self._intake.take(new, ticket)
+        if taken.outcome == "merchant_blocked" and await self._is_pending(new.merchant_id):
+            raise refusals.MerchantPending
+        return _accepted(taken)
+
+    async def _is_pending(self, merchant_id: int) -> bool:
+        """What is held in memory let it pass: the merchant has changed since."""
+        merchant = await merchants.merchant(self._db, merchant_id)
+        return merchant is not None and merchant.status == MerchantStatus.PENDING
 
     def _is_settled_locally(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
@@ -196,10 +207,15 @@ class Initiation:
             new,
             beneficiary=fields,
             account_name=account.account_name if account else None,
-            note=beneficiary.note(who, account),
+            note=_note(who, account, order),
             job_kind=job_kind,
             due_at=due_at,
         )
+
+
+def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder) -> str:
+    paid = beneficiary.note(who, account)
+    return f"{paid} Ordered by {order.ordered_by}." if order.ordered_by else paid
 
 
 def _ends_by_itself(new: NewPayout, who: Beneficiary, order: PayoutOrder) -> bool:
@@ -233,6 +249,7 @@ def _row(
         ipn_url=order.ipn_url,
         scenario=order.scenario,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
+        ordered_by=order.ordered_by,
         note="",
         job_kind=None,
         due_at=None,
@@ -255,7 +272,7 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
             ipn_url=order.ipn_url,
             environment=caller.environment,
             is_sandbox=caller.is_sandbox,
-            api_merchant_payout=True,
+            api_merchant_payout=order.ordered_by is None,
             withdraw_method_id=method.id,
             withdraw_method=method.name,
             trx_id=new.trx_id,

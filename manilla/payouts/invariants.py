@@ -59,9 +59,9 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payouts_were_told",
-        "Each payout that is decided has the notification of its state.",
+        "Each payout that is decided and has an address to tell has the notification of its state.",
         """SELECT p.merchant_id, p.trx_id, p.status FROM payout p
-            WHERE p.status <> 'pending' AND NOT EXISTS (
+            WHERE p.status <> 'pending' AND p.ipn_url <> '' AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
                      AND n.event = 'payout' AND n.status = p.status)""",

@@ -1,5 +1,6 @@
 """What a person decides about payouts: those processed by hand, and those that got stuck."""
 
+from manilla.audit import audit
 from manilla.kit import ids, jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -31,14 +32,14 @@ async def find(db: Database, trx_id: str) -> Payout:
 async def complete(db: Database, trx_id: str, bank_reference: str | None) -> Payout:
     """The administrator has paid it."""
     if bank_reference is not None:
-        _check_text(bank_reference, "A bank reference")
+        check_text(bank_reference, "A bank reference")
     news = News(Event.DELIVERED, ADMINISTRATOR, bank_reference=bank_reference)
     return await _decide(db, trx_id, news)
 
 
 async def reject(db: Database, trx_id: str, reason: str) -> Payout:
     """It will not be paid; the wallet gets its money back."""
-    _check_text(reason, "A reason")
+    check_text(reason, "A reason")
     news = News(Event.REJECTED, ADMINISTRATOR, Code.PAYOUT_FAILED, reason)
     return await _decide(db, trx_id, news)
 
@@ -50,7 +51,14 @@ async def requeue(db: Database, trx_id: str) -> Payout:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if payout.is_manual or payout.is_sandbox:
         raise NotToDecide("Only an automatic payout in production is sent by a job.")
-    await jobs.put(db, payout.merchant_id, SEND, payout.trx_id)
+    async with db.transaction() as connection:
+        await jobs.put(connection, payout.merchant_id, SEND, payout.trx_id)
+        await audit.record(
+            connection,
+            "payout.requeue",
+            f"payout:{payout.trx_id}",
+            merchant_id=payout.merchant_id,
+        )
     return payout
 
 
@@ -66,6 +74,6 @@ async def _decide(db: Database, trx_id: str, news: News) -> Payout:
     return await find(db, trx_id)
 
 
-def _check_text(text: str, what: str) -> None:
+def check_text(text: str, what: str) -> None:
     if not 1 <= len(text.strip()) <= TEXT_LENGTH_MAX or not text.isprintable():
         raise NotToDecide(f"{what} has 1 to {TEXT_LENGTH_MAX} printable characters.")

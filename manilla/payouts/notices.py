@@ -17,7 +17,9 @@ REVERSED = "Payout Reversed"
 
 
 async def tell_of_payout(connection: Connection, payout: Payout) -> None:
-    """Of a final state, in the transaction that brings it about."""
+    """Of a final state, in the transaction that brings it about; where there is an address."""
+    if not payout.ipn_url:
+        return
     payload = {
         "event": EVENT,
         "data": _data(payout),
@@ -46,7 +48,7 @@ def _data(payout: Payout) -> dict[str, Any]:
         "ipn_url": payout.ipn_url,
         "environment": payout.environment,
         "is_sandbox": payout.is_sandbox,
-        "api_merchant_payout": True,
+        "api_merchant_payout": payout.is_by_api,
         "payout_amount": payout.amount.amount,
         "currency_code": payout.currency,
         "withdraw_method_id": payout.method_id,

@@ -50,7 +50,7 @@ class Payout(msgspec.Struct, frozen=True):
     beneficiary: dict[str, Any]
     account_name: str | None
     description: str | None
-    ipn_url: str
+    ipn_url: str  # empty: nobody is told
     scenario: str | None
     remarks: str | None
     began_at: datetime | None
@@ -60,14 +60,29 @@ class Payout(msgspec.Struct, frozen=True):
     bank_reference: str | None
     created_at: datetime
     updated_at: datetime
+    ordered_by: str | None  # who, in the dashboard; None: through the API
 
     @property
     def is_sandbox(self) -> bool:
         return self.environment is Environment.SANDBOX
 
     @property
+    def is_by_api(self) -> bool:
+        return self.ordered_by is None
+
+    @property
     def is_manual(self) -> bool:
         return self.provider is None
+
+    @property
+    def bank(self) -> str:
+        """Its code on the rail; by hand, its name."""
+        return str(self.beneficiary.get("bank_code") or self.beneficiary.get("Bank Name", ""))
+
+    @property
+    def account_number(self) -> str:
+        given = self.beneficiary
+        return str(given.get("account_number") or given.get("Account Number", ""))
 
     @property
     def amount(self) -> Money:

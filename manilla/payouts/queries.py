@@ -35,6 +35,7 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     ipn_url: str
     scenario: str | None
     remarks: str | None
+    ordered_by: str | None
     note: str  # for the timeline: who is paid, as the rail names it
     job_kind: str | None
     due_at: datetime | None
@@ -44,13 +45,13 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     answer: str | None
 
 
-_PAYOUT = """
-    SELECT merchant_id, trx_id, environment, ref_trx, status, error_code, guidance, is_reversed,
+PAYOUT_COLUMNS = """
+           merchant_id, trx_id, environment, ref_trx, status, error_code, guidance, is_reversed,
            currency, amount_minor, fee_minor, method_id, method_code, method_name, provider,
            beneficiary, account_name, description, ipn_url, scenario, remarks, began_at,
            accepted_at, provider_reference, provider_fee_minor, bank_reference, created_at,
-           updated_at
-      FROM payout"""
+           updated_at, ordered_by"""
+_PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 
 async def payout(
@@ -60,7 +61,7 @@ async def payout(
         _PAYOUT + " WHERE merchant_id = $1 AND trx_id = $2" + (" FOR UPDATE" if lock else ""),
         *(merchant_id, trx_id),
     )
-    return None if record is None else _read(record)
+    return None if record is None else read(record)
 
 
 async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
@@ -77,7 +78,7 @@ async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
     )
     found = {(record["merchant_id"], record["trx_id"]): record for record in records}
     return [
-        None if record is None else _read(record)
+        None if record is None else read(record)
         for record in (found.get((job.merchant_id, job.subject)) for job in jobs)
     ]
 
@@ -96,7 +97,7 @@ async def counted_payout(
         *(merchant_id, environment, trx_id, ticket.bucket, ratelimit.WINDOW),
     )
     ticket.spend(record["used"], record["resets_in_seconds"])
-    return None if record["trx_id"] is None else _read(record)
+    return None if record["trx_id"] is None else read(record)
 
 
 async def payouts(
@@ -111,20 +112,51 @@ async def payouts(
          ORDER BY created_at DESC LIMIT $4""",
         *(status, merchant_id, manual_only, limit),
     )
-    return [_read(record) for record in records]
+    return [read(record) for record in records]
 
 
-async def decided_since(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
-    """What was completed or failed lately, newest first."""
+async def decided_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
+    """Made lately, and completed or failed: those first that were asked about longest ago.
+
+    Not those of which a person has decided who bears that they were delivered after all.
+    """
     records = await db.records(
         _PAYOUT
         + """
          WHERE provider = $1 AND environment = 'production' AND status IN ('completed', 'failed')
-           AND updated_at > now() - $2::interval AND began_at IS NOT NULL
-         ORDER BY updated_at DESC LIMIT $3""",
+           AND created_at > now() - $2::interval AND began_at IS NOT NULL
+           AND NOT EXISTS (SELECT FROM posting g
+                            WHERE g.merchant_id = payout.merchant_id AND g.trx_id = payout.trx_id
+                              AND g.kind IN ('case_write_off', 'case_debit'))
+         ORDER BY asked_at NULLS FIRST, updated_at DESC LIMIT $3""",
         *(provider, age, limit),
     )
-    return [_read(record) for record in records]
+    return [read(record) for record in records]
+
+
+async def were_asked_about(db: Database, payouts_: Sequence[Payout]) -> None:
+    """Locked in sorted order: two reconciliations may run at once."""
+    await db.execute(
+        """
+        UPDATE payout AS p SET asked_at = now()
+          FROM (SELECT merchant_id, trx_id FROM payout
+                  JOIN unnest($1::bigint[], $2::text[]) AS a (merchant_id, trx_id)
+                       USING (merchant_id, trx_id)
+                 ORDER BY merchant_id, trx_id FOR UPDATE OF payout) AS asked
+         WHERE p.merchant_id = asked.merchant_id AND p.trx_id = asked.trx_id""",
+        [payout_.merchant_id for payout_ in payouts_],
+        [payout_.trx_id for payout_ in payouts_],
+    )
+
+
+async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool:
+    was_sent: bool | None = await db.value(
+        """
+        SELECT greatest(began_at, last_sent_at) > now() - $3::interval FROM payout
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(payout_.merchant_id, payout_.trx_id, age),
+    )
+    return bool(was_sent)
 
 
 async def claimed_statuses(db: Database, payout_: Payout) -> list[str]:
@@ -172,7 +204,7 @@ async def set_transfer_fee(connection: Connection, provider: str, fee: Money) ->
     )
 
 
-def _read(record: Any) -> Payout:
+def read(record: Any) -> Payout:
     fields = dict(record)
     fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])
     return msgspec.convert(fields, Payout)

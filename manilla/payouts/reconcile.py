@@ -1,23 +1,31 @@
 """Compares our books with what the providers say, reports differences, and opens cases."""
 
+import asyncio
+import time
 from datetime import timedelta
 
 import msgspec
 
 from manilla.cases import cases
 from manilla.cases.cases import Kind
+from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import queries, states
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.states import Event, News
-from manilla.providers.port import Adapter, Done, Provider, TransferStatus
+from manilla.providers.port import Adapter, Answer, Done, Provider, TransferState, TransferStatus
 from manilla.providers.rails import Rails
 
 CURRENCY = "NGN"
-LOOK_BACK = timedelta(days=1)
+LOOK_BACK = timedelta(days=7)  # a bank returns what it returns within days
 PAYOUTS_MAX = 500
+ASKED_AT_ONCE = 8
+# No new question after this: with the last answers it all ends before the lease of a job does.
+ASKING_SECONDS = 45.0
+# How old a charge is that the customer may be paying at this moment.
+PAYABLE = timedelta(hours=1)
 
 # What a provider may say of a payout in each state.
 FITS = {
@@ -42,10 +50,25 @@ class Reconciled(msgspec.Struct, frozen=True):
     currency: str
     ledger: Money  # what our books say that it holds for us
     under_way: Money  # of that, sent and not yet decided: it may have left already
+    coming_in: Money  # asked of customers: it may be there already
     balance: Money | None  # what it says; None: it did not answer
     difference: Money | None  # what cannot be explained by what is under way
     transfers_asked: int
     transfers_differ: list[str]
+
+
+class _Books(msgspec.Struct, frozen=True):
+    ledger: int
+    under_way: int
+    coming_in: int
+
+    @property
+    def highest(self) -> int:
+        return self.ledger + self.coming_in
+
+    @property
+    def lowest(self) -> int:
+        return self.ledger - self.under_way
 
 
 async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
@@ -53,70 +76,118 @@ async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
     for provider in Provider:
         adapter = rails.adapter(provider)
         if adapter is not None:
-            reports.append(await _one(db, adapter, provider))
+            reports.append(await reconcile_one(db, adapter, provider))
     return reports
 
 
-async def _one(db: Database, adapter: Adapter, provider: Provider) -> Reconciled:
+async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> Reconciled:
     asked, differ = await _compare_transfers(db, adapter, provider)
+    before = await _in_our_books(db, provider)
     answer = await adapter.balance(CURRENCY)
-    # After the question: what is booked meanwhile can only make the explanation wider.
-    ledger, under_way = await _in_our_books(db, provider)
+    after = await _in_our_books(db, provider)
     balance = answer.value if isinstance(answer, Done) else None
-    difference = None if balance is None else _unexplained(ledger, under_way, balance)
+    difference = None if balance is None else _unexplained(before, after, balance)
+    ledger, under_way, coming_in = (
+        Money(CURRENCY, minor) for minor in (after.ledger, after.under_way, after.coming_in)
+    )
     if difference is not None and difference.minor != 0:
         await cases.open_case(
             db,
             Kind.CLEARING_DIFFERS,
             f"{provider}:{CURRENCY}",
-            f"Our books say {ledger}, {under_way} of it under way; the provider says {balance}.",
+            f"Our books say {ledger}, {under_way} of it under way and {coming_in} coming in; "
+            f"the provider says {balance}.",
             merchant_id=0,
             amount=difference,
-            reopens=True,
         )
-    return Reconciled(provider, CURRENCY, ledger, under_way, balance, difference, asked, differ)
+    report = Reconciled(
+        *(provider, CURRENCY, ledger, under_way, coming_in, balance, difference, asked, differ)
+    )
+    _measure(report)
+    return report
 
 
-def _unexplained(ledger: Money, under_way: Money, balance: Money) -> Money:
-    """What is under way may or may not have left the provider: anything between is explained."""
-    highest, lowest = ledger.minor, ledger.minor - under_way.minor
+def _measure(report: Reconciled) -> None:
+    metrics.reconciled_at.labels(report.provider).set_to_current_time()
+    metrics.reconciliation_answered.labels(report.provider).set(report.balance is not None)
+    metrics.transfers_differ.labels(report.provider).set(len(report.transfers_differ))
+    if report.difference is not None:
+        difference = metrics.clearing_difference.labels(report.provider, report.currency)
+        difference.set(float(report.difference.amount))
+
+
+def _unexplained(before: _Books, after: _Books, balance: Money) -> Money:
+    """What is under way, or booked while we asked, explains anything that lies between."""
+    highest = max(before.highest, after.highest)
+    lowest = min(before.lowest, after.lowest)
     minor = max(balance.minor - highest, 0) + min(balance.minor - lowest, 0)
-    return Money(ledger.currency, minor)
+    return Money(balance.currency, minor)
 
 
-async def _in_our_books(db: Database, provider: Provider) -> tuple[Money, Money]:
-    record = await db.record(
+async def _in_our_books(db: Database, provider: Provider) -> _Books:
+    """What is open has a job, and jobs are few: the history is not read for it."""
+    books = await db.row(
+        _Books,
         """
         SELECT (SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
                  WHERE account = $1 AND environment = 'production' AND currency = $3) AS ledger,
-               (SELECT coalesce(sum(amount_minor + coalesce(provider_fee_minor, 0)), 0)::bigint
-                  FROM payout
-                 WHERE provider = $2 AND environment = 'production' AND currency = $3
-                   AND status = 'pending' AND began_at IS NOT NULL) AS under_way""",
-        *(posting.clearing(provider), provider, CURRENCY),
+               (SELECT coalesce(sum(p.amount_minor + coalesce(p.provider_fee_minor, 0)), 0)::bigint
+                  FROM job j
+                  JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
+                 WHERE j.kind = 'transfer' AND p.provider = $2 AND p.environment = 'production'
+                   AND p.currency = $3 AND p.status = 'pending' AND p.began_at IS NOT NULL)
+               + (SELECT coalesce(sum(r.amount_minor), 0)::bigint
+                    FROM job j
+                    JOIN refund r ON r.merchant_id = j.merchant_id AND r.trx_id = j.subject
+                   WHERE j.kind = 'refund' AND r.provider = $2 AND r.environment = 'production'
+                     AND r.currency = $3 AND r.status = 'pending' AND r.sent_at IS NOT NULL)
+               AS under_way,
+               (SELECT coalesce(sum(c.amount_minor), 0)::bigint
+                  FROM job j
+                  JOIN charge c ON c.merchant_id = j.merchant_id AND c.reference = j.subject
+                 WHERE j.kind = 'charge' AND c.provider = $2 AND c.currency = $3
+                   AND c.status IN ('opening', 'open') AND c.created_at > now() - $4::interval)
+               AS coming_in""",
+        *(posting.clearing(provider), provider, CURRENCY, PAYABLE),
     )
-    return Money(CURRENCY, record["ledger"]), Money(CURRENCY, record["under_way"])
+    assert books is not None
+    return books
 
 
 async def _compare_transfers(
     db: Database, adapter: Adapter, provider: Provider
 ) -> tuple[int, list[str]]:
     """Asks about what was decided lately: what came back is refunded, a contradiction is a case."""
-    decided = await queries.decided_since(db, provider, LOOK_BACK, PAYOUTS_MAX)
+    decided = await queries.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
+    said = await _ask(adapter, decided)
+    answered = [(payout, each.value.status) for payout, each in said if isinstance(each, Done)]
     differ = []
-    for payout in decided:
-        answer = await adapter.transfer_state(payout.trx_id)
-        if not isinstance(answer, Done) or fits(payout, answer.value.status):
+    for payout, status in answered:
+        if fits(payout, status):
             continue
         differ.append(payout.trx_id)
-        if answer.value.status is TransferStatus.REVERSED:
+        if status is TransferStatus.REVERSED:
             news = News(Event.REVERSED, "reconciliation", Code.GATEWAY_PAYOUT_FAILED)
             await states.settle(db, payout.merchant_id, payout.trx_id, news)
         else:
-            await _report(db, payout, answer.value.status)
-    return len(decided), differ
+            detail = states.contradiction(payout, status)
+            await states.report(db, payout, Kind.CONTRADICTION, detail)
+    await queries.were_asked_about(db, [payout for payout, _ in answered])
+    return len(said), differ
 
 
-async def _report(db: Database, payout: Payout, said: TransferStatus) -> None:
-    detail = f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."
-    await states.report(db, payout, Kind.CONTRADICTION, detail)
+async def _ask(
+    adapter: Adapter, payouts: list[Payout]
+) -> list[tuple[Payout, Answer[TransferState]]]:
+    """A few at once, as long as there is time; those that were left come first the next time."""
+    until = time.monotonic() + ASKING_SECONDS
+    places = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def ask(payout: Payout) -> tuple[Payout, Answer[TransferState]] | None:
+        async with places:
+            if time.monotonic() > until:
+                return None
+            return payout, await adapter.transfer_state(payout.trx_id)
+
+    answers = await asyncio.gather(*(ask(payout) for payout in payouts))
+    return [answer for answer in answers if answer is not None]

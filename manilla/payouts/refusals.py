@@ -55,3 +55,8 @@ class PayoutFailed(Refusal):
 class MerchantBlocked(Refusal):
     status, code = 403, "MERCHANT_SUSPENDED"
     message = "The merchant account is suspended."
+
+
+class MerchantPending(Refusal):
+    status, code = 403, "MERCHANT_PENDING_APPROVAL"
+    message = "Merchant Pending Approval"

@@ -1,8 +1,8 @@
 """What must hold before anything is asked of a provider: rules, in the order they are told."""
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
+from manilla.kit.clock import LAGOS
 from manilla.kit.money import Money
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
@@ -16,8 +16,6 @@ from manilla.payouts.refusals import (
     ScheduleBlocked,
 )
 from manilla.platform.settings import WEEKDAYS, PlatformSettings
-
-LAGOS = ZoneInfo("Africa/Lagos")
 
 
 def open_method(catalogue: Catalogue, caller: Caller, method_id: int) -> Method:

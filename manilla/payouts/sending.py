@@ -1,12 +1,16 @@
-"""What is saved around a send: before its first byte, and when the provider has taken it on."""
+"""What is saved around a send: before its first byte, and when the provider has taken it on.
+
+And who may send: whoever holds the payout's job.
+"""
 
 from collections.abc import Sequence
 
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.kit.jobs import Job
+from manilla.kit.jobs import LEASE, Job
 from manilla.kit.money import Money
+from manilla.payouts.initiate import SEND
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -38,6 +42,46 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
     )
     mine = {row.trx_id for row in rows}
     return [job.subject in mine for job in begun]
+
+
+async def begin_again(db: Database, job: Job) -> bool:
+    """Before a transfer is sent again under its reference; false as for the first send."""
+    begun = await db.value(
+        """
+        UPDATE payout AS p SET last_sent_at = now()
+          FROM job j
+         WHERE j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4
+           AND p.merchant_id = $1 AND p.trx_id = $3 AND p.status = 'pending'
+        RETURNING true""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )
+    return bool(begun)
+
+
+async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:
+    """Takes the payout's job, so that nobody sends it; None while somebody else has it."""
+    fence = await db.value(
+        """
+        WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
+        INSERT INTO job AS j (merchant_id, kind, subject, due_at, fence, lease, leased_until)
+        SELECT $1, $2, $3, now(), fence, fence, now() + $4::interval FROM new
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET fence = excluded.fence, lease = excluded.lease, leased_until = excluded.leased_until
+         WHERE j.leased_until IS NULL OR j.leased_until <= now()
+        RETURNING fence""",
+        *(merchant_id, SEND, trx_id, LEASE),
+    )
+    return None if fence is None else Job(merchant_id, SEND, trx_id, 0, 0, fence)
+
+
+async def let_go(db: Database, job: Job) -> None:
+    """Where it is still there, it goes on as before."""
+    await db.execute(
+        """
+        UPDATE job SET lease = NULL, leased_until = NULL
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, jobs
@@ -69,19 +70,28 @@ async def settle(
     to one who was frozen is about a repetition, if another has sent the transfer meanwhile.
     """
     async with db.transaction() as connection:
-        payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
-        assert payout is not None
-        if holder is not None and not await jobs.is_held(connection, holder):
+        if not await settle_within(connection, merchant_id, trx_id, news, holder=holder):
             return False
-        status = NEXT.get((payout.status, news.event))
-        if status is None:
-            is_surprise = (payout.status, news.event) not in AGREES
-            if is_surprise and news.source != ADMINISTRATOR:
-                await _report(connection, payout, news)
-            return False
-        await _change(connection, payout, status, news)
         crash.point("before_payout_commit")
     crash.point("after_payout_commit")
+    return True
+
+
+async def settle_within(
+    connection: Connection, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
+) -> bool:
+    """As `settle`, as a part of a transaction that does more."""
+    payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
+    assert payout is not None
+    if holder is not None and not await jobs.is_held(connection, holder):
+        return False
+    status = NEXT.get((payout.status, news.event))
+    if status is None:
+        is_surprise = (payout.status, news.event) not in AGREES
+        if is_surprise and news.source != ADMINISTRATOR:
+            await _report(connection, payout, news)
+        return False
+    await _change(connection, payout, status, news)
     return True
 
 
@@ -102,7 +112,7 @@ async def _change(connection: Connection, before: Payout, status: Status, news: 
     if is_done:
         await books.deliver(connection, after)
     else:
-        await books.give_back(connection, after, was_delivered=before.status is Status.COMPLETED)
+        await books.give_back(connection, before, was_delivered=before.status is Status.COMPLETED)
     await timeline.add(
         connection,
         after.merchant_id,
@@ -114,6 +124,21 @@ async def _change(connection: Connection, before: Payout, status: Status, news: 
     )
     await _forget_jobs(connection, after)
     await notices.tell_of_payout(connection, after)
+    if news.source == ADMINISTRATOR:
+        await _record(connection, before, after)
+
+
+async def _record(connection: Connection, before: Payout, after: Payout) -> None:
+    await audit.record(
+        connection,
+        "payout.complete" if after.status is Status.COMPLETED else "payout.reject",
+        f"payout:{after.trx_id}",
+        merchant_id=after.merchant_id,
+        changed={"status": {"before": before.status, "after": after.status}},
+        amount=after.amount,
+        bank_reference=after.bank_reference,
+        reason=after.guidance,
+    )
 
 
 def _fee_minor(before: Payout, news: News) -> int | None:
@@ -131,16 +156,12 @@ async def _forget_jobs(connection: Connection, payout: Payout) -> None:
 
 
 async def _report(connection: Connection, payout: Payout, news: News) -> None:
-    await cases.open_case(
-        connection,
-        Kind.CONTRADICTION,
-        payout.trx_id,
-        f"The payout is {payout.status}; {news.source} now says {news.event}. Nothing was moved.",
-        merchant_id=payout.merchant_id,
-        environment=payout.environment,
-        trx_id=payout.trx_id,
-        amount=payout.amount,
-    )
+    await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, news.event))
+
+
+def contradiction(payout: Payout, said: str) -> str:
+    """The same words whoever asked: a case that was resolved opens anew for other words alone."""
+    return f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."
 
 
 async def report(db: Database | Connection, payout: Payout, kind: Kind, detail: str) -> None:

@@ -111,7 +111,7 @@ class PayoutTasks:
             return await self._wait(payout, "the rail is down", RAIL_DOWN_SECONDS)
         if payout.status is Status.PENDING and payout.began_at is None:
             return await self._send_first(adapter, payout, job)
-        return await self._ask(adapter, payout)
+        return await self._ask(adapter, payout, job)
 
     async def _send_first(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         """The one send whose refusal is conclusive."""
@@ -141,14 +141,17 @@ class PayoutTasks:
                 return await self._wait(payout, reason)
         raise AssertionError("a refusal is not an answer to a repeated send")
 
-    async def _ask(self, adapter: Adapter, payout: Payout) -> float | None:
+    async def _ask(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
         is_open = payout.status is Status.PENDING
         match answer:
             case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
                 # It never arrived. All providers refuse a reference twice, so that sending it
                 # again cannot pay twice; but a refusal now may be about the repetition.
-                again = after_unknown(await adapter.send(await self._order(payout)))
+                order = await self._order(payout)
+                if not await sending.begin_again(self._db, job):
+                    return 0  # it is another's now, or was ended meanwhile
+                again = after_unknown(await adapter.send(order))
                 return await self._after_send(payout, again)
             case Done(state) if state.status in EVENTS:
                 is_open = not await self._decide(payout, state) and is_open

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit.db import Database
 from manilla.people import invitations, passwords, persons, queries
 from manilla.people.queries import Person
@@ -39,7 +40,9 @@ async def create(
         token = None
         if password_hash is None:
             token = await invitations.write(connection, Realm.CONSOLE, None, email, role, by)
-        return NewPerson(await persons.get(connection, person_id), token)
+        person = await persons.get(connection, person_id)
+        await persons.record(connection, "person.create", person, role=role)
+    return NewPerson(person, token)
 
 
 async def invite_again(db: Database, person_id: int, by: int | None = None) -> str:
@@ -49,7 +52,9 @@ async def invite_again(db: Database, person_id: int, by: int | None = None) -> s
         if person.has_password or person.console_role is None:
             raise persons.EmailTaken("They have chosen a password already; reset it instead.")
         role = ConsoleRole(person.console_role)
-        return await invitations.write(connection, Realm.CONSOLE, None, person.email, role, by)
+        token = await invitations.write(connection, Realm.CONSOLE, None, person.email, role, by)
+        await persons.record(connection, "person.invite", person, role=role)
+    return token
 
 
 async def change_role(db: Database, person_id: int, role: ConsoleRole) -> None:
@@ -61,6 +66,9 @@ async def change_role(db: Database, person_id: int, role: ConsoleRole) -> None:
         if role is not ConsoleRole.ADMINISTRATOR:
             await persons.refuse_last_administrator(connection, person)
         await queries.set_console_role(connection, person_id, role)
+        changed = audit.difference({"role": person.console_role}, {"role": role})
+        if changed:
+            await persons.record(connection, "person.role", person, changed=changed)
 
 
 async def list_all(db: Database) -> list[Person]:

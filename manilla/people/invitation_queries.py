@@ -106,16 +106,17 @@ async def count_open(connection: Connection, merchant_id: int) -> int:
     return count
 
 
-async def delete(connection: Connection, merchant_id: int, invitation_id: int) -> bool:
-    found = await connection.value(
+async def delete(connection: Connection, merchant_id: int, invitation_id: int) -> str | None:
+    """Whom it had invited; None where there is no such open one."""
+    email: str | None = await connection.value(
         """
         DELETE FROM invitation
          WHERE merchant_id = $1 AND id = $2 AND accepted_at IS NULL
-        RETURNING id""",
+        RETURNING email""",
         merchant_id,
         invitation_id,
     )
-    return found is not None
+    return email
 
 
 async def is_member(connection: Connection, merchant_id: int, email: str) -> bool:

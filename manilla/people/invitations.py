@@ -7,6 +7,7 @@ the invited person's email address before them.
 
 from datetime import timedelta
 
+from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
@@ -54,7 +55,12 @@ async def invite(db: Database, by: int | None, merchant_id: int, email: str, rol
             raise AlreadyMember
         if await invitation_queries.count_open(connection, merchant_id) >= OPEN_MAX:
             raise TooManyInvitations
-        return await write(connection, Realm.DASHBOARD, merchant_id, email, role, by)
+        token = await write(connection, Realm.DASHBOARD, merchant_id, email, role, by)
+        subject = f"merchant:{merchant_id}"
+        await audit.record(
+            connection, "member.invite", subject, merchant_id=merchant_id, email=email, role=role
+        )
+    return token
 
 
 async def write(
@@ -78,8 +84,13 @@ async def list_open(db: Database, merchant_id: int) -> list[Invitation]:
 
 async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
     async with db.transaction() as connection:
-        if not await invitation_queries.delete(connection, merchant_id, invitation_id):
+        email = await invitation_queries.delete(connection, merchant_id, invitation_id)
+        if email is None:
             raise BadInvitation
+        subject = f"merchant:{merchant_id}"
+        await audit.record(
+            connection, "member.withdraw", subject, merchant_id=merchant_id, email=email
+        )
 
 
 async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
@@ -119,7 +130,7 @@ async def accept(
             await queries.insert_membership(
                 connection, invitation.merchant_id, person_id, Role(invitation.role)
             )
-        return await sessions.begin(
+        session = await sessions.begin(
             connection,
             person_id,
             realm,
@@ -128,6 +139,8 @@ async def accept(
             address=address,
             user_agent=user_agent,
         )
+        await _record_joining(connection, person_id, invitation)
+    return session
 
 
 async def join(db: Database, visitor: Visitor, token: str) -> int:
@@ -145,7 +158,20 @@ async def join(db: Database, visitor: Visitor, token: str) -> int:
         ):
             raise AlreadyMember
         await sessions.move_to(connection, visitor, invitation.merchant_id)
+        await _record_joining(connection, visitor.person_id, invitation)
     return invitation.merchant_id
+
+
+async def _record_joining(connection: Connection, person_id: int, joined: Invitation) -> None:
+    await audit.record(
+        connection,
+        "person.accept" if joined.merchant_id is None else "member.join",
+        f"person:{person_id}",
+        merchant_id=joined.merchant_id,
+        realm=joined.realm,
+        email=joined.email,
+        role=joined.role,
+    )
 
 
 async def _new_person(

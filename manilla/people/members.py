@@ -1,5 +1,8 @@
 """A merchant's people. There is always an owner who can sign in."""
 
+from typing import Any
+
+from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
@@ -42,31 +45,44 @@ async def add(
         person = await persons.find(connection, Realm.DASHBOARD, email)
         if not await queries.insert_membership(connection, merchant_id, person.id, role):
             raise AlreadyMember
+        await _record(connection, "member.add", merchant_id, person.id, email=email, role=role)
     return person
 
 
 async def change_role(db: Database, merchant_id: int, person_id: int, role: Role) -> None:
     """In effect with the member's next request."""
     async with db.transaction() as connection:
-        await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
+        before = await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
         await queries.set_role(connection, merchant_id, person_id, role)
+        changed = audit.difference({"role": before}, {"role": role})
+        if changed:
+            await _record(connection, "member.role", merchant_id, person_id, changed=changed)
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
     """Ends their sessions with this merchant; what else they belong to stays."""
     async with db.transaction() as connection:
-        await _lock(connection, merchant_id, person_id, stays_owner=False)
+        role = await _lock(connection, merchant_id, person_id, stays_owner=False)
         await queries.delete_membership(connection, merchant_id, person_id)
         await queries.delete_sessions(connection, person_id, merchant_id=merchant_id)
+        await _record(connection, "member.remove", merchant_id, person_id, role=role)
 
 
 async def _lock(
     connection: Connection, merchant_id: int, person_id: int, *, stays_owner: bool
-) -> None:
-    """Holds the whole team, so that two owners cannot remove each other at the same time."""
+) -> str:
+    """Their role. Holds the whole team, so that two owners cannot remove each other at once."""
     roles = await queries.lock_roles(connection, merchant_id)
     if person_id not in roles:
         raise MemberNotFound
     owners = [who for who, known in roles.items() if known == (Role.OWNER, "active")]
     if owners == [person_id] and not stays_owner:
         raise LastOwner
+    return roles[person_id][0]
+
+
+async def _record(
+    connection: Connection, action: str, merchant_id: int, person_id: int, **detail: Any
+) -> None:
+    subject = f"person:{person_id}"
+    await audit.record(connection, action, subject, merchant_id=merchant_id, **detail)

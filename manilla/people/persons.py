@@ -1,7 +1,9 @@
 """Somebody: found, described, disabled and enabled again."""
 
 import re
+from typing import Any
 
+from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.people import queries
@@ -76,7 +78,13 @@ async def change_profile(db: Database, person_id: int, name: str, phone: str | N
     if phone is not None and (len(phone) > PHONE_LENGTH_MAX or not _PHONE.fullmatch(phone)):
         raise BadPerson("A phone number looks like +234 801 234 5678.")
     async with db.transaction() as connection:
+        before = await get(connection, person_id)
         await queries.set_profile(connection, person_id, name, phone)
+        changed = audit.difference(
+            {"name": before.name, "phone": before.phone}, {"name": name, "phone": phone}
+        )
+        if changed:
+            await record(connection, "person.profile", before, changed=changed)
 
 
 async def disable(db: Database, person_id: int) -> None:
@@ -86,19 +94,34 @@ async def disable(db: Database, person_id: int) -> None:
         await refuse_last_administrator(connection, person)
         await queries.set_status(connection, person_id, "disabled")
         await queries.delete_resets(connection, person_id)
-        await queries.delete_sessions(connection, person_id)
+        ended = await queries.delete_sessions(connection, person_id)
+        if person.status != "disabled":
+            await record(connection, "person.disable", person, sessions_ended=ended)
 
 
 async def enable(db: Database, person_id: int) -> None:
     async with db.transaction() as connection:
-        await get(connection, person_id)
+        person = await get(connection, person_id)
         await queries.set_status(connection, person_id, "active")
+        if person.status != "active":
+            await record(connection, "person.enable", person)
 
 
 async def sign_out(db: Database, person_id: int) -> int:
     """Ends all sessions; says how many."""
     async with db.transaction() as connection:
-        return await queries.delete_sessions(connection, person_id)
+        person = await get(connection, person_id)
+        ended = await queries.delete_sessions(connection, person_id)
+        await record(connection, "person.sign_out", person, sessions_ended=ended)
+    return ended
+
+
+async def record(connection: Connection, action: str, person: Person, **detail: Any) -> None:
+    """Who it was done to, by number and as they were called then."""
+    subject = f"person:{person.id}"
+    await audit.record(
+        connection, action, subject, realm=person.realm, email=person.email, **detail
+    )
 
 
 async def refuse_last_administrator(connection: Connection, person: Person) -> None:

@@ -39,6 +39,8 @@ async def begin(db: Database, person_id: int) -> str:
     async with db.transaction() as connection:
         await queries.delete_resets(connection, person_id)
         await queries.insert_reset(connection, tokens.digest(token), person_id, LASTS)
+        person = await persons.get(connection, person_id)
+        await persons.record(connection, "person.reset_link", person)
     return token
 
 
@@ -59,6 +61,7 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
         if not await queries.use_reset(connection, tokens.digest(token)):
             raise BadReset
         await _replace(connection, person.id, password_hash)
+        await persons.record(connection, "person.password", person, how="reset link")
     return person
 
 

@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
 from manilla.kit.sealed import SealedColumn
-from manilla.people import queries, session_queries, throttle
+from manilla.people import persons, queries, session_queries, throttle
 from manilla.people.queries import Door
 from manilla.people.visitor import Visitor
 
@@ -85,6 +85,8 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
         if not await queries.confirm_totp(connection, person.id, person.totp_sealed, step, hashes):
             raise SecondFactorNotBegun
         await session_queries.set_second_factor(connection, visitor.session_id)
+        person_now = await persons.get(connection, person.id)
+        await persons.record(connection, "person.second_factor_on", person_now)
     return codes
 
 
@@ -96,7 +98,10 @@ async def turn_off(db: Database, visitor: Visitor) -> None:
 async def remove(db: Database, person_id: int) -> None:
     """The operator's word for a lost phone."""
     async with db.transaction() as connection:
+        person = await persons.get(connection, person_id)
         await queries.clear_totp(connection, person_id)
+        if person.has_totp:
+            await persons.record(connection, "person.second_factor_off", person)
 
 
 async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from manilla.kit.db import Connection, Database
+from manilla.audit import audit
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.platform import changes
@@ -47,6 +48,14 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     phone_required: Annotated[
         bool, Meta(description="Whether payouts need a merchant whose phone is verified.")
     ] = False
+    adjustment_limit: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000_000_000,
+            description="Major units that one administrator may move alone, in production mode.",
+        ),
+    ] = 100_000
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
     site_url: Annotated[Text, Meta(description="Address of the site; empty: this host.")] = ""
@@ -136,10 +145,11 @@ async def load(db: Database | Connection) -> PlatformSettings:
     return PlatformSettings(**known)
 
 
-async def change(db: Database, key: str, text: str) -> None:
+async def change(db: Database | Connection, key: str, text: str) -> None:
     value = render(parse(key, text))
-    async with db.transaction() as connection:
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.SETTINGS)
+        before = render(getattr(await load(connection), key))
         await connection.execute(
             """
             INSERT INTO setting (key, value) VALUES ($1, $2)
@@ -147,6 +157,9 @@ async def change(db: Database, key: str, text: str) -> None:
             key,
             value,
         )
+        if before != value:
+            changed = {key: {"before": before, "after": value}}
+            await audit.record(connection, "setting.change", f"setting:{key}", changed=changed)
 
 
 class CurrentSettings:

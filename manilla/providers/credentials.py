@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.sealed import SealedColumn
@@ -122,27 +123,42 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 async def change(
-    db: Database, keyring: Keyring, provider: Provider, wanted: Mapping[str, str]
+    db: Database | Connection, keyring: Keyring, provider: Provider, wanted: Mapping[str, str]
 ) -> Credentials:
     """Sets what is named; the rest stays. An empty value unsets."""
-    for name, value in wanted.items():
-        _check(provider, name, value)
-    async with db.transaction() as connection:
+    check(provider, wanted)
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
         sealed = await queries.lock_sealed_credentials(connection, provider)
         before = _open(keyring, provider, sealed) if sealed else Credentials(provider, {})
         given = {name: text for name, text in {**before.given, **wanted}.items() if text}
-        await _store(connection, keyring, Credentials(provider, given))
-    return Credentials(provider, given)
+        after = Credentials(provider, given)
+        await _store(connection, keyring, after)
+        if changed := _difference(before, after):
+            await audit.record(
+                connection, "provider.change", f"provider:{provider}", changed=changed
+            )
+    return after
 
 
-async def clear(db: Database, provider: Provider) -> None:
-    async with db.transaction() as connection:
+async def clear(db: Database | Connection, provider: Provider) -> None:
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
-        await queries.delete_credentials(connection, provider)
+        if await queries.delete_credentials(connection, provider):
+            await audit.record(connection, "provider.clear", f"provider:{provider}")
 
 
-async def load(db: Database, keyring: Keyring) -> dict[Provider, Credentials]:
+def _difference(before: Credentials, after: Credentials) -> dict[str, Any]:
+    """Of a secret no more than that it changed."""
+    was, now = before.shown(), after.shown()
+    return {
+        field.name: {"before": was[field.name], "after": now[field.name]}
+        for field in FIELDS[after.provider]
+        if before.given.get(field.name) != after.given.get(field.name)
+    }
+
+
+async def load(db: Database | Connection, keyring: Keyring) -> dict[Provider, Credentials]:
     sealed = await queries.sealed_credentials(db)
     return {
         provider: _open(keyring, provider, sealed[provider])
@@ -178,6 +194,11 @@ def _field(provider: Provider, name: str) -> Field:
             return field
     names = ", ".join(field.name for field in FIELDS[provider])
     raise BadCredentials(f"{provider} has no setting {name!r}; it has {names}.")
+
+
+def check(provider: Provider, wanted: Mapping[str, str]) -> None:
+    for name, value in wanted.items():
+        _check(provider, name, value)
 
 
 def _check(provider: Provider, name: str, value: str) -> None:

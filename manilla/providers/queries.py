@@ -51,8 +51,12 @@ async def store_sealed_credentials(
     )
 
 
-async def delete_credentials(connection: Connection, provider: Provider) -> None:
-    await connection.execute("DELETE FROM provider_credentials WHERE provider = $1", provider)
+async def delete_credentials(connection: Connection, provider: Provider) -> bool:
+    """False where there were none."""
+    found = await connection.value(
+        "DELETE FROM provider_credentials WHERE provider = $1 RETURNING true", provider
+    )
+    return bool(found)
 
 
 async def rails_down(db: Database) -> set[tuple[Provider, Direction]]:

@@ -18,7 +18,7 @@ FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
 
 # What the application may add to and read, but never rewrite.
-APPEND_ONLY = ("posting", "entry", "timeline")
+APPEND_ONLY = ("posting", "entry", "timeline", "audit", "case_event")
 OWNERS_ALONE = ("alembic_version", "function_set")
 
 

@@ -30,6 +30,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     needs: Needs
     step_up: bool = False  # whether they must have shown again, just now, who they are
     body_bytes_max: int = BODY_BYTES_MAX
+    is_page: bool = True  # or a part of one, or a file
 
     @property
     def is_public(self) -> bool:
@@ -38,6 +39,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 def page(path: str, handler: Handler, needs: Needs) -> Route:
     return Route(method="GET", path=path, handler=handler, needs=needs)
+
+
+def part(path: str, handler: Handler, needs: Needs) -> Route:
+    """A part of a page for a script that asks for it, or a file."""
+    return Route(method="GET", path=path, handler=handler, needs=needs, is_page=False)
 
 
 def form(

@@ -1,11 +1,9 @@
 """What stands around a realm's pages: templates, navigation, names."""
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import msgspec
 
 from manilla.kit.errors import Refusal
@@ -13,9 +11,7 @@ from manilla.kit.http import Network
 from manilla.people.roles import Permission, Realm
 from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
-from manilla.web import display, static_files
-
-TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
+from manilla.web.rendering import environment
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -54,10 +50,8 @@ class Shell:
         self.show = show  # the demonstration's person, in development mode
         self.is_development = is_development
         self.is_secure = base_url.startswith("https://")
-        self._templates = _environment(templates)
-        self._templates.globals.update(
-            shell=self, static=f"{static_files.PATH}/{static_files.version()}"
-        )
+        self._templates = environment(templates)
+        self._templates.globals.update(shell=self)
 
     @property
     def cookie(self) -> str:
@@ -72,24 +66,3 @@ class Shell:
 class NotHere(Refusal):
     status, code = 404, "NOT_FOUND"
     message = "There is nothing at this address."
-
-
-def _environment(folder: Path) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.FileSystemLoader(folder), jinja2.FileSystemLoader(TEMPLATES)]
-        ),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        money=display.money,
-        moment=display.moment,
-        badge=display.badge,
-        clean=display.clean,
-        titled=display.title,
-    )
-    environment.globals.update(minor=display.minor, Permission=Permission)
-    return environment

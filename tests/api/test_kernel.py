@@ -84,6 +84,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
         directory=services.directory,
         limiter=RateLimiter(services.db),
         platform=services.platform,
+        requests=services.requests,
         trusted_proxies=services.settings.trusted_proxies,
     )
     endpoints = [

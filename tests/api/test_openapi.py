@@ -1,12 +1,52 @@
+"""The description of the API, held to rules of a strict linter and to its own words."""
+
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import jsonschema_rs
 import msgspec
+import pytest
+import schemathesis
 
 from manilla.api import openapi
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
 from tests.client import Site
+
+JSON = "application/json"
+
+
+@pytest.fixture
+async def document(site: Site) -> Any:
+    return (await site.send("GET", "/api/openapi.json")).json
+
+
+def operations(document: Any) -> Iterator[tuple[str, Any]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def every(part: Any) -> Iterator[Any]:
+    """All objects in the document, examples apart: they are data."""
+    if isinstance(part, dict):
+        yield part
+        for key, value in part.items():
+            if key not in ("example", "examples"):
+                yield from every(value)
+    elif isinstance(part, list):
+        for item in part:
+            yield from every(item)
+
+
+def references(document: Any) -> set[str]:
+    return {part["$ref"] for part in every(document) if isinstance(part.get("$ref"), str)}
+
+
+def whole(document: Any, schema: Any) -> Any:
+    """A schema that can be used by itself."""
+    return {**schema, "components": document["components"]}
 
 
 async def test_the_description_is_public_and_covers_what_is_served(site: Site) -> None:
@@ -14,7 +54,7 @@ async def test_the_description_is_public_and_covers_what_is_served(site: Site) -
     document = reply.json
     assert (reply.status, document["openapi"]) == (200, "3.1.0")
     operation = document["paths"]["/api/v1/site-info"]["get"]
-    assert set(operation["responses"]) == {"200", "400", "401", "403", "429", "503"}
+    assert set(operation["responses"]) == {"200", "400", "401", "403", "429", "500", "503"}
     assert "INVALID_CREDENTIALS" in operation["responses"]["401"]["description"]
     schemes = document["components"]["securitySchemes"].values()
     assert {scheme.get("name", scheme["type"]) for scheme in schemes} == {
@@ -22,23 +62,154 @@ async def test_the_description_is_public_and_covers_what_is_served(site: Site) -
     }
     legacy = document["paths"]["/api/initiate-payment"]["post"]
     assert legacy["security"] == [{"Bearer": []}]
+    assert set(document["webhooks"]) == {"payment", "payout", "refund", "legacyPayment"}
 
 
-async def test_every_reference_in_the_description_leads_somewhere(site: Site) -> None:
-    document = (await site.send("GET", "/api/openapi.json")).json
+async def test_it_is_valid_openapi(document: Any) -> None:
+    schemathesis.openapi.from_dict(document).validate()
+    for schema in document["components"]["schemas"].values():
+        jsonschema_rs.Draft202012Validator(whole(document, schema))
 
-    def references(part: Any) -> list[str]:
-        if isinstance(part, dict):
-            own = [part["$ref"]] if "$ref" in part else []
-            return own + [ref for value in part.values() for ref in references(value)]
-        if isinstance(part, list):
-            return [ref for item in part for ref in references(item)]
-        return []
 
-    for reference in references(document):
+async def test_every_reference_leads_somewhere_and_nothing_is_unused(document: Any) -> None:
+    used = references(document)
+    for reference in used:
         part = document
         for name in reference.removeprefix("#/").split("/"):
             part = part[name]
+    offered = {
+        f"#/components/{kind}/{name}"
+        for kind, named in document["components"].items()
+        if kind != "securitySchemes"
+        for name in named
+    }
+    assert offered == used
+    schemes = {
+        name
+        for _, operation in operations(document)
+        for option in operation["security"]
+        for name in option
+    }
+    assert schemes == set(document["components"]["securitySchemes"])
+
+
+async def test_every_operation_has_a_name_of_its_own_a_tag_and_words(document: Any) -> None:
+    tags = {tag["name"] for tag in document["tags"]}
+    all_operations = [operation for _, operation in operations(document)]
+    all_operations += [item["post"] for item in document["webhooks"].values()]
+    names = [operation["operationId"] for operation in all_operations]
+    assert len(set(names)) == len(names)
+    for operation in all_operations:
+        assert set(operation["tags"]) <= tags
+        assert operation["summary"]
+        assert operation["description"]
+    assert {tag for operation in all_operations for tag in operation["tags"]} == tags
+    assert document["info"]["contact"]["url"] == document["servers"][0]["url"]
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+
+
+async def test_every_property_and_parameter_is_described(document: Any) -> None:
+    for part in every(document):
+        if isinstance(part.get("properties"), dict):
+            for name, each in part["properties"].items():
+                assert each.get("description"), name
+        if part.get("in") in ("header", "path", "query"):
+            assert part["description"], part["name"]
+    for name, schema in document["components"]["schemas"].items():
+        assert schema["description"], name
+        assert isinstance(schema["additionalProperties"], bool), name
+
+
+async def test_answers_are_exact_and_requests_take_other_fields(document: Any) -> None:
+    taken = {
+        name
+        for name, schema in document["components"]["schemas"].items()
+        if schema["additionalProperties"]
+    }
+    assert {name for name in taken if not name.endswith(("Notice", "NoticeData"))} == {
+        *("PaymentRequest", "LegacyPaymentRequest", "PayoutRequest")
+    }
+
+
+async def test_every_answer_and_error_has_examples_that_fit_its_schema(document: Any) -> None:
+    for name, operation in operations(document):
+        contents = [operation["requestBody"]["content"]] if "requestBody" in operation else []
+        for status, response in operation["responses"].items():
+            contents.append(response["content"])
+            told = response["content"][JSON]["examples"]
+            codes = {example["value"].get("error_code") for example in told.values()}
+            if status != "200":
+                assert codes == _declared(response), (name, status)
+        for content in contents:
+            _check_examples(document, content[JSON])
+    for item in document["webhooks"].values():
+        _check_examples(document, item["post"]["requestBody"]["content"][JSON])
+
+
+def _declared(response: Any) -> set[str]:
+    """The codes that a response's schema allows; its description names each."""
+    _, only = response["content"][JSON]["schema"]["allOf"]
+    codes = set(only["properties"]["error_code"]["enum"])
+    assert all(f"`{code}`" in response["description"] for code in codes)
+    return codes
+
+
+def _check_examples(document: Any, content: Any) -> None:
+    validator = jsonschema_rs.Draft202012Validator(
+        whole(document, content["schema"]), validate_formats=True
+    )
+    assert content["examples"]
+    for name, example in content["examples"].items():
+        problems = [error.message for error in validator.iter_errors(example["value"])]
+        assert not problems, (name, problems)
+
+
+async def test_every_example_of_a_parameter_or_header_fits_its_schema(document: Any) -> None:
+    seen = 0
+    for part in every(document):
+        if "schema" in part and "example" in part:
+            jsonschema_rs.Draft202012Validator(part["schema"]).validate(part["example"])
+            seen += 1
+    assert seen >= 15
+
+
+async def test_every_answer_names_the_headers_it_has(document: Any) -> None:
+    for name, operation in operations(document):
+        for status, response in operation["responses"].items():
+            headers = set(response["headers"])
+            assert headers >= {"X-Request-Id", "RateLimit", "RateLimit-Policy"}, name
+            assert ("Retry-After" in headers) == (status in ("429", "503")), name
+    for path in ("/api/v1/initiate-payment", "/api/v1/initiate-payout", "/api/initiate-payment"):
+        operation = document["paths"][path]["post"]
+        assert "Idempotent-Replayed" in operation["responses"]["200"]["headers"]
+        parameters = {part["$ref"].rpartition("/")[2] for part in operation["parameters"]}
+        assert parameters == {"Environment", "IdempotencyKey", "SandboxScenario"}
+
+
+async def test_initiations_lead_to_what_verifies_them(document: Any) -> None:
+    for kind in ("payment", "payout"):
+        answer = document["paths"][f"/api/v1/initiate-{kind}"]["post"]["responses"]["200"]
+        target = document["paths"][f"/api/v1/verify-{kind}/{{trxId}}"]["get"]["operationId"]
+        (link,) = answer["links"].values()
+        assert link["operationId"] == target
+        assert link["parameters"]["trxId"].startswith("$response.body#/")
+
+
+async def test_notifications_are_described_with_their_headers(document: Any) -> None:
+    for item in document["webhooks"].values():
+        names = {
+            document["components"]["parameters"][part["$ref"].rpartition("/")[2]]["name"]
+            for part in item["post"]["parameters"]
+        }
+        assert names == {
+            *("X-Signature", "X-Environment", "X-Timestamp"),
+            *("webhook-id", "webhook-timestamp", "webhook-signature"),
+        }
+        statuses = {
+            example["value"]["status"]
+            for example in item["post"]["requestBody"]["content"][JSON]["examples"].values()
+        }
+        assert "completed" in statuses
 
 
 class _Order(msgspec.Struct):
@@ -68,11 +239,12 @@ def test_money_is_described_as_a_number() -> None:
     document = openapi.document([endpoint], "http://here", "1")
     schemas = document["components"]["schemas"]
     assert schemas["_Receipt"]["properties"]["total"] == {"type": "number"}
-    assert schemas["_Order"]["properties"]["payment_amount"] == {"type": "number"}
+    assert schemas["_Order"]["properties"]["payment_amount"]["type"] == "number"
+    assert schemas["_Order"]["properties"]["note"]["type"] == ["string", "null"]
     assert schemas["_Order"]["required"] == ["payment_amount"]
     parameters = document["paths"]["/api/v1/pay/{trxId}"]["post"]["parameters"]
     assert [(p["name"], p["in"]) for p in parameters if "name" in p] == [
-        ("trxId", "path"),
         ("payment_amount", "query"),
         ("note", "query"),
     ]
+    assert {"$ref": "#/components/parameters/TrxId"} in parameters

@@ -26,6 +26,8 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
             "credential.secret_sealed": 2,
             "merchant.bvn_sealed": 1,
             "provider_credentials.sealed": 1,
+            "person.totp_sealed": 0,
+            "approval.payload_sealed": 0,
         }
         again = json.loads(manilla("master-key", "rewrap", *data, **both).stdout)
         assert set(again.values()) == {0}

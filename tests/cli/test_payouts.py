@@ -37,7 +37,7 @@ REFUND_FIELDS = [
     *("waits_for", "reason", "detail"),
 ]
 RECONCILED_FIELDS = [
-    *("provider", "currency", "ledger", "under_way", "balance", "difference"),
+    *("provider", "currency", "ledger", "under_way", "coming_in", "balance", "difference"),
     *("transfers_asked", "transfers_differ"),
 ]
 WAIT_SECONDS = 20
@@ -237,12 +237,21 @@ async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> Non
     assert saved["beneficiary"] == {"bank_code": "058", "account_number": "0123456789"}
     await office.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
     remove = ("account", "remove", office.id, str(saved["id"]))
-    assert manilla(*remove, "--data", str(office.instance.folder)).returncode == 0
-    [again], [listed] = await asyncio.gather(
-        office.refused(remove), office.commands(("account", "list", office.id))
+    [removed], plain = await asyncio.gather(
+        office.commands(remove),
+        asyncio.to_thread(
+            manilla, "account", "list", office.id, "--data", str(office.instance.folder)
+        ),
+    )
+    assert removed == saved | {"active": False}
+    assert "bank code 058, account number 0123456789" in plain.stdout
+    [again, nobody], [listed] = await asyncio.gather(
+        office.refused(remove, ("account", "list", "999999")),
+        office.commands(("account", "list", office.id)),
     )
     assert "no open account" in again
-    assert saved | {"active": False} in listed
+    assert "There is no merchant 999999" in nobody
+    assert removed in listed
 
 
 async def test_an_account_that_nobody_could_be_paid_by_is_not_saved(office: Office) -> None:
@@ -292,6 +301,9 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
         office.commands(("case", "show", str(case["id"]))),
         office.refused((*words, "--action", "credit")),
     )
+    [opened], [way] = shown.pop("history"), shown.pop("ways")
+    assert (opened["event"], opened["detail"]) == ("opened", case["detail"])
+    assert way["action"] == "nothing"
     assert shown == {**case, "resolution": None, "resolved_at": None}
     assert "suspense" in nothing_held
     [resolved] = await office.commands(words)
@@ -303,6 +315,18 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
     assert "is resolved already" in again
     still_open, everything = ([each["id"] for each in each_list] for each_list in lists)
     assert (case["id"] in still_open, case["id"] in everything) == (False, True)
+
+
+async def test_a_provider_that_does_not_answer_is_exit_1_with_a_clear_line(office: Office) -> None:
+    assert office.control("b/faults", {"outage": True})
+    run = await asyncio.to_thread(
+        manilla, "reconcile", "--json", "--data", str(office.instance.folder)
+    )
+    assert office.control("b/faults", {"outage": False})
+    assert run.returncode == 1
+    said = [line for line in run.stderr.splitlines() if line.startswith("manilla: ")]
+    assert said == ["manilla: No usable answer from providerb: its balance was not compared."]
+    assert [row["balance"] is None for row in json.loads(run.stdout)] == [False, True, False]
 
 
 async def test_a_settlement_that_is_none_is_refused(office: Office) -> None:

@@ -181,15 +181,17 @@ async def test_withdrawals_are_switched_off_for_all(
 async def test_a_switch_that_a_program_has_not_seen_yet_holds_all_the_same(desk: Desk) -> None:
     """What is in memory may refuse, never permit: the statement that debits reads the rows."""
     trx_id = await desk.pay_out()
-    changes = ("payouts_enabled = false", "status = 'disabled'")
-    for change, code in zip(
-        changes, ("merchant_payout_disabled", "MERCHANT_SUSPENDED"), strict=True
-    ):
+    refused = {
+        "payouts_enabled = false": (422, "merchant_payout_disabled"),
+        "status = 'disabled'": (403, "MERCHANT_SUSPENDED"),
+        "status = 'pending'": (403, "MERCHANT_PENDING_APPROVAL"),
+    }
+    for change, expected in refused.items():
         await desk.services.db.execute(
             f"UPDATE merchant SET {change} WHERE id = $1", desk.merchant.new.id
         )
         reply = await desk.ask()
-        assert reply.code == code
+        assert (reply.status, reply.code) == expected
         await desk.services.db.execute(
             "UPDATE merchant SET payouts_enabled = true, status = 'approved' WHERE id = $1",
             desk.merchant.new.id,

@@ -7,14 +7,18 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import Case
 from manilla.cases.suspense import Action
+from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import BadSettlement, Kind
+from manilla.payments import refunds
 from manilla.payouts import reconcile
 from manilla.payouts.reconcile import Reconciled
+from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.services import Services
-from tests.payouts.desk import RAILS, Desk, clear_credentials, method
+from tests.payments.shop import Shop
+from tests.payouts.desk import RAILS, Desk, clear_credentials, method, set_credentials
 
 FEES = {"a": "10.00", "b": "15.00", "c": "10.75"}
 
@@ -26,8 +30,11 @@ def naira(amount: str) -> Money:
 @pytest.fixture(autouse=True)
 async def _the_books_are_level(desk: Desk, db: Database) -> None:
     """The providers hold what our books say; what earlier tests decided is not asked about."""
-    await db.execute("UPDATE payout SET updated_at = created_at - interval '2 days'")
+    await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
+    await db.execute("UPDATE charge SET created_at = created_at - interval '1 day'")
+    await db.execute("UPDATE refund SET sent_at = NULL WHERE status = 'pending'")
+    await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind IN ('charge', 'refund')")
     await db.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
     for report in await reconcile.reconcile(db, desk.services.rails):
         lacking = 100_000_000_00 - report.ledger.minor
@@ -89,6 +96,30 @@ async def test_a_failed_payout_leaves_the_books_level(desk: Desk, rail: str) -> 
     assert report.ledger == report.balance == naira("100000000")
 
 
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(desk: Desk, rail: str) -> None:
+    """It costs nothing. What B took and gave back is booked by hand, as B tells neither."""
+    db = desk.services.db
+    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
+    trx_id = await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    await desk.settle(rail, trx_id, "success")
+    await desk.check_until(trx_id, "completed")
+    if rail == "b":
+        await settlements.settle(db, Kind.FEE, "providerb", naira(FEES["b"]), "statement")
+    await desk.settle(rail, trx_id, "reversed")
+    found = (await reports(desk.services))[rail]
+    assert (await desk.payout(trx_id)).status == "failed"
+    if rail == "b":
+        assert found.difference == naira(FEES["b"])
+        await settlements.settle(db, Kind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement")
+        await cases.resolve(db, (await differences(desk.services))[0].id, "booked", Action.NOTHING)
+    report = (await reports(desk.services))[rail]
+    assert report.ledger == report.balance == naira("100000000")
+    assert await desk.account(f"provider_fee:provider{rail}") == 0
+    assert await differences(desk.services) == []
+
+
 @pytest.mark.parametrize("rail", ["a", "c"])
 async def test_what_is_under_way_explains_what_has_left_already(desk: Desk, rail: str) -> None:
     """The fee with it, where the provider has told it."""
@@ -101,6 +132,38 @@ async def test_what_is_under_way_explains_what_has_left_already(desk: Desk, rail
     assert report.balance == naira("100000000") - left
     assert report.difference == naira("0")
     assert await differences(desk.services) == []
+
+
+async def test_a_payment_that_is_being_made_may_be_there_already(desk: Desk) -> None:
+    shop = Shop(desk.services, desk.world, desk.merchant)
+    await desk.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+    charge = await shop.choose(await shop.start(), "providera-ngn")
+    for is_paid in (False, True):
+        if is_paid:
+            await shop.pay(charge)
+        report = (await reports(desk.services))["a"]
+        assert (report.ledger, report.coming_in) == (naira("100000000"), naira("1000"))
+        assert report.balance is not None
+        assert (report.balance > report.ledger) is is_paid
+        assert report.difference == naira("0")
+    await desk.world.run_job_now("charge", charge.reference)
+    report = (await reports(desk.services))["a"]
+    assert (report.coming_in, report.ledger) == (naira("0"), report.balance)
+
+
+async def test_a_refund_that_is_on_its_way_may_have_left_already(desk: Desk) -> None:
+    shop = Shop(desk.services, desk.world, desk.merchant)
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    await desk.world.control("a/faults", {"refunds": "pending"})
+    refund = await refunds.start(desk.services.db, started.trx_id, "400", "Returned goods")
+    assert (await reports(desk.services))["a"].under_way == naira("0")
+    await desk.world.run_job_now("refund", refund.trx_id)
+    report = (await reports(desk.services))["a"]
+    assert report.under_way == naira("400")
+    assert report.balance == report.ledger - naira("400")
+    assert report.difference == naira("0")
 
 
 async def test_what_is_not_sent_yet_is_not_under_way(desk: Desk) -> None:
@@ -219,6 +282,64 @@ async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
     assert await desk.cases() == []
 
 
+async def test_a_reversal_is_found_for_a_week(desk: Desk, db: Database) -> None:
+    quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    await desk.world.control("b/faults", quiet)
+    early, late = await desk.pay_out("b"), await desk.pay_out("b")
+    await desk.world.run_jobs()
+    for trx_id, age in ((early, "8 days"), (late, "6 days")):
+        await desk.settle("b", trx_id, "success")
+        await desk.check_until(trx_id, "completed")
+        await desk.settle("b", trx_id, "reversed")
+        old = f"UPDATE payout SET created_at = created_at - interval '{age}' WHERE trx_id = $1"
+        await db.execute(old, trx_id)
+    report = (await reports(desk.services))["b"]
+    assert (report.transfers_asked, report.transfers_differ) == (1, [late])
+
+
+async def test_those_asked_about_longest_ago_come_first(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "PAYOUTS_MAX", 1)
+    quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    await desk.world.control("a/faults", quiet)
+    made = [await desk.pay_out() for _ in range(3)]
+    await desk.world.run_jobs()
+    for trx_id in made:
+        await desk.settle("a", trx_id, "success")
+        await desk.check_until(trx_id, "completed")
+        await desk.settle("a", trx_id, "failed", insist=True)
+    found = [(await reports(desk.services))["a"].transfers_differ for _ in range(4)]
+    assert sorted(each for [each] in found[:3]) == sorted(made)
+    assert found[3] == found[0]
+
+
+async def test_a_worker_compares_every_hour_by_itself(desk: Desk, db: Database) -> None:
+    tasks = ReconcileTasks(db, desk.services.rails)
+    for rail in "ac":
+        await set_credentials(desk.services, rail, sandbox="false")
+    await desk.world.control("a/balance", {"available": 1})
+    for _ in range(2):
+        await tasks.schedule()
+    assert await _scheduled(db) == ["providera", "providerc"]
+    await desk.world.run_job_now("reconcile", "providera")
+    [case] = await differences(desk.services)
+    assert case.reference == "providera:NGN"
+    assert await _scheduled(db) == ["providera", "providerc"]
+    due = "SELECT extract(epoch FROM due_at - now())::float FROM job WHERE subject = 'providera'"
+    assert 3000 < await db.value(due) < 4000
+    assert 'manilla_reconciled_at_seconds{provider="providera"}' in metrics.render().decode()
+    await clear_credentials(desk.services, "a")
+    await desk.world.run_job_now("reconcile", "providera")
+    assert await _scheduled(db) == ["providerc"]
+    await db.execute("DELETE FROM job WHERE kind = 'reconcile'")
+
+
+async def _scheduled(db: Database) -> list[str]:
+    records = await db.records("SELECT subject FROM job WHERE kind = 'reconcile' ORDER BY subject")
+    return [record["subject"] for record in records]
+
+
 async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(desk: Desk) -> None:
     trx_id = await desk.pay_out()
     await desk.check_until(trx_id, "completed")
@@ -235,7 +356,7 @@ async def test_a_settlement_moves_what_it_says(services: Services, kind: Kind) -
     settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "by hand")
     assert (settled.kind, settled.amount) == (kind, naira("12.34"))
     moved = (await reports(services))["a"].ledger.minor - before.minor
-    assert moved == (1_234 if kind is Kind.TOP_UP else -1_234)
+    assert moved == (1_234 if kind in (Kind.TOP_UP, Kind.FEE_RETURNED) else -1_234)
 
 
 @pytest.mark.parametrize("amount", ["0", "-0.01"])

@@ -91,15 +91,21 @@ class Street:
         return await sessions.find(self.db, realm, token) is not None
 
     async def turn_on_totp(self, visitor: Visitor) -> tuple[pyotp.TOTP, list[str]]:
-        """The app, and the recovery codes. The app's next code is the first that is good."""
+        """The app, and the recovery codes. As if it was long ago: its code of now is good."""
         begun = await second_factor.begin(self.db, self.keyring, visitor)
         app = pyotp.TOTP(begun.secret)
-        codes = await second_factor.confirm(self.db, self.keyring, visitor, code_of(app, -1))
+        codes = await second_factor.confirm(self.db, self.keyring, visitor, code_of(app))
+        await self.forget_steps(visitor)
         return app, codes
+
+    async def forget_steps(self, visitor: Visitor) -> None:
+        await self.db.execute(
+            "UPDATE person SET totp_last_step = NULL WHERE id = $1", visitor.person_id
+        )
 
     async def age_session(self, session_id: int, column: str, by: timedelta) -> None:
         await self.db.execute(
-            f"UPDATE session SET {column} = {column} - $2 WHERE id = $1", session_id, by
+            f"UPDATE session SET {column} = {column} - $2::interval WHERE id = $1", session_id, by
         )
 
 

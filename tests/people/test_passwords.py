@@ -41,6 +41,14 @@ async def test_what_is_kept_is_argon2id_and_is_true_for_its_password_alone() -> 
     assert not (await passwords.verify(None, PASSWORD)).is_right
 
 
+def test_an_unknown_email_costs_as_much_as_a_wrong_password() -> None:
+    hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+    assert not hasher.check_needs_rehash(passwords.NOBODYS)
+    # A mismatch is found by computing it all; a malformed hash would be refused at once.
+    with pytest.raises(argon2.exceptions.VerifyMismatchError):
+        hasher.verify(passwords.NOBODYS, PASSWORD)
+
+
 async def test_a_password_is_the_same_however_its_letters_are_composed() -> None:
     kept = await passwords.hash_of("caf\u00e9 caf\u00e9 caf\u00e9")
     assert (await passwords.verify(kept, "cafe\u0301 cafe\u0301 cafe\u0301")).is_right

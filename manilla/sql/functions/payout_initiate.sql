@@ -40,7 +40,7 @@ BEGIN
                amount_minor bigint, fee_minor bigint, method_id integer, method_code text,
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
-               job_kind text, due_at timestamptz,
+               ordered_by text, job_kind text, due_at timestamptz,
                endpoint text, key text, body_hash text, answer text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
@@ -121,10 +121,10 @@ BEGIN
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks)
+               description, ipn_url, scenario, remarks, ordered_by)
         SELECT p_merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
-               description, ipn_url, scenario, remarks
+               description, ipn_url, scenario, remarks, ordered_by
           FROM decided WHERE decision = 'created' ORDER BY environment, ref_trx
     ), noted AS (
         INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)

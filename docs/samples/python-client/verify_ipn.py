@@ -1,0 +1,15 @@
+"""Whether a notification is Manilla's, with the client: verify_ipn.py BODYFILE SIGNATURE."""
+
+import os
+import sys
+from pathlib import Path
+
+from manilla.client import BadNotification, verify_ipn
+
+# In a shop, give it all headers of the request: then the time of the attempt is verified too.
+headers = {"X-Signature": sys.argv[2]}
+try:
+    told = verify_ipn(Path(sys.argv[1]).read_bytes(), headers, os.environ["MANILLA_API_SECRET"])
+except BadNotification as problem:
+    sys.exit(str(problem))
+print(told.event, told.status, told.trx_id, told.amount)

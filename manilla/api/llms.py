@@ -1,0 +1,239 @@
+"""The API in plain words for programs that read: /llms.txt, and all of it at /llms-full.txt."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from manilla.kit import strict_json
+
+WHAT_IT_IS = """\
+# {title}
+
+> {summary} JSON over HTTPS. A merchant sends customers to a hosted checkout page to pay (pay-in),
+> and pays out from its wallet to Nigerian bank accounts (pay-out). It is told of every outcome at
+> its `ipn_url`. There is a sandbox with credentials and money of its own.
+
+Base address: {base_url}
+
+"""
+
+HOW_TO_SIGN = """\
+## Signing
+
+Every call but the older endpoint's carries these headers:
+
+- `X-Environment`: `sandbox` or `production`; `production` when omitted.
+- `X-Merchant-Key`, `X-API-Key`: of that environment. Sandbox values begin with `test_`.
+- `X-Timestamp`: Unix time in seconds, within 300 seconds of ours.
+- `X-Signature`: hex HMAC-SHA256, keyed with the API secret of that environment, of
+  `<timestamp>.<METHOD>.<path_with_query>.<raw_body>`. The body is the very bytes that are sent;
+  for a GET it is empty, and the string ends with a dot.
+
+```python
+import hashlib, hmac, json, time, urllib.request
+
+def call(method, target, body=None):
+    raw = b"" if body is None else json.dumps(body).encode()
+    timestamp = str(int(time.time()))
+    signed = f"{{timestamp}}.{{method}}.{{target}}.".encode() + raw
+    headers = {{
+        "X-Environment": "sandbox",
+        "X-Merchant-Key": MERCHANT_KEY,
+        "X-API-Key": API_KEY,
+        "X-Timestamp": timestamp,
+        "X-Signature": hmac.new(API_SECRET.encode(), signed, hashlib.sha256).hexdigest(),
+        "Content-Type": "application/json",
+    }}
+    request = urllib.request.Request("{base_url}" + target, raw or None, headers, method=method)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+```
+
+Test vector: secret `test_secret_for_vectors`, timestamp `1767323045`, `GET /api/v1/site-info`:
+`0146e30fc38f263c364823bb24da3e786d5c5a34d63716f6326185c419607314`
+
+"""
+
+WORKING_WITH_IT = """\
+## Working with it
+
+1. Payment: `POST /api/v1/initiate-payment`, send the customer to `payment_url`, then ask
+   `GET /api/v1/verify-payment/{{trxId}}` or wait for the notification. The `trx_id` is the part of
+   `payment_url`'s path after `/checkout/`. Deliver on `success` only, once.
+2. Payout: `GET /api/v1/payout-methods?currency=NGN` for the method's `id`,
+   `GET /api/v1/payout/bank-list?method_code=...` for bank codes (each provider has its own), then
+   `POST /api/v1/initiate-payout`. The wallet is debited at once. `pending` means that nobody knows
+   yet: do not send the money again under another `ref_trx`. A payout that fails is refunded.
+3. Amounts are JSON numbers in major units, exact to the minor unit: read them as decimals.
+4. `ref_trx` is your own reference, up to 60 characters, used once for each kind and environment.
+   After a timeout repeat with the same `Idempotency-Key`: the first answer comes again, with
+   `Idempotent-Replayed: true`.
+5. 120 requests a minute for each merchant and address, unless set otherwise. `RateLimit` says how
+   many are left; 429 and 503 carry `Retry-After`.
+
+"""
+
+SANDBOX = """\
+## Sandbox
+
+No real money. A payment succeeds by itself 5 seconds after initiation; a payout likewise. The
+wallet starts with 1,000,000.00 NGN.
+
+`X-Sandbox-Scenario` on either POST: `success`, `failed`, or `pending` (stays so).
+
+Account numbers, on any automatic method:
+
+| account_number | Outcome |
+|---|---|
+| `0000000000` | delivered |
+| `0000000001` | accepted, then failed: `gateway_payout_failed`, refunded |
+| `0000000002` | 422 `invalid_beneficiary` |
+| `0000000003` | stays pending |
+| `0000000004` | 422 `provider_insufficient_balance` |
+| any other | delivered |
+
+Bank codes: `058` (provider A), `000013` (provider B), `C058` (provider C) are Guaranty Trust Bank.
+
+"""
+
+NOTIFICATIONS = """\
+## Notifications
+
+A POST with a JSON body to your `ipn_url` when a payment or payout is decided, or a refund is done.
+`X-Signature` is the hex HMAC-SHA256 of the raw body, keyed with the API secret of `X-Environment`.
+The Standard Webhooks headers are there too (`webhook-id`, `webhook-timestamp`,
+`webhook-signature`); their key is `whsec_` and the base64 of the API secret. Answer 2xx within 10
+seconds; else it is tried again, 3 attempts in all. Handle each once.
+
+"""
+
+MORE = """\
+## More
+
+- [OpenAPI 3.1]({base_url}/api/openapi.json): every field, answer and error, with examples
+- [Postman collection]({base_url}/api/postman.json): signs by itself
+- [All of it as text]({base_url}/llms-full.txt)
+"""
+
+
+# As a response of the description names its refusals.
+REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
+
+
+def short(document: Mapping[str, Any]) -> str:
+    parts = [WHAT_IT_IS, HOW_TO_SIGN, WORKING_WITH_IT]
+    later = [SANDBOX, NOTIFICATIONS, MORE]
+    return (
+        _filled(document, parts)
+        + _endpoints(document)
+        + _errors(document)
+        + _filled(document, later)
+    )
+
+
+def full(document: Mapping[str, Any]) -> str:
+    """With every field and example."""
+    details = [
+        _operation(document, method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    notices = [_notice(event, item["post"]) for event, item in document["webhooks"].items()]
+    heading = "\n## Endpoints in detail\n\n"
+    return (
+        short(document)
+        + heading
+        + "".join(details)
+        + "## Notifications in detail\n\n"
+        + ("".join(notices))
+    )
+
+
+def _filled(document: Any, texts: list[str]) -> str:
+    info = document["info"]
+    return "".join(texts).format(
+        title=info["title"], summary=info["summary"], base_url=document["servers"][0]["url"]
+    )
+
+
+def _endpoints(document: Any) -> str:
+    lines = [
+        f"- `{method.upper()} {path}`: {operation['description']}"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return "\n".join(["## Endpoints", "", *lines, "", ""])
+
+
+def _errors(document: Any) -> str:
+    told: dict[tuple[str, str], list[str]] = {}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for status, response in operation["responses"].items():
+                for code, text in REFUSAL.findall(response["description"]):
+                    texts = told.setdefault((status, code), [])
+                    texts += [] if text in texts else [text]
+    rows = [
+        f"| {status} | `{code}` | {' Or: '.join(texts)} |"
+        for (status, code), texts in sorted(told.items())
+    ]
+    return "\n".join(
+        [
+            "## Errors",
+            "",
+            'Always `{"error": text, "error_code": code}`; where fields are at fault, `errors` '
+            "names them. Act on the status and `error_code`.",
+            "",
+            "| HTTP | error_code | Meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "",
+        ]
+    )
+
+
+def _operation(document: Any, method: str, path: str, operation: Any) -> str:
+    lines = [f"### {method} {path}", "", operation["description"], ""]
+    if "requestBody" in operation:
+        content = operation["requestBody"]["content"]["application/json"]
+        schema = _resolved(document, content["schema"])
+        lines += _fields(schema)
+        for name, example in content["examples"].items():
+            lines += [f"Request, {name}:", "", *_code(example["value"])]
+    for name, value in _examples(operation["responses"]["200"]).items():
+        lines += [f"Answer, {name}:", "", *_code(value)]
+    return "\n".join([*lines, ""])
+
+
+def _notice(event: str, operation: Any) -> str:
+    lines = [f"### {event}", "", f"{operation['summary']}.", ""]
+    for name, example in operation["requestBody"]["content"]["application/json"][
+        "examples"
+    ].items():
+        lines += [f"{name}:", "", *_code(example["value"])]
+    return "\n".join([*lines, ""])
+
+
+def _fields(schema: Any) -> list[str]:
+    rows = [
+        f"| `{name}` | {'yes' if name in schema['required'] else 'no'} | {part['description']} |"
+        for name, part in schema["properties"].items()
+    ]
+    return ["| Field | Required | |", "|---|---|---|", *rows, ""]
+
+
+def _examples(response: Any) -> dict[str, Any]:
+    named = response["content"]["application/json"]["examples"]
+    return {name: example["value"] for name, example in named.items()}
+
+
+def _resolved(document: Any, schema: Any) -> Any:
+    return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+
+
+def _code(value: Any) -> list[str]:
+    text = msgspec.json.format(strict_json.encode(value), indent=2).decode()
+    return ["```json", text, "```", ""]

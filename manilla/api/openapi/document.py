@@ -1,0 +1,205 @@
+"""The document itself: its operations, from the table of endpoints, and what they share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from manilla.api import examples, refusals
+from manilla.api.endpoint import Endpoint
+from manilla.api.openapi import glossary, notices, parts, schemas
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.ratelimit import RateLimitExceeded
+from manilla.ledger.transactions import DuplicateReference
+
+ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
+    refusals.ValidationFailed,
+    refusals.InvalidEnvironment,
+    refusals.InvalidCredentials,
+    refusals.MerchantPendingApproval,
+    refusals.MerchantSuspended,
+    RateLimitExceeded,
+    Unavailable,
+)
+NOT_COUNTED = (400, 500, 503)  # can be answered before a request is counted
+
+DESCRIPTION = """\
+Payments by hosted checkout, and payouts by bank transfer.
+
+Every call runs in `sandbox` or `production`, each with its own credentials, and is signed:
+`X-Signature` is the hex HMAC-SHA256, keyed with the API secret, of
+`<timestamp>.<METHOD>.<path_with_query>.<raw_body>`. Amounts are JSON numbers, exact to the
+currency's minor unit. Errors are always `{error, error_code}`, with `errors` where fields are at
+fault; every answer carries `X-Request-Id`.
+"""
+
+
+def document(endpoints: Sequence[Endpoint], base_url: str, version: str) -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    tags = {tag(endpoint) for endpoint in endpoints} | {"Notifications"}
+    return {
+        "openapi": "3.1.0",
+        "info": _info(base_url, version),
+        "servers": [{"url": base_url, "description": "This site."}],
+        "tags": [
+            {"name": name, "description": text} for name, text in parts.TAGS.items() if name in tags
+        ],
+        "security": parts.SIGNED,
+        "paths": paths,
+        "webhooks": notices.webhooks(),
+        "components": {
+            "schemas": _schemas(endpoints),
+            "securitySchemes": parts.SECURITY_SCHEMES,
+            "parameters": {**parts.PARAMETERS, **notices.HEADERS},
+            "headers": parts.HEADERS,
+        },
+    }
+
+
+def _info(base_url: str, version: str) -> dict[str, Any]:
+    return {
+        "title": "Manilla merchant API",
+        "version": version,
+        "summary": "Merchant payments and payouts.",
+        "description": DESCRIPTION,
+        "contact": {"name": "The operator of this site", "url": base_url},
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    }
+
+
+def _schemas(endpoints: Sequence[Endpoint]) -> Any:
+    errors: list[schemas.Kind] = [schemas.Error]
+    if any(DuplicateReference in endpoint.refusals for endpoint in endpoints):
+        errors.append(schemas.DuplicateError)
+    return schemas.components(
+        [endpoint.body for endpoint in endpoints if endpoint.body],
+        [*errors, *(answer for endpoint in endpoints for answer in endpoint.answers)],
+        list(notices.KINDS.values()),
+    )
+
+
+def operation_id(endpoint: Endpoint) -> str:
+    """`initiatePayment` for /api/v1/initiate-payment."""
+    path, _, _ = endpoint.path.partition("/{")
+    first, *rest = path.removeprefix("/api/").removeprefix("v1/").replace("/", "-").split("-")
+    words = first + "".join(word.capitalize() for word in rest)
+    return words if endpoint.is_signed else f"{words}Legacy"
+
+
+def tag(endpoint: Endpoint) -> str:
+    if not endpoint.is_signed:
+        return "Older API"
+    if "payout" in endpoint.path:
+        return "Payouts"
+    return "Payments" if "payment" in endpoint.path else "Site"
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    own_id = operation_id(endpoint)
+    operation: dict[str, Any] = {
+        "operationId": own_id,
+        "tags": [tag(endpoint)],
+        "summary": endpoint.summary,
+        "description": endpoint.description,
+        "security": parts.SIGNED if endpoint.is_signed else parts.BEARER,
+        "parameters": _parameters(endpoint),
+        "responses": {"200": _success(endpoint, own_id), **_refusals(endpoint)},
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "description": "At most 64 KiB of JSON, with no key twice.",
+            "content": _json(schemas.reference(endpoint.body), examples.REQUESTS.get(own_id, {})),
+        }
+    return operation
+
+
+def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
+    answers = [schemas.reference(answer) for answer in endpoint.answers]
+    schema = answers[0] if len(answers) == 1 else {"oneOf": answers}
+    replayed = ("Idempotent-Replayed",) if endpoint.is_repeatable else ()
+    return {
+        "description": "Success.",
+        "headers": parts.headers(*replayed),
+        "content": _json(schema, examples.ANSWERS.get(own_id, {})),
+        **parts.links(own_id),
+    }
+
+
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    names = ["Environment"]
+    if endpoint.is_repeatable:
+        names += ["IdempotencyKey", "SandboxScenario"]
+    if "{" in endpoint.path:
+        names.append("TrxId")
+    parameters: list[dict[str, Any]] = [
+        {"$ref": f"#/components/parameters/{name}"} for name in names
+    ]
+    return parameters + (_query(endpoint.query) if endpoint.query else [])
+
+
+def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
+    parameters = []
+    schema = schemas.components([kind], (), ())[schemas.name(kind)]
+    for name, part in schema["properties"].items():
+        described = dict(part)
+        if isinstance(described.get("type"), list):
+            described["type"] = described["type"][0]  # a query has no null
+        text = described.pop("description", "")
+        parameter = {
+            "name": name,
+            "in": "query",
+            "required": name in schema["required"],
+            "description": text,
+            "schema": described,
+        }
+        if name in QUERY_EXAMPLES:
+            parameter["example"] = QUERY_EXAMPLES[name]
+        parameters.append(parameter)
+    return parameters
+
+
+QUERY_EXAMPLES = {"currency": "NGN", "method_code": "providera_ngn_transfer"}
+
+
+def _refusals(endpoint: Endpoint) -> dict[str, Any]:
+    by_status: dict[int, list[type[Refusal]]] = {}
+    for refusal in (*ALWAYS_POSSIBLE, *endpoint.refusals):
+        by_status.setdefault(refusal.status, []).append(refusal)
+    responses = {status: _refused(endpoint, kinds) for status, kinds in by_status.items()}
+    responses[500] = {
+        "description": "`SERVER_ERROR`: our fault. Repeating is safe with an `Idempotency-Key`.",
+        "headers": parts.headers(),
+        "content": _json(_error_schema(["SERVER_ERROR"]), {"SERVER_ERROR": examples.FAULT}),
+    }
+    return {str(status): responses[status] for status in sorted(responses)}
+
+
+def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, Any]:
+    body = [field.encode_name for field in msgspec.structs.fields(endpoint.body or schemas.Error)]
+    query = [p["name"] for p in _query(endpoint.query) if p["required"]] if endpoint.query else []
+    told = {
+        str(kind.code): examples.error(kind, body if endpoint.body else (), query) for kind in kinds
+    }
+    waits = kinds[0] in (RateLimitExceeded, Unavailable)
+    return {
+        "description": "; ".join(f"`{kind.code}`: {kind.message}" for kind in kinds),
+        "headers": parts.headers(*(["Retry-After"] if waits else [])),
+        "content": _json(_error_schema(list(told)), told),
+    }
+
+
+def _error_schema(codes: Sequence[str]) -> dict[str, Any]:
+    kind = schemas.DuplicateError if DuplicateReference.code in codes else schemas.Error
+    code = {**glossary.word("", "error_code"), "type": "string", "enum": codes}
+    only = {"type": "object", "properties": {"error_code": code}}
+    return {"allOf": [schemas.reference(kind), only]}
+
+
+def _json(schema: Any, named: examples.Examples) -> dict[str, Any]:
+    content: dict[str, Any] = {"schema": schema}
+    if named:
+        content["examples"] = {name: {"value": value} for name, value in named.items()}
+    return {"application/json": content}

@@ -1,0 +1,179 @@
+"""What merchants are told at their `ipn_url`: the webhooks of the description."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla.api import examples
+from manilla.api.openapi import schemas
+from manilla.payments.verify import Commission
+
+Struct = msgspec.Struct
+
+
+class PaymentNoticeData(Struct):
+    ref_trx: str
+    trx_id: str
+    description: str | None
+    ipn_url: str
+    customer_name: str | None
+    customer_email: str | None
+    merchant_name: str
+    amount: Decimal
+    base_amount: Decimal
+    currency_code: str
+    environment: str
+    is_sandbox: bool
+    commission: Commission
+
+
+class RefundNoticeData(PaymentNoticeData):
+    refund_amount: Decimal
+    refund_trx_id: str
+
+
+class PayoutNoticeData(Struct, omit_defaults=True):
+    ref_trx: str
+    trx_id: str
+    ipn_url: str
+    environment: str
+    is_sandbox: bool
+    api_merchant_payout: bool
+    payout_amount: Decimal
+    currency_code: str
+    withdraw_method_id: int
+    withdraw_method: str
+    refunded_amount: Decimal | None = None
+    error_code: str | None = None
+
+
+class PaymentNotice(Struct, omit_defaults=True):
+    event: str
+    data: PaymentNoticeData
+    message: str
+    status: str
+    timestamp: int
+    error_code: str | None = None
+
+
+class RefundNotice(Struct):
+    event: str
+    data: RefundNoticeData
+    message: str
+    status: str
+    timestamp: int
+
+
+class PayoutNotice(Struct, omit_defaults=True):
+    event: str
+    data: PayoutNoticeData
+    message: str
+    status: str
+    timestamp: int
+    refunded_amount: Decimal | None = None
+    error_code: str | None = None
+
+
+class LegacyNotice(Struct):
+    event: str
+    trx_id: str
+    amount: Decimal
+    currency: str
+    status: str
+
+
+KINDS: dict[str, type[Struct]] = {
+    "payment": PaymentNotice,
+    "payout": PayoutNotice,
+    "refund": RefundNotice,
+    "legacyPayment": LegacyNotice,
+}
+SUMMARIES = {
+    "payment": "A payment is completed, has failed, or was canceled",
+    "payout": "A payout is completed, has failed, was canceled or reversed",
+    "refund": "A refund is done",
+    "legacyPayment": "A payment of the older API is completed or has failed",
+}
+DESCRIPTION = (
+    "A POST to the `ipn_url` of the request that began it. Verify the signature over the raw bytes "
+    "of the body, then answer 2xx within 10 seconds. Anything else is tried again: three attempts "
+    "in all, 10 seconds after the first and 60 seconds after the second. It may come twice: handle "
+    "each once, by `event`, `trx_id` and `status`. Fields may be added."
+)
+
+
+def webhooks() -> dict[str, Any]:
+    return {event: {"post": _operation(event)} for event in KINDS}
+
+
+def _operation(event: str) -> dict[str, Any]:
+    named = {
+        name: {"summary": f"{event}: {name}", "value": value}
+        for name, value in examples.NOTICES[event].items()
+    }
+    content = {"schema": schemas.reference(KINDS[event]), "examples": named}
+    return {
+        "operationId": f"on{event[0].upper()}{event[1:]}",
+        "tags": ["Notifications"],
+        "summary": SUMMARIES[event],
+        "description": DESCRIPTION,
+        "security": [],
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in HEADERS],
+        "requestBody": {
+            "required": True,
+            "description": "What has happened.",
+            "content": {"application/json": content},
+        },
+        "responses": {
+            "200": {"description": "Taken. Any 2xx counts, whatever its body says."},
+            "401": {"description": "The signature does not match. It is tried again."},
+        },
+    }
+
+
+def _header(name: str, description: str, example: str, **rules: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "header",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string", **rules},
+        "example": example,
+    }
+
+
+HEADERS = {
+    "NoticeSignature": _header(
+        "X-Signature",
+        "Hex HMAC-SHA256 of the raw body, keyed with the API secret of the environment. Also take "
+        "it with `sha256=` before it.",
+        "0b4d9a1e7c52f3868d0ae1b9c47f25306e8bd1f4a97c03e5d26b8f10c9a4e7d3",
+        pattern="^(sha256=)?[0-9a-f]{64}$",
+    ),
+    "NoticeEnvironment": _header(
+        "X-Environment",
+        "Which of the two secrets to verify with.",
+        "production",
+        enum=["sandbox", "production"],
+    ),
+    "NoticeTimestamp": _header(
+        "X-Timestamp", "When this attempt was made, Unix time in seconds.", "1794722352"
+    ),
+    "WebhookId": _header(
+        "webhook-id",
+        "Standard Webhooks: the notification's id, the same on every attempt.",
+        "msg_01K09BW2C94Y0000001S27C69ZCG4GR",
+        pattern="^msg_[0-9A-Z]+$",
+    ),
+    "WebhookTimestamp": _header(
+        "webhook-timestamp", "Standard Webhooks: as `X-Timestamp`.", "1794722352"
+    ),
+    "WebhookSignature": _header(
+        "webhook-signature",
+        "Standard Webhooks: `v1,` and the base64 of the HMAC-SHA256 of "
+        "`<webhook-id>.<webhook-timestamp>.<body>`. The key is `whsec_` and the base64 of the API "
+        "secret.",
+        "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc=",
+    ),
+}

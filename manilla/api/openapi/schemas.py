@@ -1,0 +1,128 @@
+"""Schemas from the structs that requests are read into and answers are written from."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from manilla.api.openapi import glossary
+
+Kind = type[msgspec.Struct]
+
+# Structs are named for their rooms; a reader of the whole API needs longer names.
+NAMES = {
+    "Session": "PaymentSession",
+    "SessionInfo": "PaymentInfo",
+    "Initiated": "InitiatedPayout",
+    "Field": "BeneficiaryField",
+    "Features": "SiteFeatures",
+    "Environments": "SiteEnvironments",
+}
+PLACE = "#/components/schemas/"
+
+
+class Error(msgspec.Struct, omit_defaults=True):
+    error: str
+    error_code: str
+    errors: dict[str, str] | None = None
+
+
+class DuplicateError(Error, omit_defaults=True):
+    trx_id: str | None = None
+    status: str | None = None
+
+
+def name(kind: Kind) -> str:
+    return NAMES.get(kind.__name__, kind.__name__)
+
+
+def reference(kind: Kind) -> dict[str, str]:
+    return {"$ref": PLACE + name(kind)}
+
+
+def components(read: Iterable[Kind], written: Iterable[Kind], told: Iterable[Kind]) -> Any:
+    """Of what we read, answer, and tell at an `ipn_url`, each with what it consists of."""
+    schemas: dict[str, Any] = {}
+    for kinds, others in ((read, True), (written, False), (told, True)):
+        for kind in _with_parts(kinds):
+            is_read = kinds is read
+            schemas.setdefault(name(kind), _schema(kind, is_read=is_read, takes_others=others))
+    return dict(sorted(schemas.items()))
+
+
+def _with_parts(kinds: Iterable[Kind]) -> list[Kind]:
+    found: dict[Kind, None] = {}
+
+    def walk(info: Any) -> None:
+        if isinstance(info, inspect.StructType) and info.cls not in found:
+            found[info.cls] = None
+            for field in info.fields:
+                walk(field.type)
+        elif isinstance(info, inspect.UnionType):
+            for part in info.types:
+                walk(part)
+        elif isinstance(info, inspect.ListType):
+            walk(info.item_type)
+
+    for kind in kinds:
+        walk(inspect.type_info(kind))
+    return list(found)
+
+
+def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
+    (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    plain = parts[kind.__name__]
+    required, properties = list(plain.get("required", ())), {}
+    for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
+        sent = field.encode_name
+        part = _mended(plain["properties"][sent])
+        if not is_read and not field.required:
+            if kind.__struct_config__.omit_defaults:
+                part = _not_null(part)  # left out instead
+            else:
+                required.append(sent)
+        properties[sent] = _worded(part, glossary.word(name(kind), sent))
+    return {
+        "type": "object",
+        "description": glossary.SCHEMAS.get(name(kind)) or (kind.__doc__ or "").strip(),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": takes_others,
+    }
+
+
+def _mended(part: Any) -> Any:
+    """As it is on our wire, in the words of OpenAPI 3.1."""
+    if not isinstance(part, dict):
+        return part
+    if part.get("format") == "decimal":
+        # msgspec describes a Decimal as a string; ours are numbers.
+        return {"type": "number"}
+    mended = {key: value for key, value in part.items() if key not in ("default", "title")}
+    if "$ref" in mended:
+        mended["$ref"] = PLACE + NAMES.get(mended["$ref"], mended["$ref"])
+    if "items" in mended:
+        mended["items"] = _mended(mended["items"])
+    if mended == {"type": "object"}:
+        mended["additionalProperties"] = True
+    if "anyOf" in mended:
+        parts = [_mended(one) for one in mended.pop("anyOf")]
+        others = [one for one in parts if one != {"type": "null"}]
+        if len(others) == 1 and "type" in others[0] and len(parts) > 1:
+            return {**others[0], "type": [others[0]["type"], "null"], **mended}
+        mended["anyOf"] = parts
+    return mended
+
+
+def _not_null(part: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(part.get("type"), list):
+        return {**part, "type": part["type"][0]}
+    return part
+
+
+def _worded(part: dict[str, Any], word: Mapping[str, Any]) -> dict[str, Any]:
+    worded = {**part, **word}
+    if "enum" in worded and isinstance(worded.get("type"), list):
+        worded["enum"] = [*worded["enum"], None]
+    return worded

@@ -1,0 +1,171 @@
+"""Asking a second administrator, and the decision: made once, by somebody else than who asked."""
+
+import msgspec
+
+from manilla.approvals import kinds, queries
+from manilla.approvals.kinds import Change, Result
+from manilla.approvals.queries import Approval
+from manilla.audit import audit
+from manilla.audit.actor import Actor, ActorKind, current
+from manilla.audit.entry import plain
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.sealed import SealedColumn
+
+REASON_LENGTH_MAX = 200
+LIST_MAX = 1000
+ID_MAX = 2**63 - 1
+
+_DECODER: msgspec.json.Decoder[Change] = msgspec.json.Decoder(Change)
+
+
+class ApprovalNotFound(Refusal):
+    status, code = 404, "APPROVAL_NOT_FOUND"
+    message = "There is no such approval."
+
+
+class NotToDecide(Refusal):
+    code = "APPROVAL_REFUSED"
+    message = "This approval is not yours to decide."
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """What is needed to make a change, or to ask for it."""
+
+    db: Database
+    keyring: Keyring
+    is_production_mode: bool
+
+
+class Approved(msgspec.Struct, frozen=True):
+    approval: Approval
+    result: Result
+
+
+async def request(desk: Desk, change: Change, reason: str = "") -> int:
+    """Writes down what is to be done, sealed; the number to approve or refuse it by."""
+    async with desk.db.transaction() as connection:
+        return await request_in(connection, desk.keyring, change, reason)
+
+
+async def request_in(
+    connection: Connection, keyring: Keyring, change: Change, reason: str = ""
+) -> int:
+    if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
+        raise NotToDecide(f"A reason has up to {REASON_LENGTH_MAX} printable characters.")
+    await kinds.check(connection, change)
+    await queries.forget_expired(connection)
+    approval_id = await queries.next_id(connection)
+    detail = plain(kinds.describe(change))
+    kind = str(change.__struct_config__.tag)
+    about = kinds.subject(change), kinds.merchant_of(change)
+    await queries.insert(
+        connection,
+        approval_id,
+        kind=kind,
+        subject=about[0],
+        merchant_id=about[1],
+        detail=detail,
+        sealed=keyring.seal(msgspec.json.encode(change), _context(approval_id)),
+        reason=reason,
+        asked_by=current.get(),
+    )
+    await audit.record(
+        connection,
+        "approval.ask",
+        f"approval:{approval_id}",
+        merchant_id=about[1],
+        kind=kind,
+        about=about[0],
+        wanted=detail,
+        reason=reason,
+    )
+    return approval_id
+
+
+async def approve(desk: Desk, approval_id: int) -> Approved:
+    """Does it in the transaction that holds the approval's row: once, whoever else tries to."""
+    actor = current.get()
+    async with desk.db.transaction() as connection:
+        asked = await _open(connection, approval_id)
+        _check_second(actor, asked)
+        change = await _change(connection, desk.keyring, asked)
+        result = await kinds.apply(connection, desk.keyring, change)
+        await _decide(connection, asked, "approved", actor, None)
+    return Approved(await find(desk.db, approval_id), result)
+
+
+async def refuse(desk: Desk, approval_id: int, reason: str) -> Approval:
+    """It will not be done. Who asked may say so too, to take it back."""
+    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+        raise NotToDecide(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
+    async with desk.db.transaction() as connection:
+        asked = await _open(connection, approval_id)
+        await _decide(connection, asked, "refused", current.get(), reason)
+    return await find(desk.db, approval_id)
+
+
+async def find(db: Database | Connection, approval_id: int) -> Approval:
+    found = await queries.approval(db, approval_id) if 0 < approval_id <= ID_MAX else None
+    if found is None:
+        raise ApprovalNotFound(f"There is no approval {approval_id}.")
+    return found
+
+
+async def waiting(db: Database) -> list[Approval]:
+    """Those that can be decided now, newest first."""
+    return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX)
+
+
+async def listed(db: Database, before_id: int | None = None, limit: int = 100) -> list[Approval]:
+    """All of them, newest first."""
+    return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
+
+
+async def _open(connection: Connection, approval_id: int) -> Approval:
+    asked = await queries.approval(connection, approval_id, lock=True)
+    if asked is None:
+        raise ApprovalNotFound(f"There is no approval {approval_id}.")
+    if asked.status != "waiting":
+        raise NotToDecide(f"Approval {approval_id} is {asked.status} already.")
+    return asked
+
+
+def _check_second(actor: Actor, asked: Approval) -> None:
+    if actor.kind is ActorKind.SYSTEM:
+        raise NotToDecide("Only a person can approve a change.")
+    if actor.is_same_as(asked.asked_by):
+        raise NotToDecide("Who asked for a change cannot approve it: another administrator must.")
+
+
+async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
+    sealed = await queries.payload(connection, asked.id)
+    change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
+    # What is done is what the second administrator was shown, and nothing else.
+    if plain(kinds.describe(change)) != asked.detail:
+        raise NotToDecide(f"Approval {asked.id} does not show what it would do.")
+    return change
+
+
+async def _decide(
+    connection: Connection, asked: Approval, status: str, actor: Actor, decision: str | None
+) -> None:
+    await queries.decide(connection, asked.id, status, actor, decision)
+    await audit.record(
+        connection,
+        "approval.approve" if status == "approved" else "approval.refuse",
+        f"approval:{asked.id}",
+        merchant_id=asked.merchant_id,
+        kind=asked.kind,
+        about=asked.subject,
+        asked_by=asked.asked_by.name,
+        reason=decision,
+    )
+
+
+def _context(approval_id: int) -> str:
+    return f"approval:{approval_id}"
+
+
+SEALED = SealedColumn("approval", "payload_sealed", ("id",), lambda row: _context(row["id"]))

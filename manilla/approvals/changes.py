@@ -1,0 +1,22 @@
+"""Makes a change at once, or asks a second administrator where it must."""
+
+import msgspec
+
+from manilla.approvals import approvals, kinds
+from manilla.approvals.approvals import Desk
+from manilla.approvals.kinds import Change, Result
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Nothing has changed yet: a second administrator must approve this number."""
+
+    approval_id: int
+
+
+async def apply_or_ask(desk: Desk, change: Change, reason: str = "") -> Result | Asked:
+    """In development mode always at once."""
+    async with desk.db.transaction() as connection:
+        if desk.is_production_mode and await kinds.needs_second(connection, desk.keyring, change):
+            asked = await approvals.request_in(connection, desk.keyring, change, reason)
+            return Asked(asked)
+        return await kinds.apply(connection, desk.keyring, change)

@@ -1,0 +1,220 @@
+"""The changes that may need a second administrator: when, how they are done, how they look."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from manilla.approvals import queries
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, wallets
+from manilla.merchants.queries import MerchantRow
+from manilla.merchants.wallets import Funded
+from manilla.platform import settings
+from manilla.providers import credentials
+from manilla.providers.credentials import Credentials
+from manilla.providers.port import Provider
+
+TOLERANCE_SECONDS_MAX = 900
+RATE_LIMIT_MAX = 10 * settings.PlatformSettings().rate_limit_per_minute
+
+
+class SettingChange(msgspec.Struct, frozen=True, tag="setting"):
+    key: str
+    value: str
+
+
+class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
+    merchant_id: int
+    environment: Environment
+    amount: Money
+    reason: str
+    needs_second: bool = False  # whatever the amount: the asker's role has no limit of its own
+
+
+class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
+    merchant_id: int
+    environment: Environment
+    amount: Money
+    reason: str
+    needs_second: bool = False
+
+
+class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
+    provider: Provider
+    wanted: Mapping[str, str]
+
+
+class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
+    provider: Provider
+
+
+class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
+    merchant_id: int
+    wanted: merchants.Change
+
+
+Change = (
+    SettingChange
+    | WalletFunding
+    | WalletAdjustment
+    | ProviderChange
+    | ProviderClearing
+    | MerchantChange
+)
+Result = Funded | Credentials | MerchantRow | None
+
+
+async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
+    match change:
+        case SettingChange():
+            await settings.change(connection, change.key, change.value)
+            return None
+        case WalletFunding():
+            wallet = change.merchant_id, change.environment
+            return await wallets.fund(connection, *wallet, change.amount, change.reason)
+        case WalletAdjustment():
+            wallet = change.merchant_id, change.environment
+            return await wallets.adjust(connection, *wallet, change.amount, change.reason)
+        case ProviderChange():
+            return await credentials.change(connection, keyring, change.provider, change.wanted)
+        case ProviderClearing():
+            await credentials.clear(connection, change.provider)
+            return None
+        case MerchantChange():
+            return await merchants.change(connection, keyring, change.merchant_id, change.wanted)
+
+
+async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
+    await check(connection, change)
+    match change:
+        case SettingChange():
+            return _setting_loosens(await settings.load(connection), change)
+        case WalletFunding() | WalletAdjustment():
+            return await _amount_needs_second(connection, change)
+        case ProviderChange():
+            current = (await credentials.load(connection, keyring))[change.provider]
+            return current.is_valid and _provider_changes(current, change.wanted)
+        case ProviderClearing():
+            # Or a provider could be cleared, and then be given other credentials as a new one.
+            return (await credentials.load(connection, keyring))[change.provider].is_valid
+        case MerchantChange():
+            return await _commission_needs_second(connection, change)
+
+
+def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:
+    value, before = settings.parse(change.key, change.value), getattr(current, change.key)
+    match change.key:
+        case "signature_required":
+            return bool(before and not value)
+        case "timestamp_tolerance_seconds":
+            return bool(value > max(before, TOLERANCE_SECONDS_MAX))
+        case "rate_limit_per_minute":
+            return bool(value > max(before, RATE_LIMIT_MAX))
+        case "adjustment_limit":
+            return bool(value > before)
+    return False
+
+
+async def _amount_needs_second(
+    connection: Connection, change: WalletFunding | WalletAdjustment
+) -> bool:
+    """The sandbox's money is nobody's."""
+    if change.environment is Environment.SANDBOX:
+        return False
+    limit = Money.of((await settings.load(connection)).adjustment_limit, change.amount.currency)
+    return change.needs_second or abs(change.amount.minor) > limit.minor
+
+
+def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
+    """Switching a provider off, or to its test account, must never have to wait."""
+    switches = {field.name for field in credentials.FIELDS[current.provider] if field.is_switch}
+    return any(
+        value != current.given.get(name, "") and (name not in switches or _goes_live(name, value))
+        for name, value in wanted.items()
+    )
+
+
+def _goes_live(name: str, value: str) -> bool:
+    return name == "sandbox" and value != "true"
+
+
+async def _commission_needs_second(connection: Connection, change: MerchantChange) -> bool:
+    before = await merchants.get(connection, change.merchant_id)
+    wanted = change.wanted
+    if wanted.commission_percent in (None, before.commission_percent) and (
+        wanted.commission_bearer in (None, before.commission_bearer)
+    ):
+        return False
+    # A merchant who is still pending has none; one who is set back to pending may.
+    return await queries.has_production_payment(connection, change.merchant_id)
+
+
+async def check(connection: Connection, change: Change) -> None:
+    """Refuses what could never be done, before anybody is asked to agree to it."""
+    match change:
+        case SettingChange():
+            settings.parse(change.key, change.value)
+        case WalletFunding() | WalletAdjustment():
+            wallets.check(change.amount, change.reason, may_take=_may_take(change))
+            await wallets.get(
+                connection, change.merchant_id, change.environment, change.amount.currency
+            )
+        case ProviderChange():
+            credentials.check(change.provider, change.wanted)
+        case MerchantChange():
+            merchants.check_change(change.wanted)
+            await merchants.get(connection, change.merchant_id)
+
+
+def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
+    return isinstance(change, WalletAdjustment)
+
+
+def subject(change: Change) -> str:
+    match change:
+        case SettingChange():
+            return f"setting:{change.key}"
+        case WalletFunding() | WalletAdjustment():
+            return f"wallet:{change.merchant_id}:{change.environment}:{change.amount.currency}"
+        case ProviderChange() | ProviderClearing():
+            return f"provider:{change.provider}"
+        case MerchantChange():
+            return f"merchant:{change.merchant_id}"
+
+
+def merchant_of(change: Change) -> int | None:
+    match change:
+        case WalletFunding() | WalletAdjustment() | MerchantChange():
+            return change.merchant_id
+    return None
+
+
+def describe(change: Change) -> dict[str, Any]:
+    """For people: never a secret."""
+    match change:
+        case SettingChange():
+            return {"setting": change.key, "value": change.value}
+        case WalletFunding() | WalletAdjustment():
+            return {
+                "environment": change.environment,
+                "amount": change.amount,
+                "reason": change.reason,
+            }
+        case ProviderChange():
+            shown = Credentials(change.provider, change.wanted).shown()
+            unset = {name for name, value in change.wanted.items() if not value}
+            return {
+                "provider": change.provider,
+                **{name: "unset" if name in unset else shown[name] for name in change.wanted},
+            }
+        case ProviderClearing():
+            return {"provider": change.provider, "clear": True}
+        case MerchantChange():
+            wanted = msgspec.structs.asdict(change.wanted)
+            if change.wanted.bvn is not None:
+                wanted["bvn"] = "set"
+            return {name: value for name, value in wanted.items() if value is not None}

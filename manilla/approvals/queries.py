@@ -1,0 +1,141 @@
+"""The statements of the approvals' room."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from manilla.audit.actor import Actor, ActorKind
+from manilla.kit.db import Connection, Database
+
+
+class Approval(msgspec.Struct, frozen=True):
+    id: int
+    kind: str
+    subject: str
+    merchant_id: int | None
+    detail: dict[str, Any]
+    reason: str
+    status: str
+    asked_by: Actor
+    asked_at: datetime
+    expires_at: datetime
+    decided_by: Actor | None
+    decided_at: datetime | None
+    decision: str | None
+
+
+# One whose time is over is expired, whether or not anybody has written that down yet.
+_APPROVAL = """
+    SELECT id, kind, subject, merchant_id, detail, reason,
+           CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired' ELSE status END
+               AS status,
+           asked_kind, asked_id, asked_name, asked_realm, asked_at, expires_at,
+           decided_kind, decided_id, decided_name, decided_realm, decided_at, decision
+      FROM approval"""
+
+
+async def approval(
+    db: Database | Connection, approval_id: int, *, lock: bool = False
+) -> Approval | None:
+    record = await db.record(
+        _APPROVAL + " WHERE id = $1" + (" FOR UPDATE" if lock else ""), approval_id
+    )
+    return None if record is None else _read(record)
+
+
+async def approvals(
+    db: Database | Connection, *, waiting_only: bool, before_id: int | None, limit: int
+) -> list[Approval]:
+    records = await db.records(
+        _APPROVAL
+        + """
+         WHERE (NOT $1 OR status = 'waiting' AND expires_at > now())
+           AND ($2::bigint IS NULL OR id < $2)
+         ORDER BY id DESC LIMIT $3""",
+        *(waiting_only, before_id, limit),
+    )
+    return [_read(record) for record in records]
+
+
+async def payload(connection: Connection, approval_id: int) -> bytes:
+    sealed: bytes = await connection.value(
+        "SELECT payload_sealed FROM approval WHERE id = $1", approval_id
+    )
+    return sealed
+
+
+async def next_id(connection: Connection) -> int:
+    """Known before the row is written: what is sealed is bound to it."""
+    number: int = await connection.value("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
+    return number
+
+
+async def insert(
+    connection: Connection,
+    approval_id: int,
+    *,
+    kind: str,
+    subject: str,
+    merchant_id: int | None,
+    detail: dict[str, Any],
+    sealed: bytes,
+    reason: str,
+    asked_by: Actor,
+) -> None:
+    await connection.execute(
+        """
+        INSERT INTO approval (id, kind, subject, merchant_id, detail, payload_sealed, reason,
+                              asked_kind, asked_id, asked_name, asked_realm)
+        VALUES ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9, $10, $11)""",
+        *(approval_id, kind, subject, merchant_id, msgspec.json.encode(detail).decode(), sealed),
+        *(reason, asked_by.kind, asked_by.id, asked_by.name, asked_by.realm),
+    )
+
+
+async def decide(
+    connection: Connection, approval_id: int, status: str, actor: Actor, decision: str | None
+) -> None:
+    """What was to be done is forgotten with it: nothing is left to be done twice, or to be read."""
+    await connection.execute(
+        """
+        UPDATE approval
+           SET status = $2, decided_kind = $3, decided_id = $4, decided_name = $5,
+               decided_realm = $6, decided_at = now(), decision = $7, payload_sealed = NULL
+         WHERE id = $1 AND status = 'waiting'""",
+        *(approval_id, status, actor.kind, actor.id, actor.name, actor.realm, decision),
+    )
+
+
+async def forget_expired(db: Database | Connection) -> None:
+    await db.execute(
+        """
+        UPDATE approval SET status = 'expired', payload_sealed = NULL
+         WHERE status = 'waiting' AND expires_at <= now()"""
+    )
+
+
+async def has_production_payment(connection: Connection, merchant_id: int) -> bool:
+    found = await connection.value(
+        """
+        SELECT EXISTS (SELECT FROM payment
+                        WHERE merchant_id = $1 AND environment = 'production')""",
+        merchant_id,
+    )
+    return bool(found)
+
+
+def _read(record: Any) -> Approval:
+    fields = dict(record)
+    asked_by = _actor(fields, "asked")
+    decided_by = _actor(fields, "decided")
+    assert asked_by is not None
+    fields["detail"] = msgspec.json.decode(fields["detail"])
+    return Approval(**fields, asked_by=asked_by, decided_by=decided_by)
+
+
+def _actor(fields: dict[str, Any], who: str) -> Actor | None:
+    kind, number, name, realm = (
+        fields.pop(f"{who}_{part}") for part in ("kind", "id", "name", "realm")
+    )
+    return None if kind is None else Actor(ActorKind(kind), number, name, realm)

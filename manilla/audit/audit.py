@@ -1,0 +1,176 @@
+"""The log: lines are added in the transaction of the change they tell of, read, and proved."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from manilla.audit.actor import current
+from manilla.audit.entry import GENESIS, Entry, plain
+from manilla.kit.db import Connection, Database
+
+BATCH = 1000
+
+_ENTRY = """
+    SELECT id, at, actor_kind, actor_id, actor_name, actor_realm, action, subject, merchant_id,
+           detail, previous_hash, hash
+      FROM audit"""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    id: int
+    hash: bytes
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What is None does not narrow."""
+
+    actor: str | None = None  # a name
+    action: str | None = None  # `wallet.fund`, or `wallet` for all of a room
+    merchant_id: int | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None  # not itself
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    count: int  # lines that were found in order
+    last_id: int  # as the head has it; kept elsewhere, both prove the log as it was then
+    last_hash: str
+    broken_id: int | None = None  # the first line that is not as it was written
+    reason: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.broken_id is None
+
+
+async def record(
+    connection: Connection,
+    action: str,
+    subject: str,
+    *,
+    merchant_id: int | None = None,
+    **detail: Any,
+) -> None:
+    """Never a secret in the detail. The last thing that a transaction does.
+
+    The head stays locked until the commit, so lines have no gap and one order. Whoever locks
+    anything after it may wait for somebody who waits for the head: a deadlock.
+    """
+    head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
+    assert head is not None, "the audit log has lost its head"
+    actor = current.get()
+    line = Entry(
+        id=head.id + 1,
+        at=datetime.now(UTC),
+        actor_kind=actor.kind,
+        actor_id=actor.id,
+        actor_name=actor.name,
+        actor_realm=actor.realm,
+        action=action,
+        subject=subject,
+        merchant_id=merchant_id,
+        detail=plain(detail),
+        previous_hash=head.hash,
+        hash=b"",
+    )
+    await _insert(connection, msgspec.structs.replace(line, hash=line.computed_hash))
+
+
+async def _insert(connection: Connection, line: Entry) -> None:
+    await connection.execute(
+        """
+        WITH head AS (UPDATE audit_head SET id = $1, hash = $12)
+        INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, actor_realm, action, subject,
+                           merchant_id, detail, previous_hash, hash)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11, $12)""",
+        *(line.id, line.at, line.actor_kind, line.actor_id, line.actor_name, line.actor_realm),
+        *(line.action, line.subject, line.merchant_id, msgspec.json.encode(line.detail).decode()),
+        *(line.previous_hash, line.hash),
+    )
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What is other than it was, with both values."""
+    return {
+        name: {"before": before.get(name), "after": value}
+        for name, value in after.items()
+        if before.get(name) != value
+    }
+
+
+async def listed(
+    db: Database | Connection,
+    filters: Filters | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Entry]:
+    """Newest first; the page after one begins before the id of its last line."""
+    wanted = filters or Filters()
+    records = await db.records(
+        _ENTRY
+        + """
+         WHERE ($1::bigint IS NULL OR id < $1)
+           AND ($2::text IS NULL OR actor_name = $2)
+           AND ($3::text IS NULL OR action = $3 OR starts_with(action, $3 || '.'))
+           AND ($4::bigint IS NULL OR merchant_id = $4)
+           AND ($5::text IS NULL OR subject = $5)
+           AND ($7::timestamptz IS NULL OR at >= $7) AND ($8::timestamptz IS NULL OR at < $8)
+         ORDER BY id DESC LIMIT $6""",
+        *(before_id, wanted.actor, wanted.action, wanted.merchant_id, wanted.subject, limit),
+        *(wanted.since, wanted.until),
+    )
+    return [_read(record) for record in records]
+
+
+async def verify(db: Database) -> Verdict:
+    """Walks the chain in one snapshot, and stops at the first line that breaks it."""
+    async with db.transaction() as connection:
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        head = await connection.row(_Head, "SELECT id, hash FROM audit_head")
+        if head is None:
+            return Verdict(0, 0, "", 0, "The head of the log is missing.")
+        return await _walk(connection, head)
+
+
+async def _walk(connection: Connection, head: _Head) -> Verdict:
+    count, last_hash, after = 0, GENESIS, -(2**63)
+    while batch := await _batch(connection, after):
+        for line in batch:
+            reason = _broken(line, count + 1, last_hash, head)
+            if reason is not None:
+                return Verdict(count, head.id, head.hash.hex(), min(line.id, count + 1), reason)
+            count, last_hash = line.id, line.hash
+        after = batch[-1].id
+    if count < head.id:
+        reason = f"The log ends after line {count}; it had {head.id}."
+        return Verdict(count, head.id, head.hash.hex(), count + 1, reason)
+    if last_hash != head.hash:
+        return Verdict(count, head.id, head.hash.hex(), count, "It is not the line that was last.")
+    return Verdict(count, head.id, head.hash.hex())
+
+
+def _broken(line: Entry, expected_id: int, last_hash: bytes, head: _Head) -> str | None:
+    if line.id > expected_id:
+        return "The line was removed."
+    if line.id < expected_id or line.id > head.id:
+        return "The line was inserted."
+    if line.previous_hash != last_hash:
+        return "The line does not follow the one before it."
+    if line.computed_hash != line.hash:
+        return "The line was changed."
+    return None
+
+
+async def _batch(connection: Connection, after: int) -> list[Entry]:
+    records = await connection.records(
+        _ENTRY + " WHERE id > $1 ORDER BY id LIMIT $2", *(after, BATCH)
+    )
+    return [_read(record) for record in records]
+
+
+def _read(record: Any) -> Entry:
+    fields = dict(record)
+    return Entry(**{**fields, "detail": msgspec.json.decode(fields["detail"])})

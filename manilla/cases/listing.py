@@ -1,0 +1,72 @@
+"""Cases, listed. There are few of them: each is something that should not have happened."""
+
+from collections.abc import AsyncIterator
+from enum import StrEnum
+
+import msgspec
+
+from manilla.cases.cases import CASE, Case, Kind
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Moment, Page
+from manilla.ledger.scope import Scope, within
+
+
+class CaseStatus(StrEnum):
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: CaseStatus | None = None
+    kind: Kind | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    search: str | None = None  # a whole reference or trx_id, or the case's number
+
+
+async def cases(
+    db: Database,
+    scope: Scope,
+    wanted: CaseFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Case]:
+    """The latest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        within(scope)
+        .add_given("id < {}", listing.read_cursor(int, after))
+        .add_given("status = {}", wanted.status)
+        .add_given("kind = {}", wanted.kind)
+        .add_given("opened_at >= {}", wanted.since)
+        .add_given("opened_at < {}", wanted.until)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        conditions.add("{} IN (reference, trx_id, id::text)", text)
+        owner = ids.merchant_of(text.partition("-")[0])
+        conditions.add_given("merchant_id = {}", owner)
+    rows = await db.rows(
+        Case,
+        f"{CASE} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
+        *conditions.values,
+    )
+    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+def all_cases(db: Database, scope: Scope, wanted: CaseFilter) -> AsyncIterator[list[Case]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: cases(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def count_open(db: Database, scope: Scope) -> int:
+    conditions = within(scope)
+    count: int = await db.value(
+        f"SELECT count(*) FROM operator_case WHERE status = 'open' AND {conditions.sql}",
+        *conditions.values,
+    )
+    return count

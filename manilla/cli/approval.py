@@ -1,0 +1,112 @@
+"""`manilla approval`: changes that wait for a second administrator."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from manilla.approvals import approvals
+from manilla.approvals.approvals import Approved, Desk
+from manilla.approvals.changes import Asked
+from manilla.approvals.queries import Approval
+from manilla.audit.actor import Actor
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_json, print_rows
+from manilla.kit.clock import iso
+
+app = typer.Typer(help="Changes that wait for a second administrator.", no_args_is_help=True)
+
+ApprovalId = Annotated[int, typer.Argument(metavar="ID", min=1, max=approvals.ID_MAX)]
+
+
+def desk(tools: Tools) -> Desk:
+    return Desk(tools.db, tools.keyring, tools.is_production_mode)
+
+
+def print_done(done: Mapping[str, Any] | Asked, *, as_json: bool) -> None:
+    """What a change has made, or by which number it waits."""
+    if not isinstance(done, Asked):
+        print_fields(done, as_json=as_json)
+    elif as_json:
+        print_json({"approval": done.approval_id})
+    else:
+        print(f"waits for a second administrator: approval {done.approval_id}")
+
+
+@app.command("list")
+def list_approvals(
+    decided: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List changes that wait, newest first."""
+
+    async def command(tools: Tools) -> list[Approval]:
+        if decided:
+            return await approvals.listed(tools.db, limit=approvals.LIST_MAX)
+        return await approvals.waiting(tools.db)
+
+    rows = [_shown(each) for each in run(data, command)]
+    if not as_json:
+        rows = [{key: row[key] for key in _COLUMNS} for row in rows]
+    print_rows(rows, as_json=as_json, empty="Nothing waits for a second administrator.")
+
+
+@app.command()
+def show(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -> None:
+    """Show what was asked for, by whom, and what became of it."""
+
+    async def command(tools: Tools) -> Approval:
+        return await approvals.find(tools.db, approval_id)
+
+    print_fields(_shown(run(data, command)), as_json=as_json)
+
+
+@app.command()
+def approve(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -> None:
+    """Agree to a change, which is then made at once; not to one's own."""
+
+    async def command(tools: Tools) -> Approved:
+        return await approvals.approve(desk(tools), approval_id)
+
+    print_fields(_shown(run(data, command).approval), as_json=as_json)
+
+
+@app.command()
+def refuse(
+    approval_id: ApprovalId,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept with it.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Say that a change will not be made; or take one's own back."""
+
+    async def command(tools: Tools) -> Approval:
+        return await approvals.refuse(desk(tools), approval_id, reason)
+
+    print_fields(_shown(run(data, command)), as_json=as_json)
+
+
+_COLUMNS = ("id", "kind", "subject", "status", "asked_by", "asked_at")
+
+
+def _shown(each: Approval) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "kind": each.kind,
+        "subject": each.subject,
+        "merchant_id": each.merchant_id,
+        "wanted": each.detail,
+        "reason": each.reason or None,
+        "status": each.status,
+        "asked_by": who(each.asked_by),
+        "asked_at": iso(each.asked_at),
+        "expires_at": iso(each.expires_at),
+        "decided_by": who(each.decided_by) if each.decided_by else None,
+        "decided_at": iso(each.decided_at) if each.decided_at else None,
+        "decision": each.decision,
+    }
+
+
+def who(actor: Actor) -> str:
+    return f"{actor.kind} {actor.name}"

@@ -1,0 +1,78 @@
+"""`manilla audit`: who changed what, and whether the log is whole."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.audit import audit
+from manilla.audit.audit import Filters, Verdict
+from manilla.audit.entry import Entry
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import ids, strict_json
+from manilla.kit.clock import iso
+
+app = typer.Typer(help="The log of what people changed.", no_args_is_help=True)
+
+LIST_MAX = 10_000
+
+
+@app.command()
+def verify(as_json: Json = False, data: Data = None) -> None:
+    """Prove that no line was changed, removed or inserted; exit 1 where one was."""
+
+    async def command(tools: Tools) -> Verdict:
+        return await audit.verify(tools.db)
+
+    verdict = run(data, command)
+    report = {
+        "whole": verdict.is_whole,
+        "lines": verdict.count,
+        "last_id": verdict.last_id,
+        "last_hash": verdict.last_hash,
+        "broken_id": verdict.broken_id,
+        "reason": verdict.reason,
+    }
+    print_fields(report, as_json=as_json)
+    if not verdict.is_whole:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_lines(
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="NAME", help="By this person or user.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="wallet.fund, or wallet for all of them.")
+    ] = None,
+    merchant: Annotated[
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List lines, newest first."""
+
+    async def command(tools: Tools) -> list[Entry]:
+        filters = Filters(actor=actor, action=action, merchant_id=merchant)
+        return await audit.listed(tools.db, filters, None, limit)
+
+    rows = [_row(line) for line in run(data, command)]
+    if not as_json:
+        rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
+    print_rows(rows, as_json=as_json, empty="There is no such line.")
+
+
+def _row(line: Entry) -> dict[str, Any]:
+    return {
+        "id": line.id,
+        "at": iso(line.at),
+        "actor_kind": line.actor_kind,
+        "actor": line.actor_name,
+        "action": line.action,
+        "subject": line.subject,
+        "merchant_id": line.merchant_id,
+        "detail": line.detail,
+    }

@@ -1,0 +1,218 @@
+"""What the API answers. Fields that it may add later are passed over."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentInfo:
+    ref_trx: str
+    description: str | None
+    ipn_url: str
+    cancel_redirect: str | None
+    success_redirect: str | None
+    customer_name: str | None
+    customer_email: str | None
+    merchant_id: int
+    merchant_name: str
+    amount: Decimal
+    currency_code: str
+    environment: str
+    is_sandbox: bool
+    allow_payment_methods: tuple[str, ...]
+    merchant_payment_methods_restricted: bool
+    merchant_payment_method_ids: tuple[int, ...]
+    merchant_payment_method_codes: tuple[str, ...]
+    base_amount: Decimal
+    api_fee_bearer: str
+    commission_bearer: str
+    api_fee_percent: Decimal
+    api_commission_fee: Decimal
+    commission_fee: Decimal
+    customer_pays: Decimal
+    merchant_receives: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentSession:
+    payment_url: str
+    info: PaymentInfo
+
+    @property
+    def trx_id(self) -> str:
+        """The payment's id, which its address carries; keep it with your order."""
+        return urlsplit(self.payment_url).path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commission:
+    base_amount: Decimal
+    commission_fee: Decimal
+    commission_bearer: str
+    customer_paid: Decimal
+    merchant_received: Decimal
+    commission_trx_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Customer:
+    name: str | None
+    email: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedPayment:
+    status: Literal["success"]
+    trx_id: str
+    amount: Decimal
+    fee: Decimal
+    currency: str
+    net_amount: Decimal
+    commission: Commission
+    customer: Customer
+    description: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedPayment:
+    """Pending, or failed; then with the reason's code."""
+
+    status: Literal["pending", "failed"]
+    trx_id: str
+    ref_trx: str
+    message: str
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    ssl_secured: str
+    instant_processing: str
+    global_support: str
+    mobile_ready: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environments:
+    production: str
+    sandbox: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteInfo:
+    site_name: str
+    site_logo: str
+    site_url: str
+    gateway_name: str
+    gateway_description: str
+    features: Features
+    environments: Environments
+    api_version: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodField:
+    """A part of a beneficiary."""
+
+    name: str
+    type: str
+    validation: str
+    label: str | None = None
+    api_auto_resolved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayoutMethod:
+    id: int
+    name: str
+    method_code: str
+    type: str
+    currency: str
+    min_withdraw: Decimal
+    max_withdraw: Decimal | None
+    fields: tuple[MethodField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayoutMethods:
+    currency_code: str
+    methods: tuple[PayoutMethod, ...]
+
+    def by_code(self, method_code: str) -> PayoutMethod:
+        """The stable way to find one: numbers differ between installations."""
+        for method in self.methods:
+            if method.method_code == method_code:
+                return method
+        raise LookupError(f"{method_code} is not offered in {self.currency_code} now.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayoutInfo:
+    merchant_id: int
+    merchant_name: str
+    ref_trx: str
+    ipn_url: str
+    environment: str
+    is_sandbox: bool
+    api_merchant_payout: bool
+    withdraw_method_id: int
+    withdraw_method: str
+    trx_id: str
+    payout_amount: Decimal
+    currency_code: str
+    fee: Decimal
+    net_amount: Decimal
+    payable_amount: Decimal
+    status: str
+    processing_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payout:
+    trx_id: str
+    status: str
+    info: PayoutInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredPayout:
+    status: Literal["success"]
+    trx_id: str
+    ref_trx: str
+    amount: Decimal
+    fee: Decimal
+    currency: str
+    net_amount: Decimal
+    description: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredPayout:
+    """Pending, or failed and refunded; then with the reason's code."""
+
+    status: Literal["pending", "failed"]
+    trx_id: str
+    ref_trx: str
+    message: str
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bank:
+    bank_code: str
+    bank_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankList:
+    provider: str
+    currency_code: str
+    banks: tuple[Bank, ...]

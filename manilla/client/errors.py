@@ -1,0 +1,238 @@
+"""What can go wrong, as exceptions: refusals of the API by their code, and everything else."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+
+class ManillaError(Exception):
+    """Everything that this library raises of its own accord."""
+
+
+class NoAnswer(ManillaError):
+    """No answer that can be read came, after every attempt; what took effect is not known.
+
+    A POST is safe to repeat with the same `idempotency_key` and the same order.
+    """
+
+    def __init__(self, message: str, idempotency_key: str | None = None) -> None:
+        super().__init__(message)
+        self.idempotency_key = idempotency_key
+
+
+class BadAnswer(ManillaError):
+    """An answer came that is not what the API is described to answer."""
+
+
+class StillPending(ManillaError):
+    """The time to wait is over, and the outcome is not known yet."""
+
+    def __init__(self, trx_id: str) -> None:
+        super().__init__(f"{trx_id} is still pending.")
+        self.trx_id = trx_id
+
+
+class BadNotification(ManillaError):
+    """What came is not a notification of Manilla's: answer 401 and do nothing."""
+
+
+class SignatureMismatch(BadNotification):
+    """The signature is missing, or was made over other bytes or with another secret."""
+
+
+class NotificationTooOld(BadNotification):
+    """The signature is right, but somebody may have recorded it and sent it again."""
+
+
+class ApiError(ManillaError):
+    """The API refused. Codes without a class of their own are this class."""
+
+    codes: ClassVar[tuple[str, ...]] = ()
+    advice: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        status: int,
+        document: Mapping[str, Any],
+        *,
+        request_id: str | None = None,
+        retry_after_seconds: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> None:
+        self.status = status
+        self.code: str | None = _text(document.get("error_code"))
+        self.message = _text(document.get("error")) or f"The API answered with status {status}."
+        self.errors = _texts(document.get("errors"))
+        self.guidance: str | None = _text(document.get("guidance")) or self.advice
+        self.request_id = request_id
+        self.retry_after_seconds = retry_after_seconds
+        self.idempotency_key = idempotency_key
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        faults = "".join(f" {name}: {fault}" for name, fault in self.errors.items())
+        facts = f"{self.status} {self.code or 'without a code'}"
+        if self.request_id:
+            facts += f", request {self.request_id}"
+        return f"{self.message}{faults} ({facts})"
+
+
+class ValidationFailed(ApiError):
+    codes = ("VALIDATION_FAILED",)
+    advice = "Mend what `errors` names."
+
+
+class InvalidAmount(ValidationFailed):
+    codes = ("INVALID_AMOUNT",)
+    advice = "Send an amount within the limits, with no more decimals than the currency has."
+
+
+class InvalidEnvironment(ValidationFailed):
+    codes = ("INVALID_ENVIRONMENT",)
+
+
+class InvalidCredentials(ApiError):
+    codes = ("INVALID_CREDENTIALS",)
+    advice = (
+        "Check that the three credentials belong together and to this environment, and that "
+        "this machine's clock is right. `errors` names the header at fault, where one is."
+    )
+
+
+class MerchantPendingApproval(ApiError):
+    codes = ("MERCHANT_PENDING_APPROVAL",)
+    advice = "Use the sandbox until an administrator has approved the account."
+
+
+class MerchantSuspended(ApiError):
+    codes = ("MERCHANT_SUSPENDED",)
+    advice = "Contact the platform's support."
+
+
+class TransactionNotFound(ApiError):
+    codes = ("TRANSACTION_NOT_FOUND",)
+    advice = "Ask with the credentials and in the environment that it was made with."
+
+
+class InvalidCurrency(ApiError):
+    codes = ("INVALID_CURRENCY",)
+    advice = "Use a currency that is enabled for your account."
+
+
+class WalletNotAvailable(ApiError):
+    codes = ("WALLET_NOT_AVAILABLE",)
+    advice = "Have a wallet in this currency opened for your account."
+
+
+class DuplicateReference(ApiError):
+    """The reference, or the idempotency key, was used before.
+
+    For a reference, `trx_id` and `trx_status` say what became of the first.
+    """
+
+    codes = ("DUPLICATE_REFERENCE",)
+    advice = "Verify the first transaction before you send another under a new reference."
+
+    def __init__(self, status: int, document: Mapping[str, Any], **facts: Any) -> None:
+        super().__init__(status, document, **facts)
+        self.trx_id: str | None = _text(document.get("trx_id"))
+        self.trx_status: str | None = _text(document.get("status"))
+
+
+class RateLimited(ApiError):
+    codes = ("RATE_LIMIT_EXCEEDED",)
+    advice = "Wait for `retry_after_seconds`, and then call less often."
+
+
+class ServiceUnavailable(ApiError):
+    codes = ("SERVICE_UNAVAILABLE",)
+    advice = "Try again, with the same idempotency key."
+
+
+class ServerError(ApiError):
+    codes = ("SERVER_ERROR",)
+    advice = "Try again with the same idempotency key; tell the operator the request id."
+
+
+class PayoutRefused(ApiError):
+    """A payout was refused; your wallet has not been debited."""
+
+
+class InsufficientBalance(PayoutRefused):
+    """Also of initiate_payment, where your wallet cannot cover the commission that you bear."""
+
+    codes = ("insufficient_balance",)
+    advice = "Fund the wallet, or send less."
+
+
+class ProviderInsufficientBalance(PayoutRefused):
+    codes = ("provider_insufficient_balance",)
+    advice = "Try again later, or choose another method."
+
+
+class KycRequired(PayoutRefused):
+    codes = ("kyc_required",)
+    advice = "Complete the KYC and phone verification of the account."
+
+
+class PayoutDisabled(PayoutRefused):
+    codes = ("merchant_payout_disabled",)
+    advice = "Contact the platform's support."
+
+
+class ScheduleBlocked(PayoutRefused):
+    codes = ("payout_schedule_blocked",)
+    advice = "Try again on a day on which payouts are taken."
+
+
+class GatewayNotConfigured(PayoutRefused):
+    codes = ("gateway_not_configured",)
+    advice = "Choose another method."
+
+
+class InvalidBeneficiary(PayoutRefused):
+    codes = ("invalid_beneficiary",)
+    advice = "Check the account number, and the bank code against the method's own bank list."
+
+
+class GatewayPayoutFailed(PayoutRefused):
+    codes = ("gateway_payout_failed",)
+    advice = "Try another method, under a new reference."
+
+
+class PayoutFailed(PayoutRefused):
+    codes = ("payout_failed",)
+    advice = "The message says what to do."
+
+
+def refusal_class(status: int, code: str | None) -> type[ApiError]:
+    """By the code; where a proxy on the way answered without one, by the status."""
+    if code is None:
+        return _BY_STATUS.get(status, ApiError)
+    return _BY_CODE.get(code, ApiError)
+
+
+def _below(kind: type[ApiError]) -> Iterator[type[ApiError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(name): str(fault) for name, fault in value.items()}
+
+
+_BY_CODE = {code: kind for kind in _below(ApiError) for code in kind.codes}
+_BY_STATUS = {
+    401: InvalidCredentials,
+    429: RateLimited,
+    500: ServerError,
+    502: ServiceUnavailable,
+    503: ServiceUnavailable,
+    504: ServiceUnavailable,
+}

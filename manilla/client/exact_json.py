@@ -1,0 +1,46 @@
+"""JSON whose numbers are exact: decimals in, decimals out, never a float."""
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NoReturn
+
+DIGITS_MAX = 30
+
+
+def dumps(value: object) -> str:
+    if isinstance(value, Decimal):
+        return _number(value)
+    if isinstance(value, float):
+        raise TypeError("Amounts are Decimal or int, never float.")
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_key(k)}:{dumps(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(dumps, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def loads(text: bytes) -> Any:
+    """Raises ValueError where it is not JSON."""
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _number(value: Decimal) -> str:
+    if not value.is_finite():
+        raise ValueError(f"{value} is no amount.")
+    if abs(value.adjusted()) > DIGITS_MAX:
+        raise ValueError("The amount has too many digits.")
+    return format(value, "f")
+
+
+def _key(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError("Keys are text.")
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")

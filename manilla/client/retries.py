@@ -1,0 +1,37 @@
+"""When a call is sent again, and after how long."""
+
+import random
+from dataclasses import dataclass
+
+# 429 and 503 did nothing. After the others it is not known, but every call is safe to repeat: a
+# GET changes nothing, and a POST carries its idempotency key.
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How patient a client is. `Retries(attempts_max=1)` sends everything once."""
+
+    attempts_max: int = 4
+    first_wait_seconds: float = 0.5
+    wait_seconds_max: float = 30
+
+    def __post_init__(self) -> None:
+        if self.attempts_max < 1 or self.first_wait_seconds < 0 or self.wait_seconds_max < 0:
+            raise ValueError("attempts_max is at least 1, and waits are not negative.")
+
+    def wait_seconds(self, attempts: int, retry_after_seconds: int | None = None) -> float | None:
+        """After so many attempts; None where it is time to give up.
+
+        What the API asks for is waited for, and a little longer, so that many who were refused
+        together do not come again together. Where it asks for too much, we rather tell the caller.
+        """
+        if attempts >= self.attempts_max:
+            return None
+        longest = min(self.first_wait_seconds * 2 ** (attempts - 1), self.wait_seconds_max)
+        jitter = random.uniform(0, longest)  # noqa: S311 - it keeps no secret
+        if retry_after_seconds is None:
+            return jitter
+        if retry_after_seconds > self.wait_seconds_max:
+            return None
+        return retry_after_seconds + jitter

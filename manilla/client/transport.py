@@ -1,0 +1,115 @@
+"""HTTP over connections that are kept and used again, from the standard library."""
+
+import http.client
+import ssl
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+CONNECTIONS_KEPT_MAX = 16
+# Less than servers keep an unused connection, so that few are closed under our hands.
+IDLE_SECONDS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No answer came. A final one would not come at another time either."""
+
+    reason: str
+    is_final: bool = False
+    was_closed: bool = False
+
+
+class Transport:
+    """Safe to use from many threads at once; each has a connection of its own meanwhile."""
+
+    def __init__(self, url: str, timeout_seconds: float, tls: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("The address begins with https:// or http://, and then a host.")
+        if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
+            # The signature covers the path as the service sees it.
+            raise ValueError("The address is that of the host alone, without a path.")
+        self._host, self._port = parts.hostname, parts.port
+        self._timeout_seconds = timeout_seconds
+        self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
+
+    def send(self, request: Request) -> Answer | Failure:
+        """A kept connection may have been closed by the server: then once more over a new one."""
+        kept = self._take()
+        if kept is not None:
+            outcome = self._exchange(kept, request)
+            if isinstance(outcome, Answer) or not outcome.was_closed:
+                return outcome
+        return self._exchange(self._connection(), request)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop()[1].close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port, timeout = self._host, self._port, self._timeout_seconds
+        if self._tls is None:
+            return http.client.HTTPConnection(host, port, timeout=timeout)
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
+
+    def _take(self) -> http.client.HTTPConnection | None:
+        while True:
+            try:
+                since, connection = self._idle.pop()
+            except IndexError:
+                return None
+            if time.monotonic() - since < IDLE_SECONDS_MAX:
+                return connection
+            connection.close()
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        if connection.sock is None or len(self._idle) >= CONNECTIONS_KEPT_MAX:
+            connection.close()
+        else:
+            self._idle.append((time.monotonic(), connection))
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, request: Request
+    ) -> Answer | Failure:
+        try:
+            connection.request(
+                request.method, request.target, body=request.body or None, headers=request.headers
+            )
+            response = connection.getresponse()
+            body = response.read(ANSWER_BYTES_MAX + 1)
+        except ssl.SSLCertVerificationError as error:
+            connection.close()
+            return Failure(f"The certificate cannot be verified: {error}", is_final=True)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            reason = f"No answer: {type(error).__name__}: {error}"
+            return Failure(reason, was_closed=isinstance(error, ConnectionError))
+        if len(body) > ANSWER_BYTES_MAX:
+            connection.close()
+            return Failure("The answer is too large.", is_final=True)
+        if response.length:
+            connection.close()
+            return Failure("No answer: only a part of it came.")
+        self._keep(connection)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, headers, body)

@@ -1,0 +1,150 @@
+"""What a receipt says, and the signature by which anybody can ask whether it is true."""
+
+import hmac
+
+import msgspec
+
+from manilla.kit.clock import LAGOS
+from manilla.kit.crypto import Keyring
+from manilla.kit.display import clean, money
+from manilla.kit.money import Money
+from manilla.payments.payment import Payment
+from manilla.payments.payment import Status as PaymentStatus
+from manilla.payouts.payout import Payout
+from manilla.payouts.payout import Status as PayoutStatus
+
+PURPOSE = "receipt"
+SIGNATURE_CHARACTERS = 20
+Lines = list[tuple[str, str]]
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    trx_id: str
+    title: str
+    merchant_name: str
+    is_sandbox: bool
+    amount: str
+    state: str
+    tone: str  # green, yellow or red
+    when: str
+    groups: list[Lines]
+    beneficiary: str | None  # masked, for whoever checks it
+    address: str  # where its truth can be asked for
+
+
+def sign(keyring: Keyring, trx_id: str) -> str:
+    return _signature(keyring.derive(PURPOSE), trx_id)
+
+
+def is_signed(keyring: Keyring, trx_id: str, signature: str) -> bool:
+    """By the master key in use, or one before it: receipts outlive a change of the key."""
+    given = signature.encode("utf-8", "replace")
+    keys = keyring.derive_all(PURPOSE)
+    return any(hmac.compare_digest(_signature(key, trx_id).encode(), given) for key in keys)
+
+
+def _signature(key: bytes, trx_id: str) -> str:
+    return hmac.digest(key, trx_id.encode(), "sha256").hex()[:SIGNATURE_CHARACTERS]
+
+
+def of_payment(payment: Payment, merchant_name: str, address: str) -> Receipt:
+    quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
+    refunded = Money(payment.currency, payment.refunded_minor)
+    amounts = [("Amount", money(quote.amount))]
+    if quote.customer_pays != quote.amount:
+        amounts.append(("Service charge", money(quote.commission)))
+    amounts.append(("Paid" if is_paid else "To be paid", money(quote.customer_pays)))
+    if refunded.minor:
+        amounts.append(("Refunded", money(refunded)))
+    about = [
+        ("Customer", clean(payment.customer_name or "—", 100)),
+        ("Email", clean(payment.customer_email or "—", 100)),
+        ("For", clean(payment.description or "—", 150).replace("\n", " ")),
+    ]
+    state, tone = _payment_state(payment)
+    return Receipt(
+        trx_id=payment.trx_id,
+        title="Payment receipt" if is_paid else "Record of a payment",
+        merchant_name=clean(merchant_name, 100),
+        is_sandbox=payment.is_sandbox,
+        amount=money(quote.customer_pays),
+        state=state,
+        tone=tone,
+        when=_when(payment),
+        groups=[amounts, about, _references(payment)],
+        beneficiary=None,
+        address=address,
+    )
+
+
+def _payment_state(payment: Payment) -> tuple[str, str]:
+    match payment.status:
+        case PaymentStatus.SUCCESS if payment.refunded_minor == payment.amount_minor:
+            return "Paid, and refunded", "yellow"
+        case PaymentStatus.SUCCESS if payment.refunded_minor:
+            return "Paid, and partly refunded", "yellow"
+        case PaymentStatus.SUCCESS:
+            return "Paid", "green"
+        case PaymentStatus.PENDING:
+            return "Not paid yet", "yellow"
+    return "Not paid", "red"
+
+
+PAYOUT_STATES = {
+    PayoutStatus.PENDING: ("On its way", "yellow"),
+    PayoutStatus.COMPLETED: ("Delivered", "green"),
+    PayoutStatus.FAILED: ("Failed: not delivered", "red"),
+    PayoutStatus.CANCELED: ("Canceled: not delivered", "red"),
+}
+
+
+def of_payout(payout: Payout, merchant_name: str, address: str, *, bank: str) -> Receipt:
+    state, tone = PAYOUT_STATES[payout.status]
+    amounts = [
+        ("Sent", money(payout.amount)),
+        ("Fee", money(payout.fee)),
+        ("Debited in all", money(payout.payable)),
+    ]
+    about = [
+        ("To", clean(payout.account_name or "—", 100)),
+        ("Account", mask_number(payout.account_number)),
+        ("Bank", clean(bank, 80)),
+        ("For", clean(payout.description or "—", 150).replace("\n", " ")),
+    ]
+    delivered = payout.status is PayoutStatus.COMPLETED
+    return Receipt(
+        trx_id=payout.trx_id,
+        title="Payout receipt" if delivered else "Record of a payout",
+        merchant_name=clean(merchant_name, 100),
+        is_sandbox=payout.is_sandbox,
+        amount=money(payout.amount),
+        state=state,
+        tone=tone,
+        when=_when(payout),
+        groups=[amounts, about, _references(payout)],
+        beneficiary=_masked(payout),
+        address=address,
+    )
+
+
+def _masked(payout: Payout) -> str:
+    name = mask_name(payout.account_name or "")
+    return f"{name} {mask_number(payout.account_number)}".strip()
+
+
+def mask_name(name: str) -> str:
+    """`ADA OBI` as `A•• O••`: enough for who knows it, no use to who does not."""
+    return " ".join(f"{part[0]}••" for part in clean(name, 100).split())
+
+
+def mask_number(number: str) -> str:
+    return f"••••{clean(number, 60)[-4:]}"
+
+
+def _references(row: Payment | Payout) -> Lines:
+    return [("Transaction", row.trx_id), ("Reference", clean(row.ref_trx, 60))]
+
+
+def _when(row: Payment | Payout) -> str:
+    """When it became what it is, in Nigeria's time: a paper has no zone of its reader."""
+    return row.updated_at.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

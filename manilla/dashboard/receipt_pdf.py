@@ -1,0 +1,123 @@
+"""A receipt as a PDF file: one page of A5, with letters that have a sign for the naira."""
+
+from importlib import resources
+from pathlib import Path
+
+import segno
+from fpdf import FPDF
+from fpdf.enums import Align, XPos, YPos
+from fpdf.fonts import TTFFont
+
+from manilla.dashboard.receipt import Receipt
+
+FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
+FAMILY = "dejavu"
+WIDTH, MARGIN = 148, 14  # millimetres
+INNER = WIDTH - 2 * MARGIN
+LABELS, QR_SIZE = 34, 30
+INK, QUIET, LINE = (23, 33, 28), (91, 106, 99), (205, 212, 206)
+TONES = {"green": (23, 102, 63), "yellow": (122, 82, 0), "red": (161, 27, 27)}
+MISSING = "\N{REPLACEMENT CHARACTER}"
+
+
+def draw(receipt: Receipt, site_name: str) -> bytes:
+    pdf = FPDF(format="A5")
+    pdf.set_margins(MARGIN, MARGIN)
+    pdf.set_auto_page_break(auto=False)
+    pdf.add_font(FAMILY, "", FONTS / "DejaVuSans.ttf")
+    pdf.add_font(FAMILY, "B", FONTS / "DejaVuSans-Bold.ttf")
+    pdf.set_title(f"{receipt.title} {receipt.trx_id}")
+    pdf.set_creator("Manilla")
+    pdf.set_lang("en")
+    pdf.add_page()
+    _head(pdf, receipt, site_name)
+    _amount(pdf, receipt)
+    for group in receipt.groups:
+        _rule(pdf)
+        for label, value in group:
+            _line(pdf, label, value)
+    _foot(pdf, receipt)
+    return bytes(pdf.output())
+
+
+def _head(pdf: FPDF, receipt: Receipt, site_name: str) -> None:
+    _text(pdf, 13, INK, "B")
+    _say(pdf, receipt.merchant_name, 6)
+    _text(pdf, 8.5, QUIET)
+    _say(pdf, f"{receipt.title} · by {site_name}", 5)
+    if receipt.is_sandbox:
+        _text(pdf, 8.5, TONES["yellow"], "B")
+        _say(pdf, "Sandbox: no real money moved.", 5)
+    pdf.ln(5)
+
+
+def _amount(pdf: FPDF, receipt: Receipt) -> None:
+    _text(pdf, 24, INK, "B")
+    _say(pdf, receipt.amount, 11)
+    _text(pdf, 10, TONES.get(receipt.tone, INK), "B")
+    _say(pdf, receipt.state, 6)
+    _text(pdf, 9, QUIET)
+    _say(pdf, receipt.when, 5)
+    pdf.ln(2)
+
+
+def _rule(pdf: FPDF) -> None:
+    pdf.ln(2)
+    pdf.set_draw_color(*LINE)
+    pdf.set_line_width(0.25)
+    pdf.line(MARGIN, pdf.get_y(), WIDTH - MARGIN, pdf.get_y())
+    pdf.ln(2)
+
+
+def _line(pdf: FPDF, label: str, value: str) -> None:
+    top = pdf.get_y()
+    _text(pdf, 8.5, QUIET)
+    pdf.cell(LABELS, 5.4, _known(pdf, label))
+    _text(pdf, 9, INK)
+    pdf.set_xy(MARGIN + LABELS, top)
+    _say(pdf, value, 5.4, width=INNER - LABELS, align=Align.R)
+    pdf.set_x(MARGIN)
+
+
+def _foot(pdf: FPDF, receipt: Receipt) -> None:
+    top = pdf.h - MARGIN - QR_SIZE
+    if pdf.get_y() > top - 2:
+        pdf.add_page()
+    _qr(pdf, receipt.address, MARGIN, top)
+    width = INNER - QR_SIZE - 5
+    pdf.set_xy(MARGIN + QR_SIZE + 5, top + 2)
+    _text(pdf, 9, INK, "B")
+    _say(pdf, "Is this receipt true?", 5.5, width=width)
+    _text(pdf, 8, QUIET)
+    said = "Scan the code. Its page says what this transaction is now:"
+    _say(pdf, f"{said} {receipt.address}", 4.2, width=width)
+
+
+def _say(
+    pdf: FPDF, text: str, height: float, *, width: float = INNER, align: Align = Align.L
+) -> None:
+    """Lines of this width, below which the next begin."""
+    pdf.multi_cell(width, height, _known(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT)
+
+
+def _qr(pdf: FPDF, address: str, left: float, top: float) -> None:
+    """Module by module, as lines and not as a picture: sharp at any size."""
+    rows = list(segno.make(address, error="m").matrix_iter(border=0))
+    module = QR_SIZE / len(rows)
+    pdf.set_fill_color(0, 0, 0)
+    for y, row in enumerate(rows):
+        for x, is_dark in enumerate(row):
+            if is_dark:
+                pdf.rect(left + x * module, top + y * module, module + 0.02, module + 0.02, "F")
+
+
+def _text(pdf: FPDF, size: float, colour: tuple[int, int, int], style: str = "") -> None:
+    pdf.set_font(FAMILY, style, size)
+    pdf.set_text_color(*colour)
+
+
+def _known(pdf: FPDF, text: str) -> str:
+    """What the font has no letter for is a box: a name in another script must not be a blank."""
+    font = pdf.current_font
+    assert isinstance(font, TTFFont)
+    return "".join(each if ord(each) in font.cmap else MISSING for each in text)

@@ -1,0 +1,114 @@
+"""Receipts: a page and a file for each payment and payout, and a page that says if one is true."""
+
+import asyncio
+from typing import Any
+
+import segno
+from litestar import MediaType, Request, Response
+from litestar import get as litestar_get
+from litestar.handlers import HTTPRouteHandler
+
+from manilla.dashboard import receipt, receipt_pdf
+from manilla.dashboard.desk import Desk
+from manilla.dashboard.receipt import Receipt
+from manilla.kit import ids
+from manilla.ledger.posting import Environment
+from manilla.payments import queries as payments
+from manilla.payouts import queries as payouts
+from manilla.payouts.preview import Previews
+from manilla.people.roles import Permission
+from manilla.web.routes import Answer, Handler, Route, page, part
+from manilla.web.shell import NotHere, Shell
+from manilla.web.visit import NO_STORE, Visit
+
+VERIFY = "/verify"
+# What is named in the path, by where it stands.
+PARAMETERS = {"payments": "trx_id", "payouts": "payout"}
+
+
+class ReceiptPages:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+
+    def routes(self) -> list[Route]:
+        routes = []
+        for kind, parameter in PARAMETERS.items():
+            path = f"/{{environment:str}}/{kind}/{{{parameter}:str}}/receipt"
+            routes.append(page(path, self._shown(kind), Permission.VIEW))
+            routes.append(part(path + ".pdf", self._sent(kind), Permission.VIEW))
+        return routes
+
+    def _shown(self, kind: str) -> Handler:
+        async def show(visit: Visit) -> Answer:
+            made = await self._receipt(visit, kind)
+            return visit.page(
+                "receipt.html",
+                receipt=made,
+                back=visit.at(f"~/{kind}/{made.trx_id}"),
+                picture=segno.make(made.address, error="m").svg_data_uri(scale=4, border=2),
+            )
+
+        return show
+
+    def _sent(self, kind: str) -> Handler:
+        async def send(visit: Visit) -> Answer:
+            made = await self._receipt(visit, kind)
+            site_name = self._desk.platform.now.site_name
+            content = await asyncio.to_thread(receipt_pdf.draw, made, site_name)
+            name = f"receipt-{made.trx_id}.pdf"
+            return Response(
+                content,
+                media_type="application/pdf",
+                headers={"Content-Disposition": f'inline; filename="{name}"', **NO_STORE},
+            )
+
+        return send
+
+    async def _receipt(self, visit: Visit, kind: str) -> Receipt:
+        trx_id = visit.parameter(PARAMETERS[kind])
+        found = await self.find(visit.merchant_id, trx_id, kind, visit.environment)
+        if found is None:
+            raise NotHere
+        return found
+
+    async def find(
+        self, merchant_id: int, trx_id: str, kind: str, environment: Environment | None = None
+    ) -> Receipt | None:
+        """Of the merchant's own, in the environment, where one is named."""
+        address = (
+            f"{self._desk.base_url}{VERIFY}/{trx_id}/{receipt.sign(self._desk.keyring, trx_id)}"
+        )
+        if kind == "payments":
+            payment = await payments.payment(self._desk.db, merchant_id, trx_id)
+            if payment is None or environment not in (None, payment.environment):
+                return None
+            caller = await self._desk.directory.of(payment.environment, merchant_id)
+            return receipt.of_payment(payment, caller.name, address)
+        payout = await payouts.payout(self._desk.db, merchant_id, trx_id)
+        if payout is None or environment not in (None, payout.environment):
+            return None
+        caller = await self._desk.directory.of(payout.environment, merchant_id)
+        bank = await self._previews.bank_name(payout)
+        return receipt.of_payout(payout, caller.name, address, bank=bank)
+
+
+def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
+    """Open to everybody who holds a receipt: its address cannot be guessed."""
+    receipts = ReceiptPages(desk)
+
+    @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
+    async def verify(request: Request[Any, Any, Any]) -> Response[str]:
+        trx_id, signature = (str(request.path_params[name]) for name in ("trx_id", "signature"))
+        merchant_id = ids.merchant_of(trx_id)
+        found = None
+        if merchant_id is not None and receipt.is_signed(desk.keyring, trx_id, signature):
+            found = await receipts.find(merchant_id, trx_id, "payments")
+            found = found or await receipts.find(merchant_id, trx_id, "payouts")
+        template = "verify.html" if found else "verify_unknown.html"
+        text = shell.render(template, receipt=found, flash=None)
+        return Response(
+            text, status_code=200 if found else 404, media_type=MediaType.HTML, headers=NO_STORE
+        )
+
+    return verify

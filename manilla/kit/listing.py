@@ -1,0 +1,281 @@
+"""Lists for people: a page at a time, newest first, and whole for a file.
+
+A list goes on from a key, not from a number of rows to skip, so rows that arrive meanwhile neither
+repeat others nor hide them. Most keys have their time in them. Where they are looked for without
+an index of their own, it is in a span of time before the last key, and in a longer one when that
+had too little in it. A page ends, with fewer rows than asked for, when so many rows were looked at
+that the next page should be asked for anew.
+"""
+
+import base64
+import binascii
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+
+PAGE_ROWS = 50
+PAGE_ROWS_MAX = 500
+LOOK_MAX = 50_000  # rows, for one page
+SEARCH_LENGTH_MAX = 200
+CURSOR_LENGTH_MAX = 600
+FIRST_SPAN = timedelta(minutes=1)
+WIDER = 8
+INTEGER_MAX = 2**63 - 1
+
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
+
+
+T = TypeVar("T")
+Filter = TypeVar("Filter", bound=msgspec.Struct)
+Key = TypeVar("Key")
+
+
+class BadCursor(Refusal):
+    status, code = 400, "BAD_CURSOR"
+    message = "This page of the list cannot be found. Please begin with the first."
+
+
+class BadFilter(Refusal):
+    status, code = 400, "BAD_FILTER"
+    message = "The list cannot be filtered like this."
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    rows: list[T]
+    next: str | None = None  # where the next page begins; None: this is the last
+
+
+def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
+    """A filter from a form or a query. What is empty is not given; what is not known is ignored."""
+    fields = {name: text.strip() for name, text in given.items() if text.strip()}
+    if not all(text.isprintable() for text in fields.values()):
+        raise BadFilter
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadFilter(f"The list cannot be filtered like this: {error}.") from None
+
+
+def searched(text: str | None) -> str | None:
+    """What is looked for; None: nothing is."""
+    if text is None or not text.strip():
+        return None
+    if len(text) > SEARCH_LENGTH_MAX or not text.strip().isprintable():
+        raise BadFilter(f"A search has 1 to {SEARCH_LENGTH_MAX} printable characters.")
+    return text.strip()
+
+
+def cursor(key: Any) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
+
+
+def read_cursor(kind: type[Key], text: str | None) -> Key | None:
+    """The key that a cursor was made of. It came over the net: what it says is not believed."""
+    if text is None:
+        return None
+    try:
+        if len(text) > CURSOR_LENGTH_MAX:
+            raise BadCursor
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+        key = msgspec.json.decode(raw, type=kind)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise BadCursor from None
+    for part in key if isinstance(key, tuple) else (key,):
+        if not _is_storable(part):
+            raise BadCursor
+    return key
+
+
+def _is_storable(part: Any) -> bool:
+    match part:
+        case str():
+            return part.isprintable()
+        case datetime():
+            return part.tzinfo is not None
+        case int():
+            return abs(part) <= INTEGER_MAX
+    return False
+
+
+class Conditions:
+    """What rows must be like: SQL from constants, values as parameters."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._parts: list[str] = []
+
+    def value(self, value: Any) -> str:
+        """The name that a value has in the statement."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+    def add(self, sql: str, *values: Any) -> "Conditions":
+        """`{}` stands for each of the values."""
+        self._parts.append(sql.format(*(self.value(value) for value in values)))
+        return self
+
+    def add_given(self, sql: str, value: Any) -> "Conditions":
+        """None: it does not matter."""
+        return self if value is None else self.add(sql, value)
+
+    def copy(self) -> "Conditions":
+        another = Conditions()
+        another.values, another._parts = list(self.values), list(self._parts)
+        return another
+
+    @property
+    def sql(self) -> str:
+        return " AND ".join(self._parts) or "true"
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Keys that begin with the time when they were made."""
+
+    columns: tuple[str, ...]
+    kind: Any  # of the key: a tuple
+    floor: Callable[[datetime], tuple[Any, ...]]  # no key of this time or later is less
+    moment: Callable[[tuple[Any, ...]], datetime | None]
+
+
+TRX_IDS = Clock(
+    ("trx_id",),
+    tuple[str],
+    lambda moment: (ids.trx_id_floor(moment),),
+    lambda key: ids.moment_of(key[0]),
+)
+NOTIFICATION_IDS = Clock(
+    ("id",),
+    tuple[str],
+    lambda moment: (ids.notification_id_floor(moment),),
+    lambda key: ids.moment_of_notification(key[0]),
+)
+REQUEST_TIMES = Clock(
+    ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
+)
+
+
+class Walk(msgspec.Struct, frozen=True):
+    """A table whose rows are found by such keys, and which of them are wanted."""
+
+    table: str
+    columns: str  # with the key among them
+    clock: Clock
+    whose: Conditions  # what the index answers
+    wanted: Conditions  # a copy of that, and more
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def walk(
+    db: Database, steps: Walk, read: Callable[[Any], T], after: str | None, limit: int
+) -> Page[T]:
+    """Back in time from the last page's cursor, or from now."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    clock, high = steps.clock, _highest(steps, after)
+    lowest = clock.floor(steps.since or await _beginning(db))
+    rows: list[T] = []
+    looked, span = 0, FIRST_SPAN
+    while high > lowest:
+        moment = clock.moment(high)
+        assert moment is not None
+        low = max(lowest, clock.floor(_before(moment, span)))
+        found = await _matching(db, steps, low, high, limit - len(rows))
+        rows += [read(record) for record in found.records]
+        if len(rows) == limit:
+            last = found.records[-1]
+            return Page(rows, cursor(tuple(last[column] for column in clock.columns)))
+        high, looked = low, looked + found.looked
+        if looked >= LOOK_MAX and high > lowest:
+            return Page(rows, cursor(high))
+        if found.looked <= LOOK_MAX // WIDER:
+            span *= WIDER
+    return Page(rows)
+
+
+class _Found(msgspec.Struct, frozen=True):
+    records: list[Any]
+    looked: int
+
+
+async def _matching(
+    db: Database, steps: Walk, low: tuple[Any, ...], high: tuple[Any, ...], limit: int
+) -> _Found:
+    """Wanted rows between two keys; and how many there are of any kind, if these are all."""
+    first, wanted = steps.clock.columns[0], steps.wanted.copy()
+    between = _between(steps.clock, wanted, low, high)
+    order = ", ".join(f"{column} DESC" for column in steps.clock.columns)
+    rows = wanted.value(limit)
+    records = await db.records(
+        f"""
+        WITH matching AS MATERIALIZED (
+            SELECT {steps.columns} FROM {steps.table}
+             WHERE {wanted.sql} AND {between}
+             ORDER BY {order} LIMIT {rows})
+        SELECT matching.*,
+               CASE WHEN (SELECT count(*) FROM matching) < {rows} THEN
+                   (SELECT count(*) FROM (
+                        SELECT FROM {steps.table}
+                         WHERE {steps.whose.sql} AND {between} LIMIT {LOOK_MAX}) AS any_kind)
+               END AS looked
+          FROM (SELECT) AS once
+          LEFT JOIN matching ON true
+         ORDER BY {order}""",
+        *wanted.values,
+    )
+    found = [record for record in records if record[first] is not None]
+    return _Found(found, records[0]["looked"] or 0)
+
+
+def _between(
+    clock: Clock, conditions: Conditions, low: tuple[Any, ...], high: tuple[Any, ...]
+) -> str:
+    """The first column by itself, which is what an index goes by."""
+    first = clock.columns[0]
+    bounds = [conditions.value(part) for part in (low[0], *high)]
+    if len(high) == 1:
+        return f"{first} >= {bounds[0]} AND {first} < {bounds[1]}"
+    row, last = ", ".join(clock.columns), ", ".join(bounds[1:])
+    return f"{first} >= {bounds[0]} AND {first} <= {bounds[1]} AND ({row}) < ({last})"
+
+
+def _before(moment: datetime, span: timedelta) -> datetime:
+    try:
+        return moment - span
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _highest(steps: Walk, after: str | None) -> tuple[Any, ...]:
+    clock = steps.clock
+    key: tuple[Any, ...] | None = read_cursor(clock.kind, after)
+    if key is not None and clock.moment(key) is None:
+        raise BadCursor
+    # Another host's clock may be ahead of ours.
+    latest = clock.floor(steps.until or datetime.now(UTC) + timedelta(minutes=10))
+    return latest if key is None else min(key, latest)
+
+
+async def _beginning(db: Database) -> datetime:
+    """Nothing is older than the first merchant, but for clocks that differ."""
+    first: datetime | None = await db.value("SELECT min(created_at) FROM merchant")
+    return (first or datetime.now(UTC)) - timedelta(days=1)
+
+
+async def in_pages(fetch: Callable[[str | None], Awaitable[Page[T]]]) -> AsyncIterator[list[T]]:
+    """The whole list. Between two pages no connection is held, however slow their reader is."""
+    after: str | None = None
+    while True:
+        page = await fetch(after)
+        if page.rows:
+            yield page.rows
+        after = page.next
+        if after is None:
+            return

@@ -1,0 +1,58 @@
+"""Jobs that failed too often and wait for a person."""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.kit import listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+
+
+class ParkedJob(msgspec.Struct, frozen=True):
+    merchant_id: int  # 0: of no merchant that we know
+    kind: str
+    subject: str
+    attempts: int
+    failures: int
+    parked_at: datetime
+    last_error: str | None
+
+
+class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
+    merchant_id: listing.Number | None = None
+    kind: str | None = None
+    search: str | None = None  # a whole subject
+
+
+async def parked(
+    db: Database, wanted: ParkedFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[ParkedJob]:
+    """The latest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        Conditions()
+        .add_given("merchant_id = {}", wanted.merchant_id)
+        .add_given("kind = {}", wanted.kind)
+        .add_given("subject = {}", listing.searched(wanted.search))
+    )
+    key = listing.read_cursor(tuple[datetime, int, str, str], after)
+    if key is not None:
+        conditions.add("(parked_at, merchant_id, kind, subject) < ({}, {}, {}, {})", *key)
+    rows = await db.rows(
+        ParkedJob,
+        f"""
+        SELECT merchant_id, kind, subject, attempts, failures, parked_at, last_error FROM job
+         WHERE parked_at IS NOT NULL AND {conditions.sql}
+         ORDER BY parked_at DESC, merchant_id DESC, kind DESC, subject DESC LIMIT {limit}""",
+        *conditions.values,
+    )
+    if len(rows) < limit:
+        return Page(rows)
+    last = rows[-1]
+    return Page(rows, listing.cursor((last.parked_at, last.merchant_id, last.kind, last.subject)))
+
+
+async def count_parked(db: Database) -> int:
+    count: int = await db.value("SELECT count(*) FROM job WHERE parked_at IS NOT NULL")
+    return count

@@ -1,0 +1,308 @@
+"""The books, listed: a wallet's statement, and postings with their entries."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
+from manilla.kit.money import Money
+from manilla.ledger.scope import Scope, Tenant, within
+
+LOOK_MAX = 10_000  # rows, for one page
+CHUNK_MAX = 1_000
+CLOSE = 20
+# A posting's number is given a little later than its time, and not in the same order.
+ASTRAY = timedelta(minutes=5)
+
+
+class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    search: str | None = None  # a whole trx_id or charge reference
+
+
+class StatementLine(msgspec.Struct, frozen=True):
+    """What a wallet gained or gave, and what it held then."""
+
+    posting_id: int
+    posted_at: datetime
+    kind: str
+    trx_id: str
+    reason: str | None
+    currency: str
+    amount_minor: int
+    balance_minor: int
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def balance(self) -> Money:
+        return Money(self.currency, self.balance_minor)
+
+
+class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str | None = None
+    currency: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    search: str | None = None  # a whole trx_id or charge reference
+
+
+class EntryLine(msgspec.Struct, frozen=True):
+    account: str
+    amount_minor: int
+    balance_minor: int | None  # of a wallet
+
+
+class PostingLine(msgspec.Struct, frozen=True):
+    merchant_id: int
+    id: int
+    environment: str
+    currency: str
+    kind: str
+    trx_id: str
+    reason: str | None
+    posted_at: datetime
+    entries: list[EntryLine]
+
+
+class _WalletEntry(msgspec.Struct, frozen=True):
+    posting_id: int
+    amount_minor: int
+    balance_minor: int
+
+
+async def statement(
+    db: Database,
+    tenant: Tenant,
+    currency: str,
+    wanted: StatementFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[StatementLine]:
+    """The wallet's entries, the latest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
+    low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
+    search = listing.searched(wanted.search)
+    numbers = None if search is None else await _numbers_of(db, tenant.merchant_id, search)
+    chunk = limit if wanted == StatementFilter() else CHUNK_MAX
+    lines: list[StatementLine] = []
+    looked = 0
+    while looked < LOOK_MAX:
+        entries = await _wallet_entries(db, tenant, currency, low, high, numbers, chunk)
+        found = await _with_postings(db, tenant.merchant_id, currency, entries)
+        lines += [line for line in found if _is_wanted(line, wanted)]
+        if len(lines) >= limit:
+            return Page(lines[:limit], listing.cursor(lines[limit - 1].posting_id))
+        if len(entries) < chunk:
+            return Page(lines)
+        high, looked = entries[-1].posting_id, looked + len(entries)
+    return Page(lines, listing.cursor(high))
+
+
+def whole_statement(
+    db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
+) -> AsyncIterator[list[StatementLine]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: statement(db, tenant, currency, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def postings(
+    db: Database,
+    scope: Scope,
+    wanted: PostingFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[PostingLine]:
+    """The latest first, by their numbers."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        within(scope)
+        .add_given("kind = {}", wanted.kind)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("posted_at >= {}", wanted.since)
+        .add_given("posted_at < {}", wanted.until)
+    )
+    search = listing.searched(wanted.search)
+    if search is not None:
+        conditions.add("merchant_id = {}", ids.merchant_of(search.partition("-")[0]))
+        conditions.add("trx_id = {}", search)
+        return Page(await _postings(db, conditions, PAGE_ROWS_MAX))
+    high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
+    low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
+    chunk = limit if wanted == PostingFilter() else CHUNK_MAX
+    rows: list[PostingLine] = []
+    looked = 0
+    while looked < LOOK_MAX:
+        numbers = await _numbers(db, scope.merchant_id, low, high, chunk)
+        if not numbers:
+            return Page(rows)
+        rows += await _postings(db, _numbered(conditions, numbers), limit - len(rows))
+        if len(rows) == limit:
+            return Page(rows, listing.cursor(rows[-1].id))
+        high, looked = numbers[-1], looked + len(numbers)
+    return Page(rows, listing.cursor(high))
+
+
+def all_postings(
+    db: Database, scope: Scope, wanted: PostingFilter
+) -> AsyncIterator[list[PostingLine]]:
+    return listing.in_pages(
+        lambda after: postings(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def postings_of(
+    db: Database, merchant_id: int, references: Sequence[str]
+) -> list[PostingLine]:
+    """All that was posted under these transaction ids and charge references, in its order."""
+    conditions = (
+        Conditions()
+        .add("merchant_id = {}", merchant_id)
+        .add("trx_id = ANY({}::text[])", list(references))
+    )
+    return (await _postings(db, conditions, PAGE_ROWS_MAX))[::-1]
+
+
+async def _postings(db: Database, conditions: Conditions, limit: int) -> list[PostingLine]:
+    heads = await db.records(
+        f"""
+        SELECT merchant_id, id, environment, currency, kind, trx_id, reason, posted_at
+          FROM posting
+         WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}""",
+        *conditions.values,
+    )
+    entries = await db.records(
+        """
+        SELECT e.posting_id, e.account, e.amount_minor, e.balance_minor
+          FROM unnest($1::bigint[], $2::bigint[]) AS p (merchant_id, id)
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+         ORDER BY e.posting_id, e.line""",
+        [head["merchant_id"] for head in heads],
+        [head["id"] for head in heads],
+    )
+    by_posting: dict[int, list[EntryLine]] = {head["id"]: [] for head in heads}
+    for entry in entries:
+        line = EntryLine(entry["account"], entry["amount_minor"], entry["balance_minor"])
+        by_posting[entry["posting_id"]].append(line)
+    return [PostingLine(**head, entries=by_posting[head["id"]]) for head in heads]
+
+
+async def _numbers(
+    db: Database, merchant_id: int | None, low: int, high: int, limit: int
+) -> list[int]:
+    """Of postings, falling: a merchant's own, or of whomever."""
+    if merchant_id is None:
+        last: int = await db.value("SELECT coalesce(pg_sequence_last_value('posting_id_seq'), 0)")
+        highest = min(high - 1, last)
+        return list(range(highest, max(low - 1, highest - limit, 0), -1))
+    records = await db.records(
+        """
+        SELECT DISTINCT posting_id FROM entry
+         WHERE merchant_id = $1 AND posting_id >= $2 AND posting_id < $3
+         ORDER BY posting_id DESC LIMIT $4""",
+        *(merchant_id, low, high, limit),
+    )
+    return [record["posting_id"] for record in records]
+
+
+def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
+    """Numbers fall. Where they are close together, it is quicker to read all between them."""
+    if numbers[0] - numbers[-1] < CLOSE * len(numbers):
+        return conditions.copy().add("id >= {} AND id <= {}", numbers[-1], numbers[0])
+    return conditions.copy().add("id = ANY({}::bigint[])", numbers)
+
+
+async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
+    """Of the first posting at this time or later; above all others where there is none."""
+    if moment is None:
+        return INTEGER_MAX
+    start, span = moment + slack, timedelta(hours=1)
+    while start < datetime.now(UTC):
+        number: int | None = await db.value(
+            "SELECT min(id) FROM posting WHERE posted_at >= $1 AND posted_at < $2",
+            *(start, start + span),
+        )
+        if number is not None:
+            return number
+        start, span = start + span, span * 8
+    return INTEGER_MAX
+
+
+async def _wallet_entries(
+    db: Database,
+    tenant: Tenant,
+    currency: str,
+    low: int,
+    high: int,
+    numbers: Sequence[int] | None,
+    limit: int,
+) -> list[_WalletEntry]:
+    conditions = (
+        within(tenant)
+        .add("currency = {}", currency)
+        .add("posting_id >= {} AND posting_id < {}", low, high)
+        .add_given("posting_id = ANY({}::bigint[])", numbers)
+    )
+    return await db.rows(
+        _WalletEntry,
+        f"""
+        SELECT posting_id, amount_minor, balance_minor FROM entry
+         WHERE account = 'wallet' AND {conditions.sql}
+         ORDER BY posting_id DESC LIMIT {limit}""",
+        *conditions.values,
+    )
+
+
+async def _with_postings(
+    db: Database, merchant_id: int, currency: str, entries: Sequence[_WalletEntry]
+) -> list[StatementLine]:
+    if not entries:
+        return []
+    conditions = Conditions().add("merchant_id = {}", merchant_id)
+    conditions = _numbered(conditions, [entry.posting_id for entry in entries])
+    records = await db.records(
+        f"SELECT id, posted_at, kind, trx_id, reason FROM posting WHERE {conditions.sql}",
+        *conditions.values,
+    )
+    heads = {record["id"]: record for record in records}
+    return [
+        StatementLine(
+            posting_id=entry.posting_id,
+            posted_at=heads[entry.posting_id]["posted_at"],
+            kind=heads[entry.posting_id]["kind"],
+            trx_id=heads[entry.posting_id]["trx_id"],
+            reason=heads[entry.posting_id]["reason"],
+            currency=currency,
+            amount_minor=entry.amount_minor,
+            balance_minor=entry.balance_minor,
+        )
+        for entry in entries
+    ]
+
+
+async def _numbers_of(db: Database, merchant_id: int, reference: str) -> list[int]:
+    records = await db.records(
+        "SELECT id FROM posting WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant_id, reference),
+    )
+    return [record["id"] for record in records]
+
+
+def _is_wanted(line: StatementLine, wanted: StatementFilter) -> bool:
+    return (
+        wanted.kind in (None, line.kind)
+        and (wanted.since is None or line.posted_at >= wanted.since)
+        and (wanted.until is None or line.posted_at < wanted.until)
+    )

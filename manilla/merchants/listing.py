@@ -1,0 +1,67 @@
+"""The log of requests, listed."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, REQUEST_TIMES, Moment, Page, Walk
+from manilla.ledger.scope import Scope, whose, within
+from manilla.merchants import request_queries
+from manilla.merchants.request_log import KEEP
+from manilla.merchants.request_queries import REQUEST_COLUMNS, Request
+
+
+class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status_class: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None  # 4: 400 to 499
+    refused: bool | None = None
+    error_code: str | None = None
+    method: str | None = None
+    path: str | None = None  # its beginning
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    search: str | None = None  # a whole ref_trx, trx_id or request id
+
+
+async def requests(
+    db: Database,
+    scope: Scope,
+    wanted: RequestFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Request]:
+    """Newest first."""
+    kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
+    conditions = (
+        within(scope)
+        .add_given("status / 100 = {}", wanted.status_class)
+        .add_given("(error_code IS NOT NULL) = {}", wanted.refused)
+        .add_given("error_code = {}", wanted.error_code)
+        .add_given("method = {}", wanted.method)
+        .add_given("starts_with(path, {})", wanted.path)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
+        conditions.add_given("merchant_id = {}", ids.merchant_of(text))
+    steps = Walk(
+        "api_request",
+        REQUEST_COLUMNS,
+        REQUEST_TIMES,
+        whose(scope),
+        conditions,
+        max(wanted.since or kept_since, kept_since),
+        wanted.until,
+    )
+    return await listing.walk(db, steps, request_queries.read, after, limit)
+
+
+def all_requests(db: Database, scope: Scope, wanted: RequestFilter) -> AsyncIterator[list[Request]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: requests(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )

@@ -1,0 +1,140 @@
+"""The statements about the log of requests."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.kit.db import Database
+
+FORGET_BATCH = 10_000
+AROUND = timedelta(minutes=2)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A request, as it is to be kept."""
+
+    merchant_id: int
+    at: datetime
+    request_id: str
+    environment: str
+    method: str
+    path: str
+    status: int
+    error_code: str | None
+    error: str | None
+    errors: str | None  # JSON
+    milliseconds: float
+    address: str
+    user_agent: str | None
+    ref_trx: str | None
+    trx_id: str | None
+
+
+class Use(msgspec.Struct, frozen=True):
+    merchant_id: int
+    environment: str
+    generation: int
+    at: datetime
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request, as people see it."""
+
+    merchant_id: int
+    at: datetime
+    request_id: str
+    environment: str
+    method: str
+    path: str
+    status: int
+    error_code: str | None
+    error: str | None  # the reason, as the caller was told it
+    errors: dict[str, str]  # the fields or headers at fault
+    milliseconds: float
+    address: str
+    user_agent: str | None
+    ref_trx: str | None
+    trx_id: str | None
+
+
+REQUEST_COLUMNS = """
+           merchant_id, at, request_id, environment, method, path, status, error_code, error,
+           errors, milliseconds, address, user_agent, ref_trx, trx_id"""
+
+
+def read(record: Any) -> Request:
+    fields = dict(record)
+    errors = fields["errors"]
+    fields["errors"] = msgspec.json.decode(errors) if errors else {}
+    return msgspec.convert(fields, Request)
+
+
+async def insert(db: Database, lines: Sequence[Line]) -> None:
+    """What is there already stays: whether an earlier try took effect may not be known."""
+    await db.execute(
+        """
+        INSERT INTO api_request (merchant_id, at, request_id, environment, method, path, status,
+                                 error_code, error, errors, milliseconds, address, user_agent,
+                                 ref_trx, trx_id)
+        SELECT merchant_id, at, request_id, environment, method, path, status, error_code, error,
+               errors::jsonb, milliseconds, address, user_agent, ref_trx, trx_id
+          FROM unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
+                      $6::text[], $7::smallint[], $8::text[], $9::text[], $10::text[],
+                      $11::real[], $12::text[], $13::text[], $14::text[], $15::text[])
+               AS l (merchant_id, at, request_id, environment, method, path, status, error_code,
+                     error, errors, milliseconds, address, user_agent, ref_trx, trx_id)
+            ON CONFLICT DO NOTHING""",
+        *map(list, zip(*map(msgspec.structs.astuple, lines), strict=True)),
+    )
+
+
+async def set_last_used(db: Database, uses: Sequence[Use]) -> None:
+    """In the order of the keys, as everybody who does this takes its locks."""
+    await db.execute(
+        """
+        WITH used AS (
+            SELECT merchant_id, environment, generation, u.at
+              FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[])
+                   AS u (merchant_id, environment, generation, at)
+              JOIN credential USING (merchant_id, environment, generation)
+             ORDER BY merchant_id, environment, generation
+               FOR NO KEY UPDATE OF credential)
+        UPDATE credential AS c SET last_used_at = greatest(c.last_used_at, used.at)
+          FROM used
+         WHERE c.merchant_id = used.merchant_id AND c.environment = used.environment
+           AND c.generation = used.generation""",
+        *map(list, zip(*map(msgspec.structs.astuple, uses), strict=True)),
+    )
+
+
+async def forget_before(db: Database, moment: datetime) -> None:
+    """A part at a time, so that no statement takes long."""
+    while await db.value(
+        """
+        WITH old AS (
+            SELECT merchant_id, at, request_id FROM api_request WHERE at < $1 LIMIT $2),
+        gone AS (
+            DELETE FROM api_request r USING old
+             WHERE r.merchant_id = old.merchant_id AND r.at = old.at
+               AND r.request_id = old.request_id
+            RETURNING true)
+        SELECT count(*) = $2 FROM gone""",
+        *(moment, FORGET_BATCH),
+    ):
+        pass
+
+
+async def requests_about(
+    db: Database, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
+) -> list[Request]:
+    """Those that asked for a transaction, about the time when it was made."""
+    records = await db.records(
+        f"SELECT {REQUEST_COLUMNS} FROM api_request"
+        """
+         WHERE merchant_id = $1 AND at BETWEEN $4 AND $5 AND (trx_id = $2 OR ref_trx = $3)
+         ORDER BY at, request_id LIMIT 100""",
+        *(merchant_id, trx_id, ref_trx, moment - AROUND, moment + AROUND),
+    )
+    return [read(record) for record in records]

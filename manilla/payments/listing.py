@@ -1,0 +1,147 @@
+"""Payments and refunds, listed: newest first, by the time that is in their ids."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import (
+    PAGE_ROWS,
+    PAGE_ROWS_MAX,
+    TRX_IDS,
+    Conditions,
+    Moment,
+    Number,
+    Page,
+    Walk,
+)
+from manilla.ledger.scope import Scope, whose, within
+from manilla.payments.payment import ErrorCode, Payment, Status
+from manilla.payments.queries import PAYMENT_COLUMNS
+from manilla.payments.refund_queries import REFUND_COLUMNS, Refund, RefundStatus
+
+
+class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    error_code: ErrorCode | None = None
+    currency: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    min_minor: Number | None = None
+    max_minor: Number | None = None
+    # An id, a charge's reference or a whole ref_trx finds that one; anything else, as it is
+    # written, a part of the ref_trx or of the customer's name or address.
+    search: str | None = None
+
+
+class RefundFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: RefundStatus | None = None
+    currency: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    by_operator: bool | None = None  # whether a person must pay it
+    search: str | None = None  # the refund's id, or the payment's, or a charge's reference
+
+
+async def payments(
+    db: Database,
+    scope: Scope,
+    wanted: PaymentFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Payment]:
+    conditions = (
+        within(scope)
+        .add_given("status = {}", wanted.status)
+        .add_given("error_code = {}", wanted.error_code)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        exact = await _exact(db, conditions, wanted, text)
+        if exact:
+            return Page(exact)
+        conditions.add(
+            "position(lower({}) IN"
+            " lower(concat_ws(E'\\n', ref_trx, customer_name, customer_email))) > 0",
+            text,
+        )
+    steps = Walk(
+        "payment", PAYMENT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+    )
+    return await listing.walk(db, steps, _payment, after, limit)
+
+
+def all_payments(db: Database, scope: Scope, wanted: PaymentFilter) -> AsyncIterator[list[Payment]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: payments(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def refunds(
+    db: Database,
+    scope: Scope,
+    wanted: RefundFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Refund]:
+    conditions = (
+        within(scope)
+        .add_given("status = {}", wanted.status)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("by_operator = {}", wanted.by_operator)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        trx_id = text.partition("-")[0]
+        merchant_id = ids.merchant_of(trx_id)
+        if merchant_id is None:
+            return Page([])
+        conditions.add("merchant_id = {}", merchant_id)
+        conditions.add("(trx_id = {} OR payment_trx_id = {})", trx_id, trx_id)
+    steps = Walk(
+        "refund", REFUND_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+    )
+    return await listing.walk(db, steps, _refund, after, limit)
+
+
+def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterator[list[Refund]]:
+    return listing.in_pages(
+        lambda after: refunds(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def _exact(
+    db: Database, conditions: Conditions, wanted: PaymentFilter, text: str
+) -> list[Payment]:
+    """By a whole reference there is one, however long ago; each merchant may have used it."""
+    found = conditions.copy()
+    trx_id = text.partition("-")[0]
+    merchant_id = ids.merchant_of(trx_id)
+    if merchant_id is not None:
+        found.add("merchant_id = {} AND trx_id = {}", merchant_id, trx_id)
+    else:
+        found.add("ref_trx = {}", text)
+    found.add_given("trx_id >= {}", wanted.since and ids.trx_id_floor(wanted.since))
+    found.add_given("trx_id < {}", wanted.until and ids.trx_id_floor(wanted.until))
+    records = await db.records(
+        f"SELECT {PAYMENT_COLUMNS} FROM payment WHERE {found.sql} ORDER BY trx_id DESC"
+        f" LIMIT {PAGE_ROWS_MAX}",
+        *found.values,
+    )
+    return [_payment(record) for record in records]
+
+
+def _payment(record: Any) -> Payment:
+    return msgspec.convert(dict(record), Payment)
+
+
+def _refund(record: Any) -> Refund:
+    return msgspec.convert(dict(record), Refund)

@@ -1,0 +1,57 @@
+"""All that is known of one payment. Who shows it puts it in the order of time."""
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.ledger import listing as books
+from manilla.ledger import timeline
+from manilla.ledger.listing import PostingLine
+from manilla.ledger.posting import Environment
+from manilla.ledger.timeline import Step
+from manilla.merchants import request_queries
+from manilla.merchants.request_queries import Request
+from manilla.notify import listing as notices
+from manilla.notify.listing import Told
+from manilla.payments import charge_queries, queries, refund_queries
+from manilla.payments.payment import Charge, Payment
+from manilla.payments.refund_queries import Refund
+from manilla.providers import listing as providers
+from manilla.providers.listing import Heard
+
+
+class PaymentStory(msgspec.Struct, frozen=True):
+    payment: Payment
+    requests: list[Request]  # that asked for it, while they are kept
+    charges: list[Charge]
+    refunds: list[Refund]
+    webhooks: list[Heard]
+    steps: list[Step]
+    postings: list[PostingLine]
+    notifications: list[Told]
+
+
+async def payment_story(
+    db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
+) -> PaymentStory | None:
+    """None: the merchant has no such payment, or not in the environment, where one is named."""
+    payment = await queries.payment(db, merchant_id, trx_id)
+    if payment is None or environment not in (None, payment.environment):
+        return None
+    charges = await charge_queries.charges(db, merchant_id, trx_id)
+    refunds = await refund_queries.refunds_of(db, merchant_id, trx_id)
+    references = [charge.reference for charge in charges] + [refund.trx_id for refund in refunds]
+    posted_under = [trx_id, *references]
+    if payment.commission_trx_id is not None:
+        posted_under.append(payment.commission_trx_id)
+    return PaymentStory(
+        payment=payment,
+        requests=await request_queries.requests_about(
+            db, merchant_id, trx_id, payment.ref_trx, payment.created_at
+        ),
+        charges=charges,
+        refunds=refunds,
+        webhooks=await providers.heard_of(db, merchant_id, references),
+        steps=await timeline.steps(db, merchant_id, trx_id),
+        postings=await books.postings_of(db, merchant_id, posted_under),
+        notifications=await notices.told_of(db, merchant_id, trx_id),
+    )

@@ -1,0 +1,161 @@
+"""Many payouts from one file: looked through first, confirmed by a person, then paid row by row."""
+
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit import ids, jobs
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
+from manilla.methods.method import Method
+from manilla.payouts import bulk_file, bulk_queries
+from manilla.payouts.bulk_file import Judged
+from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.preview import Previews
+
+PAY = "payout.bulk"
+FILE_NAME_LENGTH_MAX = 100
+ROWS_AT_ONCE = 200
+USED_BEFORE = "There is a payout with this reference already."
+
+
+class BatchNotFound(Refusal):
+    status, code = 404, "BATCH_NOT_FOUND"
+    message = "There is no such batch."
+
+
+class NothingToPay(Refusal):
+    code = "NOTHING_TO_PAY"
+    message = "No row of this file can be paid. Mend the file and upload it again."
+
+
+async def draft(
+    db: Database,
+    previews: Previews,
+    caller: Caller,
+    method: Method,
+    *,
+    file_name: str,
+    raw: bytes,
+    uploaded_by: str,
+) -> str:
+    """Looks through a file and keeps it; nothing is paid."""
+    banks = await previews.banks(caller, method)
+    judged = bulk_file.judge(bulk_file.read(raw), method, banks)
+    tenant = Tenant(caller.merchant_id, caller.environment)
+    references = [each.row.reference for each in judged if each.row.reference]
+    used = await bulk_queries.used_references(db, tenant, references)
+    batch_id = f"BULK-{ids.base32(secrets.randbits(60), 12)}"
+    batch = Batch(
+        merchant_id=caller.merchant_id,
+        id=batch_id,
+        environment=caller.environment,
+        status=BatchStatus.DRAFT,
+        method_id=method.id,
+        method_name=method.name,
+        currency=method.currency,
+        file_name=_plain(file_name),
+        uploaded_by=uploaded_by,
+        confirmed_by=None,
+        created_at=datetime.now(UTC),
+        confirmed_at=None,
+        ended_at=None,
+        faulty=0,
+        ready=0,
+        paid=0,
+        refused=0,
+        amount_minor=0,
+        fee_minor=0,
+    )
+    async with db.transaction() as connection:
+        await bulk_queries.insert(
+            connection, batch, [_row(batch_id, each, used) for each in judged]
+        )
+    return batch_id
+
+
+def _plain(file_name: str) -> str:
+    name = "".join(character for character in file_name if character.isprintable())
+    return name[:FILE_NAME_LENGTH_MAX] or "payouts.csv"
+
+
+def _row(batch_id: str, judged: Judged, used: set[str]) -> BatchRow:
+    row = judged.row
+    error = judged.error or (USED_BEFORE if row.reference in used else None)
+    return BatchRow(
+        number=row.number,
+        state=RowState.FAULTY if error else RowState.READY,
+        amount_text=row.amount,
+        amount_minor=judged.amount.minor,
+        fee_minor=judged.fee.minor,
+        bank_code=row.bank_code,
+        account_number=row.account_number,
+        name=row.name,
+        ref_trx=row.reference or f"{batch_id}-{row.number:04d}",
+        description=row.description,
+        remark=error or judged.warning,
+        trx_id=None,
+    )
+
+
+async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
+    batch = await bulk_queries.batch(db, tenant.merchant_id, batch_id)
+    if batch is None or batch.environment != tenant.environment:
+        raise BatchNotFound
+    return batch
+
+
+async def confirm(db: Database, tenant: Tenant, batch_id: str, *, by: str) -> None:
+    """Once, however often it is asked for: from now on the job pays row by row."""
+    batch = await find(db, tenant, batch_id)
+    if not batch.payable:
+        raise NothingToPay
+    async with db.transaction() as connection:
+        if not await bulk_queries.start(connection, batch, by):
+            return
+        await jobs.put(connection, batch.merchant_id, PAY, batch.id)
+        await audit.record(
+            connection,
+            "bulk.confirm",
+            f"batch:{batch.id}",
+            merchant_id=batch.merchant_id,
+            environment=batch.environment,
+            payouts=batch.payable,
+            total=batch.total,
+        )
+
+
+async def all_rows(
+    db: Database, batch: Batch, state: RowState | None = None
+) -> AsyncIterator[list[BatchRow]]:
+    after = 0
+    while found := await bulk_queries.rows(
+        db, batch.merchant_id, batch.id, state=state, after=after, limit=ROWS_AT_ONCE
+    ):
+        yield found
+        after = found[-1].number
+
+
+def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
+    file_row = bulk_file.FileRow(
+        number=row.number,
+        amount=row.amount_text,
+        bank_code=row.bank_code,
+        account_number=row.account_number,
+        name=row.name,
+        reference=row.ref_trx,
+        description=row.description,
+    )
+    return bulk_file.given(file_row, method)
+
+
+def fingerprint(row: BatchRow) -> bytes:
+    """What the row asks for, whatever has become of it."""
+    return msgspec.json.encode(
+        [row.amount_minor, row.bank_code, row.account_number, row.name, row.ref_trx]
+    )

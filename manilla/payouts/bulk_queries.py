@@ -1,0 +1,219 @@
+"""Batches of payouts and their rows, as they are stored."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Tenant
+
+
+class BatchStatus(StrEnum):
+    DRAFT = "draft"  # looked through, and not confirmed
+    RUNNING = "running"
+    DONE = "done"
+
+
+class RowState(StrEnum):
+    FAULTY = "faulty"  # never paid: the file must be mended
+    READY = "ready"
+    PAID = "paid"  # its payout was made; what became of that is the payout's own story
+    REFUSED = "refused"  # nothing was debited
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    merchant_id: int
+    id: str
+    environment: Environment
+    status: BatchStatus
+    method_id: int
+    method_name: str
+    currency: str
+    file_name: str
+    uploaded_by: str
+    confirmed_by: str | None
+    created_at: datetime
+    confirmed_at: datetime | None
+    ended_at: datetime | None
+    # Of its rows.
+    faulty: int
+    ready: int
+    paid: int
+    refused: int
+    amount_minor: int  # of those that are not faulty
+    fee_minor: int
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def fee(self) -> Money:
+        return Money(self.currency, self.fee_minor)
+
+    @property
+    def total(self) -> Money:
+        return self.amount + self.fee
+
+    @property
+    def payable(self) -> int:
+        """How many rows are or were to be paid."""
+        return self.ready + self.paid + self.refused
+
+    @property
+    def decided(self) -> int:
+        return self.paid + self.refused
+
+
+class BatchRow(msgspec.Struct, frozen=True):
+    number: int
+    state: RowState
+    amount_text: str
+    amount_minor: int
+    fee_minor: int
+    bank_code: str
+    account_number: str
+    name: str
+    ref_trx: str
+    description: str
+    remark: str | None
+    trx_id: str | None
+    payout_status: str | None = None
+
+
+async def insert(connection: Connection, batch: Batch, rows: Sequence[BatchRow]) -> None:
+    await connection.execute(
+        """
+        INSERT INTO payout_batch (merchant_id, id, environment, method_id, method_name, currency,
+                                  file_name, uploaded_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+        *(batch.merchant_id, batch.id, batch.environment, batch.method_id, batch.method_name),
+        *(batch.currency, batch.file_name, batch.uploaded_by),
+    )
+    await connection.execute(
+        """
+        INSERT INTO payout_batch_row (merchant_id, batch_id, number, state, amount_text,
+                                      amount_minor, fee_minor, bank_code, account_number, name,
+                                      ref_trx, description, remark)
+        SELECT $1, $2, number, state, amount_text, amount_minor, fee_minor, bank_code,
+               account_number, name, ref_trx, description, remark
+          FROM jsonb_to_recordset($3::jsonb) AS r (
+               number integer, state text, amount_text text, amount_minor bigint,
+               fee_minor bigint, bank_code text, account_number text, name text, ref_trx text,
+               description text, remark text)""",
+        *(batch.merchant_id, batch.id, msgspec.json.encode(rows).decode()),
+    )
+
+
+_BATCH = """
+    SELECT b.merchant_id, b.id, b.environment, b.status, b.method_id, b.method_name, b.currency,
+           b.file_name, b.uploaded_by, b.confirmed_by, b.created_at, b.confirmed_at, b.ended_at,
+           r.faulty, r.ready, r.paid, r.refused, r.amount_minor, r.fee_minor
+      FROM payout_batch b
+     CROSS JOIN LATERAL (
+           SELECT count(*) FILTER (WHERE state = 'faulty') AS faulty,
+                  count(*) FILTER (WHERE state = 'ready') AS ready,
+                  count(*) FILTER (WHERE state = 'paid') AS paid,
+                  count(*) FILTER (WHERE state = 'refused') AS refused,
+                  coalesce(sum(amount_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint
+                           AS amount_minor,
+                  coalesce(sum(fee_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint AS fee_minor
+             FROM payout_batch_row
+            WHERE merchant_id = b.merchant_id AND batch_id = b.id) AS r"""
+
+
+async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> Batch | None:
+    return await db.row(
+        Batch, _BATCH + " WHERE b.merchant_id = $1 AND b.id = $2", merchant_id, batch_id
+    )
+
+
+async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
+    """The latest first."""
+    return await db.rows(
+        Batch,
+        _BATCH
+        + """
+         WHERE b.merchant_id = $1 AND b.environment = $2 ORDER BY b.created_at DESC LIMIT $3""",
+        *(tenant.merchant_id, tenant.environment, limit),
+    )
+
+
+async def rows(
+    db: Database,
+    merchant_id: int,
+    batch_id: str,
+    *,
+    state: RowState | None = None,
+    after: int = 0,
+    limit: int,
+) -> list[BatchRow]:
+    """In the file's order, with what became of the payouts."""
+    return await db.rows(
+        BatchRow,
+        """
+        SELECT r.number, r.state, r.amount_text, r.amount_minor, r.fee_minor, r.bank_code,
+               r.account_number, r.name, r.ref_trx, r.description, r.remark, r.trx_id,
+               p.status AS payout_status
+          FROM payout_batch_row r
+          LEFT JOIN payout p ON p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id
+         WHERE r.merchant_id = $1 AND r.batch_id = $2 AND r.number > $3
+           AND ($4::text IS NULL OR r.state = $4)
+         ORDER BY r.number LIMIT $5""",
+        *(merchant_id, batch_id, after, state, limit),
+    )
+
+
+async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:
+    """Those under which there is a payout already."""
+    records = await db.records(
+        """
+        SELECT g.ref_trx FROM unnest($3::text[]) AS g (ref_trx)
+         WHERE EXISTS (SELECT FROM payout p
+                        WHERE p.merchant_id = $1 AND p.environment = $2
+                          AND p.ref_trx = g.ref_trx)""",
+        *(tenant.merchant_id, tenant.environment, list(references)),
+    )
+    return {record["ref_trx"] for record in records}
+
+
+async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
+    """False where it was confirmed before."""
+    started = await connection.value(
+        """
+        UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()
+         WHERE merchant_id = $1 AND id = $2 AND status = 'draft' RETURNING true""",
+        *(drafted.merchant_id, drafted.id, confirmed_by),
+    )
+    return bool(started)
+
+
+async def decide(
+    db: Database,
+    of: Batch,
+    number: int,
+    state: RowState,
+    *,
+    trx_id: str | None = None,
+    remark: str | None = None,
+) -> None:
+    """Once: what was decided before stays."""
+    await db.execute(
+        """
+        UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
+         WHERE merchant_id = $1 AND batch_id = $2 AND number = $3 AND state = 'ready'""",
+        *(of.merchant_id, of.id, number, state, trx_id, remark),
+    )
+
+
+async def end(db: Database, ended: Batch) -> None:
+    await db.execute(
+        """
+        UPDATE payout_batch SET status = 'done', ended_at = now()
+         WHERE merchant_id = $1 AND id = $2 AND status = 'running'""",
+        *(ended.merchant_id, ended.id),
+    )

@@ -1,0 +1,113 @@
+"""Pays the rows of a confirmed batch, one after the other, and none of them twice.
+
+Each row is an order under a reference and a key of its own. A process may die after a payout is
+made and before its row says so: whoever goes on orders it again, and is answered with the first.
+"""
+
+import time
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.idempotency import RepeatKey
+from manilla.kit.jobs import Job, Work
+from manilla.kit.money import Money
+from manilla.kit.ratelimit import Ticket
+from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants.directory import Caller, Directory
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts import bulk, bulk_queries, ordering
+from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.initiate import Initiation, PayoutOrder
+
+PLACES = 4
+# Well within a job's lease, so that nobody else begins with the rows that are under way.
+STEP_SECONDS, ROWS_A_STEP = 20, 50
+NO_LIMIT = 2**31  # the rate limit is for those who call; this pace is ours
+NO_METHOD = "The payout method is gone."
+
+
+class BulkTasks:
+    def __init__(
+        self, db: Database, directory: Directory, catalogue: Catalogue, initiation: Initiation
+    ) -> None:
+        self._db = db
+        self._directory = directory
+        self._catalogue = catalogue
+        self._initiation = initiation
+
+    def works(self) -> dict[str, Work]:
+        return {bulk.PAY: Work(self.go_on, places=PLACES)}
+
+    async def go_on(self, job: Job) -> float | None:
+        batch = await bulk_queries.batch(self._db, job.merchant_id, job.subject)
+        if batch is None or batch.status is not BatchStatus.RUNNING:
+            return None
+        rows = await bulk_queries.rows(
+            self._db, batch.merchant_id, batch.id, state=RowState.READY, limit=ROWS_A_STEP
+        )
+        if not rows:
+            await bulk_queries.end(self._db, batch)
+            return None
+        caller = await self._directory.of(batch.environment, batch.merchant_id)
+        ends_at = time.monotonic() + STEP_SECONDS
+        for row in rows:
+            await self._pay(caller, batch, row)
+            if time.monotonic() > ends_at:
+                break
+        return 0
+
+    async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> None:
+        method = self._catalogue.by_id(Kind.WITHDRAW, batch.method_id)
+        if method is None:
+            await self._decide(batch, row, RowState.REFUSED, remark=NO_METHOD)
+            return
+        # Padded as the API's: all statements lock their buckets in the same order.
+        ticket = Ticket(f"{batch.merchant_id:011d}:{batch.environment}:bulk", NO_LIMIT)
+        try:
+            trx_id = await ordering.place(
+                self._initiation, caller, _order(batch, row, method), ticket
+            )
+        except Unavailable:
+            raise  # whether it was made is not known: the same order is placed again
+        except DuplicateReference as duplicate:
+            await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
+        except Refusal as refusal:
+            await self._decide(batch, row, RowState.REFUSED, remark=refusal.text)
+        else:
+            await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
+
+    async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
+        """A reference that we have given ourselves is this row's; another's may be anybody's."""
+        if row.ref_trx.startswith(batch.id):
+            await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
+        else:
+            remark = f"{bulk.USED_BEFORE} It is {trx_id}."
+            await self._decide(batch, row, RowState.REFUSED, remark=remark)
+
+    async def _decide(
+        self,
+        batch: Batch,
+        row: BatchRow,
+        state: RowState,
+        *,
+        trx_id: str | None = None,
+        remark: str | None = None,
+    ) -> None:
+        await bulk_queries.decide(self._db, batch, row.number, state, trx_id=trx_id, remark=remark)
+
+
+def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
+    return PayoutOrder(
+        amount=Money(batch.currency, row.amount_minor).amount,
+        currency_code=batch.currency,
+        ref_trx=row.ref_trx,
+        ipn_url="",
+        withdraw_method_id=batch.method_id,
+        withdraw_account_id=None,
+        beneficiary=bulk.beneficiary_of(row, method),
+        description=row.description or None,
+        scenario=None,
+        repeat_key=RepeatKey.of(bulk.PAY, f"{batch.id}:{row.number}", bulk.fingerprint(row)),
+        ordered_by=batch.confirmed_by,
+    )

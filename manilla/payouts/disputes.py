@@ -1,0 +1,21 @@
+"""Resolves cases by every way there is, those that change a payout among them."""
+
+from manilla.cases import cases
+from manilla.cases.cases import Case, CaseRefused
+from manilla.cases.suspense import Action
+from manilla.kit.db import Connection, Database
+from manilla.payouts import states
+from manilla.payouts.payout import Code
+from manilla.payouts.states import ADMINISTRATOR, Event, News
+
+
+async def resolve(db: Database, case_id: int, note: str, action: Action) -> Case:
+    return await cases.resolve(db, case_id, note, action, reverse=_reverse)
+
+
+async def _reverse(connection: Connection, case: Case) -> None:
+    """A delivered payout that did not arrive: as when its provider says that it came back."""
+    source = f"{ADMINISTRATOR}, case {case.id}"
+    news = News(Event.REVERSED, source, Code.GATEWAY_PAYOUT_FAILED)
+    if not await states.settle_within(connection, case.merchant_id, case.reference, news):
+        raise CaseRefused("The payout is not completed any more.")

@@ -1,0 +1,149 @@
+"""Payouts and saved accounts, listed."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import (
+    PAGE_ROWS,
+    PAGE_ROWS_MAX,
+    TRX_IDS,
+    Conditions,
+    Moment,
+    Number,
+    Page,
+    Walk,
+)
+from manilla.ledger.scope import Scope, whose, within
+from manilla.payouts import accounts
+from manilla.payouts.accounts import SavedAccount
+from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.queries import PAYOUT_COLUMNS, read
+
+# As automatic methods name it, and as the manual one does.
+_ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
+
+
+class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    error_code: Code | None = None
+    method: str | None = None  # its code
+    manual: bool | None = None  # whether an administrator processes it
+    currency: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None  # not itself
+    min_minor: Number | None = None
+    max_minor: Number | None = None
+    # An id or a whole ref_trx finds that one; anything else a whole account number, the provider's
+    # or the bank's whole reference, or a part of the ref_trx or of the account's name.
+    search: str | None = None
+
+
+class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
+    active: bool | None = True
+    method: str | None = None
+    search: str | None = None  # a whole account number, or a part of the label or the name
+
+
+async def payouts(
+    db: Database,
+    scope: Scope,
+    wanted: PayoutFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Payout]:
+    """Newest first, by the time that is in their ids."""
+    conditions = (
+        within(scope)
+        .add_given("status = {}", wanted.status)
+        .add_given("error_code = {}", wanted.error_code)
+        .add_given("method_code = {}", wanted.method)
+        .add_given("(provider IS NULL) = {}", wanted.manual)
+        .add_given("currency = {}", wanted.currency)
+        .add_given("amount_minor >= {}", wanted.min_minor)
+        .add_given("amount_minor <= {}", wanted.max_minor)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        exact = await _exact(db, conditions, wanted, text)
+        if exact:
+            return Page(exact)
+        conditions.add(
+            f"({_ACCOUNT_NUMBER} = {{}} OR provider_reference = {{}} OR bank_reference = {{}}"
+            " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
+            *[text] * 4,
+        )
+    steps = Walk(
+        "payout", PAYOUT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+    )
+    return await listing.walk(db, steps, read, after, limit)
+
+
+def all_payouts(db: Database, scope: Scope, wanted: PayoutFilter) -> AsyncIterator[list[Payout]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: payouts(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def saved_accounts(
+    db: Database,
+    merchant_id: int,
+    wanted: AccountFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[SavedAccount]:
+    """Newest first. They serve both environments."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        Conditions()
+        .add("merchant_id = {}", merchant_id)
+        .add_given("id < {}", listing.read_cursor(int, after))
+        .add_given("active = {}", wanted.active)
+        .add_given("method_code = {}", wanted.method)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        conditions.add(
+            f"({_ACCOUNT_NUMBER} = {{}}"
+            " OR position(lower({}) IN lower(concat_ws(E'\\n', label, account_name))) > 0)",
+            *(text, text),
+        )
+    records = await db.records(
+        f"{accounts.SAVED} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
+        *conditions.values,
+    )
+    rows = [accounts.read(record) for record in records]
+    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+def all_saved_accounts(
+    db: Database, merchant_id: int, wanted: AccountFilter
+) -> AsyncIterator[list[SavedAccount]]:
+    return listing.in_pages(
+        lambda after: saved_accounts(db, merchant_id, wanted, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def _exact(
+    db: Database, conditions: Conditions, wanted: PayoutFilter, text: str
+) -> list[Payout]:
+    """By a whole reference there is one, however long ago; each merchant may have used it."""
+    found = conditions.copy()
+    merchant_id = ids.merchant_of(text)
+    if merchant_id is not None:
+        found.add("merchant_id = {} AND trx_id = {}", merchant_id, text)
+    else:
+        found.add("ref_trx = {}", text)
+    found.add_given("trx_id >= {}", wanted.since and ids.trx_id_floor(wanted.since))
+    found.add_given("trx_id < {}", wanted.until and ids.trx_id_floor(wanted.until))
+    records = await db.records(
+        f"SELECT {PAYOUT_COLUMNS} FROM payout WHERE {found.sql} ORDER BY trx_id DESC"
+        f" LIMIT {PAGE_ROWS_MAX}",
+        *found.values,
+    )
+    return [read(record) for record in records]

@@ -1,0 +1,122 @@
+"""A payout that its provider never knew, or that never went out: ended by a person, after a day.
+
+No refusal of a repeated send is believed, so such a payout stays open by itself for good. A person
+may end it, where a case says that it is stuck, nothing is on its way any more, and the provider
+says at that very moment that it knows no such transfer.
+"""
+
+from datetime import timedelta
+
+from manilla.audit import audit
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job
+from manilla.payouts import manual, queries, sending, states
+from manilla.payouts.manual import NotToDecide
+from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.states import ADMINISTRATOR, Event, News
+from manilla.providers.port import (
+    Done,
+    Provider,
+    Refused,
+    TransferState,
+    TransferStatus,
+    Unknown,
+)
+from manilla.providers.rails import Rails
+
+# What was sent must have arrived by then, or never will: a call itself takes 15 s at most.
+QUIET = timedelta(minutes=10)
+
+
+async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
+    """Ends any payout that may be ended by a person; the wallet gets its money back, once."""
+    payout = await manual.find(db, trx_id)
+    if payout.is_manual or payout.is_sandbox:
+        return await manual.reject(db, trx_id, reason)
+    manual.check_text(reason, "A reason")
+    await _check_stuck(db, payout)
+    job = await sending.hold(db, payout.merchant_id, trx_id)
+    if job is None:
+        raise NotToDecide("The payout is being worked on at this moment: try again in a minute.")
+    try:
+        # From here on nobody sends it. What was sent before must have had its time.
+        await _check_quiet(db, payout)
+        await _end(db, payout, job, await _news(db, rails, payout, reason))
+    finally:
+        await sending.let_go(db, job)
+    return await manual.find(db, trx_id)
+
+
+async def _check_stuck(db: Database, payout: Payout) -> None:
+    if payout.status is not Status.PENDING:
+        raise NotToDecide(f"The payout is {payout.status} already.")
+    if not await cases.is_open(db, payout.merchant_id, Kind.NO_ANSWER, payout.trx_id):
+        raise NotToDecide(
+            "The payout went to a provider: its word decides, not ours. "
+            "Only one that a case (no_answer) is open for can be rejected."
+        )
+
+
+async def _check_quiet(db: Database, payout: Payout) -> None:
+    if await queries.was_sent_within(db, payout, QUIET):
+        minutes = QUIET.seconds // 60
+        raise NotToDecide(
+            f"The payout was sent within the last {minutes} minutes, and may still arrive: "
+            "try again then."
+        )
+    said = await queries.claimed_statuses(db, payout)
+    if not {TransferStatus(each) for each in said} <= {TransferStatus.FAILED}:
+        raise NotToDecide(f"A signed webhook says that the transfer exists: {', '.join(said)}.")
+
+
+async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News:
+    """What ends it: the provider's own failure, or that there is no such transfer."""
+    current = await manual.find(db, payout.trx_id)
+    if current.began_at is None:
+        # Only who holds the job begins to send, and we do: it never went out.
+        source = f"{ADMINISTRATOR}; it was never sent"
+        return News(Event.FAILED, source, Code.PAYOUT_FAILED, reason)
+    state = await _ask(rails, payout)
+    if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
+        guidance = state.message or None
+        source = "the provider when asked"
+        return News(Event.FAILED, source, Code.GATEWAY_PAYOUT_FAILED, guidance)
+    if state.status is TransferStatus.NOT_FOUND:
+        source = f"{ADMINISTRATOR}; the provider knows no such transfer"
+        return News(Event.FAILED, source, Code.PAYOUT_FAILED, reason)
+    raise NotToDecide(
+        f"The provider says that the transfer is {state.status}: nothing was changed."
+    )
+
+
+async def _ask(rails: Rails, payout: Payout) -> TransferState:
+    adapter = rails.adapter(Provider(payout.provider or ""))
+    if adapter is None:
+        raise NotToDecide(f"{payout.provider} is not configured: it cannot be asked.")
+    answer = await adapter.transfer_state(payout.trx_id)
+    match answer:
+        case Done(state):
+            return state
+        case Refused(_, reason) | Unknown(reason):
+            raise NotToDecide(f"{payout.provider} gave no usable answer: {reason}.")
+
+
+async def _end(db: Database, payout: Payout, job: Job, news: News) -> None:
+    merchant_id, trx_id = payout.merchant_id, payout.trx_id
+    async with db.transaction() as connection:
+        if not await states.settle_within(connection, merchant_id, trx_id, news, holder=job):
+            raise NotToDecide("Somebody else has changed the payout meanwhile: look again.")
+        resolution = f"payout rejected: {news.guidance or news.source}"
+        await cases.close(connection, merchant_id, Kind.NO_ANSWER, trx_id, resolution)
+        await audit.record(
+            connection,
+            "payout.reject",
+            f"payout:{trx_id}",
+            merchant_id=merchant_id,
+            changed={"status": {"before": payout.status, "after": Status.FAILED}},
+            amount=payout.amount,
+            reason=news.guidance,
+            source=news.source,
+        )

@@ -1,0 +1,43 @@
+"""A payout that a person orders, through the same use case as the API's."""
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.kit.db import Database
+from manilla.kit.idempotency import Replayed
+from manilla.kit.money import Money
+from manilla.kit.ratelimit import Ticket
+from manilla.merchants.directory import Caller
+from manilla.payouts.initiate import Initiation, PayoutOrder
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    trx_id: str
+
+
+async def order(
+    db: Database, initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
+) -> str:
+    """The new payout's id."""
+    trx_id = await place(initiation, caller, wanted, ticket)
+    # The payout itself says who ordered it, written with the debit; the log is a second place.
+    async with db.transaction() as connection:
+        await audit.record(
+            connection,
+            "payout.order",
+            f"payout:{trx_id}",
+            merchant_id=caller.merchant_id,
+            environment=caller.environment,
+            ref_trx=wanted.ref_trx,
+            amount=Money.of(wanted.amount, wanted.currency_code),
+        )
+    return trx_id
+
+
+async def place(initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket) -> str:
+    """A repetition of the same order, under its key, answers the first one's id."""
+    assert wanted.ordered_by is not None
+    answer = await initiation.initiate(caller, wanted, ticket)
+    if isinstance(answer, Replayed):
+        return msgspec.json.decode(answer.body, type=_Answered).trx_id
+    return answer.trx_id

@@ -1,0 +1,142 @@
+"""What a payout would be, before somebody orders it: who is paid, what it costs, what is left."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.money import Money, MoneyError
+from manilla.merchants import queries as merchants
+from manilla.merchants.directory import Caller
+from manilla.merchants.merchants import Status
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts import beneficiary, methods, nuban, refusals, rules
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Beneficiary, Resolver
+from manilla.payouts.payout import Payout
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.port import Bank, Provider
+
+ODD_NUMBER = (
+    "The last digit of this account number does not fit the bank. Some banks have such numbers: "
+    "please compare the name."
+)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Whose account it is."""
+
+    who: Beneficiary
+    account_name: str | None  # None: an administrator pays by hand, and no rail was asked
+    bank_name: str
+    warning: str | None
+
+
+class Preview(msgspec.Struct, frozen=True):
+    method: Method
+    holder: Holder
+    amount: Money
+    fee: Money
+    balance: Money
+
+    @property
+    def total(self) -> Money:
+        return self.amount + self.fee
+
+    @property
+    def balance_after(self) -> Money:
+        return self.balance - self.total
+
+
+class Previews:
+    def __init__(
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        catalogue: Catalogue,
+        banks: Banks,
+        resolver: Resolver,
+    ) -> None:
+        self._db = db
+        self._platform = platform
+        self._catalogue = catalogue
+        self._banks = banks
+        self._resolver = resolver
+
+    def methods(self, caller: Caller) -> list[Method]:
+        """What the caller can pay out by, wallet by wallet."""
+        return [
+            method
+            for currency in sorted(caller.currencies & caller.active_wallets)
+            for method in self._catalogue.offered(Kind.WITHDRAW, currency, caller.environment)
+        ]
+
+    def method(self, caller: Caller, method_id: int) -> Method:
+        return rules.open_method(self._catalogue, caller, method_id)
+
+    async def banks(self, caller: Caller, method: Method) -> list[Bank]:
+        """The rail's own list; empty where there is none, or it cannot be had now."""
+        if method.provider is None:
+            return []
+        listed = await self._banks.of_rail(method.provider, is_sandbox=caller.is_sandbox)
+        return sorted(listed or [], key=lambda bank: bank.name)
+
+    async def bank_name(self, payout: Payout) -> str:
+        """As the rail names it; its code where the rail cannot be asked now."""
+        if payout.provider is None:
+            return payout.bank
+        provider = Provider(payout.provider)
+        listed = await self._banks.of_rail(provider, is_sandbox=payout.is_sandbox) or []
+        return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
+
+    async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> Holder:
+        _check_available(caller)
+        who = beneficiary.read(method, given)
+        if method.provider is None:
+            return Holder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
+        if caller.is_sandbox:
+            account = self._resolver.resolve_in_sandbox(method.provider, who)
+        else:
+            account = await self._resolver.resolve(method.provider, who)
+        names = {bank.code: bank.name for bank in await self.banks(caller, method)}
+        is_odd = nuban.fits(who.bank_code, who.account_number) is False
+        return Holder(
+            who=who,
+            account_name=account.account_name,
+            bank_name=names.get(who.bank_code, who.bank_code),
+            warning=ODD_NUMBER if is_odd else None,
+        )
+
+    async def preview(
+        self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
+    ) -> Preview:
+        """In the order in which the payout itself is checked."""
+        rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
+        try:
+            money = Money.of(amount, method.currency)
+        except MoneyError as error:
+            raise refusals.PayoutFailed(str(error)) from None
+        rules.check_amount(method, money)
+        balance = await self.balance(caller, method.currency)
+        fee = method.fee.of(money)
+        if balance < money + fee:
+            raise refusals.InsufficientBalance(
+                f"The wallet holds {balance}. This payout and its fee take {money + fee}."
+            )
+        holder = await self.holder(caller, method, given)
+        return Preview(method, holder, money, fee, balance)
+
+    async def balance(self, caller: Caller, currency: str) -> Money:
+        wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)
+        return Money(currency, wallet.balance_minor if wallet else 0)
+
+
+def _check_available(caller: Caller) -> None:
+    """As for the API: nobody's name is told to who may not pay."""
+    if caller.status in (Status.REJECTED, Status.DISABLED):
+        raise refusals.MerchantBlocked
+    if caller.status is Status.PENDING and not caller.is_sandbox:
+        raise refusals.MerchantPending

@@ -1,0 +1,46 @@
+"""Reconciliation by itself: every hour, by one worker at a time."""
+
+import random
+
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Work
+from manilla.payouts import reconcile
+from manilla.providers.port import Provider
+from manilla.providers.rails import Rails
+
+RECONCILE = "reconcile"
+EVERY_SECONDS = 3600.0
+SPREAD = 0.1  # neither all providers nor all installations at once
+
+
+class ReconcileTasks:
+    def __init__(self, db: Database, rails: Rails) -> None:
+        self._db = db
+        self._rails = rails
+
+    def works(self) -> dict[str, Work]:
+        return {RECONCILE: Work(self.compare, places=len(Provider))}
+
+    async def schedule(self) -> None:
+        """A job for each provider that has none; its lease keeps it to one worker.
+
+        A test account holds test money, which is none of our books'.
+        """
+        for provider in Provider:
+            current = self._rails.credentials(provider)
+            if current.is_valid and not current.is_sandbox:
+                await self._db.execute(
+                    """
+                    INSERT INTO job (merchant_id, kind, subject, due_at)
+                    VALUES (0, $1, $2, now() + make_interval(secs => $3))
+                        ON CONFLICT DO NOTHING""",
+                    *(RECONCILE, provider, random.uniform(0, EVERY_SECONDS * SPREAD)),  # noqa: S311
+                )
+
+    async def compare(self, job: Job) -> float | None:
+        provider = Provider(job.subject)
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            return None
+        await reconcile.reconcile_one(self._db, adapter, provider)
+        return EVERY_SECONDS * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311

@@ -1,0 +1,46 @@
+"""All that is known of one payout. Who shows it puts it in the order of time."""
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.ledger import listing as books
+from manilla.ledger import timeline
+from manilla.ledger.listing import PostingLine
+from manilla.ledger.posting import Environment
+from manilla.ledger.timeline import Step
+from manilla.merchants import request_queries
+from manilla.merchants.request_queries import Request
+from manilla.notify import listing as notices
+from manilla.notify.listing import Told
+from manilla.payouts import queries
+from manilla.payouts.payout import Payout
+from manilla.providers import listing as providers
+from manilla.providers.listing import Heard
+
+
+class PayoutStory(msgspec.Struct, frozen=True):
+    payout: Payout
+    requests: list[Request]  # that asked for it, while they are kept
+    webhooks: list[Heard]
+    steps: list[Step]
+    postings: list[PostingLine]
+    notifications: list[Told]
+
+
+async def payout_story(
+    db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
+) -> PayoutStory | None:
+    """None: the merchant has no such payout, or not in the environment, where one is named."""
+    payout = await queries.payout(db, merchant_id, trx_id)
+    if payout is None or environment not in (None, payout.environment):
+        return None
+    return PayoutStory(
+        payout=payout,
+        requests=await request_queries.requests_about(
+            db, merchant_id, trx_id, payout.ref_trx, payout.created_at
+        ),
+        webhooks=await providers.heard_of(db, merchant_id, [trx_id]),
+        steps=await timeline.steps(db, merchant_id, trx_id),
+        postings=await books.postings_of(db, merchant_id, [trx_id]),
+        notifications=await notices.told_of(db, merchant_id, trx_id),
+    )

@@ -1,0 +1,34 @@
+"""What providers told us about a transaction, without the words of it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit.db import Database
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A signed webhook."""
+
+    provider: str
+    kind: str
+    reference: str
+    claimed_amount: Decimal | None
+    claimed_currency: str | None
+    claimed_status: str | None  # of a transfer
+    received_at: datetime
+
+
+async def heard_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[Heard]:
+    return await db.rows(
+        Heard,
+        """
+        SELECT provider, kind, reference, claimed_amount, claimed_currency, claimed_status,
+               received_at
+          FROM webhook
+         WHERE merchant_id = $1 AND reference = ANY($2::text[])
+         ORDER BY received_at LIMIT 500""",
+        *(merchant_id, list(references)),
+    )

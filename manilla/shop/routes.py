@@ -1,0 +1,83 @@
+"""The shop's pages: choose, pay on the real checkout, and watch the notification arrive."""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+from litestar import MediaType, Request, Response, Router, get, post
+from litestar.exceptions import NotFoundException
+
+from manilla.client import BadNotification, ManillaError
+from manilla.merchants.credentials import NewCredentials
+from manilla.shop.counter import ARTICLES, Counter, Order
+from manilla.web.rendering import environment
+
+TEMPLATES = Path(str(resources.files("manilla.shop"))) / "templates"
+NO_STORE = {"Cache-Control": "no-store"}
+LATEST = 8
+
+Asked = Request[Any, Any, Any]
+
+
+def build(base_url: str, keys: NewCredentials) -> Router:
+    return Router(path="/shop", route_handlers=Shop(Counter(base_url, keys)).handlers())
+
+
+class Shop:
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._templates = environment(TEMPLATES)
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Litestar copies what its routes hold; of us there is one."""
+        return self
+
+    def handlers(self) -> Sequence[Any]:
+        return [
+            get("/")(self.show),
+            post("/buy", status_code=303)(self.buy),
+            post("/ipn", status_code=200)(self.hear),
+            get("/orders/{reference:str}")(self.show_order),
+            get("/orders/{reference:str}/news")(self.show_news),
+        ]
+
+    async def show(self, _request: Asked) -> Response[str]:
+        return self._page("shop.html", articles=ARTICLES, orders=self._counter.latest(LATEST))
+
+    async def buy(self, request: Asked) -> Response[Any]:
+        """Only from our own page: whoever sends the visitor here must not order in their name."""
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return self._page("trouble.html", 403, text="Please order from the shop's own page.")
+        wanted = str((await request.form()).get("article", ""))
+        article = next((each for each in ARTICLES if each.code == wanted), None)
+        if article is None:
+            raise NotFoundException
+        try:
+            order = await self._counter.buy(article)
+        except ManillaError as error:
+            return self._page("trouble.html", 502, text=str(error))
+        return Response(None, status_code=303, headers={"Location": order.payment_url, **NO_STORE})
+
+    async def hear(self, request: Asked) -> Response[Any]:
+        try:
+            self._counter.hear(await request.body(), dict(request.headers))
+        except BadNotification as error:
+            return Response({"error": str(error)}, status_code=400)
+        return Response({"ok": True})
+
+    async def show_order(self, request: Asked) -> Response[str]:
+        return self._page("order.html", order=self._order(request))
+
+    async def show_news(self, request: Asked) -> Response[str]:
+        return self._page("news.html", order=self._order(request))
+
+    def _order(self, request: Asked) -> Order:
+        order = self._counter.order(str(request.path_params["reference"]))
+        if order is None:
+            raise NotFoundException
+        return order
+
+    def _page(self, template: str, status: int = 200, **values: Any) -> Response[str]:
+        text = self._templates.get_template(template).render(**values)
+        return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)

@@ -1,0 +1,53 @@
+"""Payouts that people order: by whom, and many at once from a file."""
+
+from manilla.sql import script
+
+revision = "0010"
+down_revision = "0009"
+
+SCHEMA = """
+ALTER TABLE payout ADD COLUMN ordered_by text;  -- in the dashboard; null: through the API
+
+-- A file of payouts. Nothing is paid before somebody has confirmed it.
+CREATE TABLE payout_batch (
+    merchant_id  bigint NOT NULL,
+    id           text NOT NULL,  -- its rows' references begin with it
+    environment  environment NOT NULL,
+    status       text NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'running', 'done')),
+    method_id    integer NOT NULL,
+    method_name  text NOT NULL,
+    currency     currency NOT NULL,
+    file_name    text NOT NULL,
+    uploaded_by  text NOT NULL,
+    confirmed_by text,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    confirmed_at timestamptz,
+    ended_at     timestamptz,
+    PRIMARY KEY (merchant_id, id),
+    CHECK (status = 'draft' OR confirmed_by IS NOT NULL)
+);
+
+CREATE TABLE payout_batch_row (
+    merchant_id    bigint NOT NULL,
+    batch_id       text NOT NULL,
+    number         integer NOT NULL,
+    state          text NOT NULL
+                   CHECK (state IN ('faulty', 'ready', 'paid', 'refused')),
+    amount_text    text NOT NULL,  -- as the file has it
+    amount_minor   bigint NOT NULL,
+    fee_minor      bigint NOT NULL,
+    bank_code      text NOT NULL,
+    account_number text NOT NULL,
+    name           text NOT NULL,
+    ref_trx        text NOT NULL,
+    description    text NOT NULL,
+    remark         text,  -- what is wrong with it, or may be
+    trx_id         text,
+    PRIMARY KEY (merchant_id, batch_id, number),
+    CHECK (state <> 'paid' OR trx_id IS NOT NULL)
+);
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)

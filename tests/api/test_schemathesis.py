@@ -1,0 +1,201 @@
+"""Schemathesis over the API's own description: what comes back is what the description says.
+
+`make test` makes some two hundred calls, always the same; `make fuzz` makes thousands.
+"""
+
+import asyncio
+import itertools
+import os
+import re
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+import requests
+import schemathesis
+from requests.auth import AuthBase
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import Status, events, from_schema
+
+from manilla.api.examples import REQUESTS
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import wallets
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.payments.orders import new_reference, order
+from tests.payments.steps import setting, trx_id_of
+from tests.signing import sign
+from tests.simulated import simulated
+
+# How many cases are made up for each operation, beside the examples. From 100 on, the boundaries of
+# every field and chains of calls are tried as well.
+CASES = int(os.environ.get("MANILLA_FUZZ_CASES", "12"))
+SEED = int(os.environ.get("MANILLA_FUZZ_SEED", "20260102"))
+LONG_FROM = 100
+PAY, PAY_OUT, LEGACY = (
+    "/api/v1/initiate-payment",
+    "/api/v1/initiate-payout",
+    "/api/initiate-payment",
+)
+EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT)-\d{4})"')
+
+
+class Signer(AuthBase):
+    """Signs the bytes that are about to be sent, with the credentials of their environment."""
+
+    def __init__(self, merchant: Merchant) -> None:
+        self.merchant = merchant
+        self.numbers = itertools.count(1)
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        assert request.method is not None
+        self._make_new(request)
+        is_sandbox = request.headers.get("X-Environment") == "sandbox"
+        environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
+        merchant = msgspec.structs.replace(self.merchant, environment=environment)
+        request.headers["X-Forwarded-For"] = merchant.site.address
+        if request.path_url == LEGACY:
+            request.headers["Authorization"] = f"Bearer {merchant.credentials.api_key}"
+            return request
+        raw = _raw(request)
+        timestamp = str(int(time.time()))
+        secret = merchant.credentials.api_secret
+        request.headers.update(
+            {
+                "X-Merchant-Key": merchant.credentials.merchant_key,
+                "X-API-Key": merchant.credentials.api_key,
+                "X-Timestamp": timestamp,
+                "X-Signature": sign(secret, timestamp, request.method, request.path_url, raw),
+            }
+        )
+        return request
+
+    def _make_new(self, request: requests.PreparedRequest) -> None:
+        """Examples come again and again: under a reference and a key of their own each time."""
+        number = next(self.numbers)
+        key = request.headers.get("Idempotency-Key")
+        if isinstance(key, str) and key:
+            request.headers["Idempotency-Key"] = f"{key}{number}"
+        raw = _raw(request)
+        if raw:
+            request.body = EXAMPLE.sub(rb'\1-%d"' % number, raw)
+            request.prepare_content_length(request.body)
+
+
+def _raw(request: requests.PreparedRequest) -> bytes:
+    body = request.body or b""
+    if isinstance(body, str):
+        return body.encode()
+    assert isinstance(body, bytes)
+    return body
+
+
+class Found(msgspec.Struct):
+    """What came of all calls."""
+
+    statuses: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
+    problems: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, event: events.EngineEvent) -> None:
+        if isinstance(event, events.FatalError):
+            raise event.exception
+        if isinstance(event, events.NonFatalError):
+            self.problems.append(f"{event.label}: {event.value}")
+        if isinstance(event, events.ScenarioFinished):
+            self._add_calls(event.recorder)
+
+    def _add_calls(self, recorder: Any) -> None:
+        for case_id, interaction in recorder.interactions.items():
+            label = recorder.cases[case_id].value.operation.label
+            # Without an answer, the server has hung up.
+            status = interaction.response.status_code if interaction.response else 0
+            self.statuses[label, status] += 1
+        for nodes in recorder.checks.values():
+            self.problems += [
+                f"{node.name}: {node.failure_info.failure.title}\n"
+                f"{node.failure_info.failure.message}\n{node.failure_info.code_sample}"
+                for node in nodes
+                if node.status is Status.FAILURE
+            ]
+
+
+def _configuration(base_url: str) -> SchemathesisConfig:
+    is_long = CASES >= LONG_FROM
+    return SchemathesisConfig.from_dict(
+        {
+            "base-url": base_url,
+            "seed": SEED,
+            "suppress-health-check": ["all"],
+            "continue-on-failure": True,
+            "request-timeout": 30.0,
+            "cache": {"enabled": False},
+            "checks": {
+                # What fits the schema may still be refused: a reference that was used, decimals
+                # that the currency has not, a method that there is not.
+                "positive_data_acceptance": {"enabled": False},
+            },
+            "generation": {
+                "mode": "all",
+                "deterministic": True,
+                "database": "none",
+                "no-shrink": True,
+                "max-examples": CASES,
+                "with-security-parameters": False,  # the signer's
+            },
+            "phases": {
+                "coverage": {"enabled": is_long},
+                "stateful": {"enabled": is_long},
+            },
+        }
+    )
+
+
+def _run(document: Any, base_url: str, merchant: Merchant) -> Found:
+    schema = schemathesis.openapi.from_dict(document, config=_configuration(base_url))
+    schema.auth.set_from_requests(Signer(merchant))
+    found = Found()
+    for event in from_schema(schema).execute():
+        found.add(event)
+    return found
+
+
+async def test_whatever_is_sent_the_answer_is_one_that_is_described(
+    site: Site, services: Services, db: Database, keyring: Keyring
+) -> None:
+    merchant = await new_merchant(site, db, keyring)
+    money = Money.of("1000000", "NGN")
+    await wallets.fund(db, merchant.new.id, Environment.PRODUCTION, money, "for a test")
+    document = (await site.send("GET", "/api/openapi.json")).json
+    async with simulated(services), setting(services, "rate_limit_per_minute", 1_000_000):
+        url = f"http://127.0.0.1:{site.port}"
+        parameter = document["components"]["parameters"]["TrxId"]
+        del parameter["example"]
+        parameter["examples"] = await _transactions(merchant)
+        found = await asyncio.to_thread(_run, document, url, merchant)
+    assert not found.problems, "\n\n".join(found.problems[:5])
+    assert {status for _, status in found.statuses} >= {200, 400, 401, 404, 422}
+    # Nothing was left out: each has succeeded, and each has refused.
+    for label in {label for label, _ in found.statuses}:
+        assert found.statuses[label, 200], label
+        assert any(found.statuses[label, status] for status in (400, 401, 404, 422)), label
+    assert len({label for label, _ in found.statuses}) == _count(document)
+    print(f"{found.statuses.total()} calls")  # shown by `make fuzz`
+
+
+async def _transactions(merchant: Merchant) -> Any:
+    """One of each kind, for the verifying operations to find."""
+    payment = await merchant.post(PAY, order())
+    payout = {**REQUESTS["initiatePayout"]["manual"], "ref_trx": new_reference()}
+    initiated = await merchant.post(PAY_OUT, payout)
+    return {
+        "payment": {"value": trx_id_of(payment)},
+        "payout": {"value": initiated.json["trx_id"]},
+    }
+
+
+def _count(document: Any) -> int:
+    return sum(len(methods) for methods in document["paths"].values())

@@ -1,0 +1,29 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.approvals.approvals import Desk
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.simulated import World, simulated
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    return await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
+
+
+@pytest.fixture
+async def world(services: Services, site: Site) -> AsyncIterator[World]:
+    """All three providers, simulated; their webhooks reach the site."""
+    async with simulated(services) as running:
+        yield running
+
+
+@pytest.fixture
+def office(db: Database, keyring: Keyring) -> Desk:
+    """Where changes are made in production mode."""
+    return Desk(db, keyring, is_production_mode=True)

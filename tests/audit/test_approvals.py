@@ -1,0 +1,294 @@
+"""In production mode what loosens safety waits for a second administrator, and happens once."""
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+
+from manilla.approvals import approvals
+from manilla.approvals.approvals import ApprovalNotFound, Desk, NotToDecide
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import (
+    Change,
+    MerchantChange,
+    ProviderChange,
+    ProviderClearing,
+    SettingChange,
+    WalletAdjustment,
+    WalletFunding,
+)
+from manilla.audit import audit
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.audit.audit import Filters
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries
+from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.wallets import AdjustmentRefused, Funded
+from manilla.platform import settings
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from tests.client import Merchant
+from tests.payments.steps import new_payment
+from tests.simulated import World
+
+ADA = Actor(ActorKind.PERSON, 1, "Ada", "console")
+BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")
+ROOT = Actor(ActorKind.COMMAND, None, "root")
+PRODUCTION, SANDBOX = Environment.PRODUCTION, Environment.SANDBOX
+
+
+def naira(amount: str) -> Money:
+    return Money.of(amount, "NGN")
+
+
+async def balance(db: Database, merchant: Merchant) -> int:
+    wallet = await queries.wallet(db, merchant.new.id, PRODUCTION, "NGN")
+    assert wallet is not None
+    return wallet.balance_minor
+
+
+async def ask(office: Desk, change: Change, actor: Actor = ADA) -> int:
+    with acting(actor):
+        asked = await apply_or_ask(office, change)
+    assert isinstance(asked, Asked), asked
+    return asked.approval_id
+
+
+async def test_an_adjustment_above_the_limit_waits_and_then_happens(
+    office: Desk, merchant: Merchant
+) -> None:
+    db, who = office.db, (merchant.new.id, PRODUCTION)
+    within = await apply_or_ask(office, WalletFunding(*who, naira("100000"), "within"))
+    assert isinstance(within, Funded)
+    number = await ask(office, WalletAdjustment(*who, naira("100000.01"), "found"))
+    assert await balance(db, merchant) == 10_000_000
+    assert number in [each.id for each in await approvals.waiting(db)]
+    with acting(BOLA):
+        approved = await approvals.approve(office, number)
+    assert isinstance(approved.result, Funded)
+    assert await balance(db, merchant) == 20_000_001
+    assert (approved.approval.status, approved.approval.decided_by) == ("approved", BOLA)
+    assert number not in [each.id for each in await approvals.waiting(db)]
+    lines = (await audit.listed(db, Filters(merchant_id=merchant.new.id)))[:3]
+    assert [(line.action, line.actor_name) for line in lines] == [
+        ("approval.approve", "Bola"),
+        ("wallet.adjust", "Bola"),
+        ("approval.ask", "Ada"),
+    ]
+    assert lines[0].detail["asked_by"] == "Ada"
+
+
+async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
+    office: Desk, merchant: Merchant
+) -> None:
+    who = merchant.new.id, PRODUCTION
+    await ask(office, WalletAdjustment(*who, naira("-100000.01"), "too much"))
+    await ask(office, WalletAdjustment(*who, naira("1"), "small", needs_second=True))
+    await ask(office, WalletFunding(*who, naira("100000.01"), "much"))
+    in_sandbox = WalletAdjustment(
+        merchant.new.id, SANDBOX, naira("500000"), "play", needs_second=True
+    )
+    assert isinstance(await apply_or_ask(office, in_sandbox), Funded)
+
+
+async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant: Merchant) -> None:
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "once")
+    number = await ask(office, change)
+
+    async def approve(n: int) -> str:
+        with acting(Actor(ActorKind.PERSON, 10 + n, f"Admin {n}", "console")):
+            try:
+                return (await approvals.approve(office, number)).approval.status
+            except NotToDecide as refusal:
+                return refusal.text
+
+    outcomes = await asyncio.gather(*(approve(n) for n in range(6)))
+    late = f"Approval {number} is approved already."
+    assert sorted(outcomes) == [*[late] * 5, "approved"]
+    assert await balance(office.db, merchant) == 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("asker", "second"),
+    [(ADA, ADA), (ADA, Actor(ActorKind.PERSON, 1, "Ada Renamed", "console")), (ROOT, ROOT)],
+)
+async def test_who_asked_cannot_approve_but_can_take_it_back(
+    office: Desk, merchant: Merchant, asker: Actor, second: Actor
+) -> None:
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "mine")
+    number = await ask(office, change, asker)
+    with acting(second):
+        with pytest.raises(NotToDecide, match="another administrator"):
+            await approvals.approve(office, number)
+        refused = await approvals.refuse(office, number, "a mistake")
+    assert (refused.status, refused.decision) == ("refused", "a mistake")
+    with acting(BOLA), pytest.raises(NotToDecide, match="refused already"):
+        await approvals.approve(office, number)
+    assert await balance(office.db, merchant) == 0
+
+
+async def test_nobody_in_particular_cannot_approve(office: Desk, merchant: Merchant) -> None:
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "whose")
+    number = await ask(office, change)
+    with pytest.raises(NotToDecide, match="Only a person"):
+        await approvals.approve(office, number)
+    with acting(BOLA), pytest.raises(ApprovalNotFound):
+        await approvals.approve(office, 2**62)
+
+
+async def test_after_seven_days_it_is_expired(office: Desk, merchant: Merchant) -> None:
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "slow")
+    number = await ask(office, change)
+    await office.db.execute(
+        "UPDATE approval SET expires_at = expires_at - interval '7 days' WHERE id = $1", number
+    )
+    with acting(BOLA), pytest.raises(NotToDecide, match="expired already"):
+        await approvals.approve(office, number)
+    assert (await approvals.find(office.db, number)).status == "expired"
+    await ask(office, change)
+    query = "SELECT status FROM approval WHERE id = $1 AND payload_sealed IS NULL"
+    assert await office.db.value(query, number) == "expired"
+
+
+async def test_what_is_refused_when_it_is_done_goes_on_waiting(
+    office: Desk, merchant: Merchant
+) -> None:
+    change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-200000"), "too much")
+    number = await ask(office, change)
+    with acting(BOLA), pytest.raises(AdjustmentRefused, match="holds less"):
+        await approvals.approve(office, number)
+    assert (await approvals.find(office.db, number)).status == "waiting"
+
+
+async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -> None:
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("900000"), "much")
+    number = await ask(office, change)
+    await office.db.execute(
+        "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
+        number,
+    )
+    with acting(BOLA), pytest.raises(NotToDecide, match="does not show"):
+        await approvals.approve(office, number)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("signature_required", "false"),
+        ("timestamp_tolerance_seconds", "901"),
+        ("rate_limit_per_minute", "1201"),
+        ("adjustment_limit", "100001"),
+    ],
+)
+async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) -> None:
+    before = await settings.load(office.db)
+    number = await ask(office, SettingChange(key, value))
+    assert await settings.load(office.db) == before
+    with acting(BOLA):
+        await approvals.approve(office, number)
+    try:
+        assert settings.render(getattr(await settings.load(office.db), key)) == value
+    finally:
+        # Back to what is safe, at once.
+        safe = settings.render(getattr(before, key))
+        assert await apply_or_ask(office, SettingChange(key, safe)) is None
+
+
+async def test_a_provider_that_has_no_credentials_yet_is_set_up_at_once(office: Desk) -> None:
+    await credentials.clear(office.db, Provider.C)
+    for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
+        done = await apply_or_ask(office, ProviderChange(Provider.C, wanted))
+        assert isinstance(done, credentials.Credentials)
+    off = {"pay_in_enabled": "false", "pay_out_enabled": "false", "sandbox": "true"}
+    assert not isinstance(await apply_or_ask(office, ProviderChange(Provider.C, off)), Asked)
+    for change in (
+        ProviderChange(Provider.C, {"sandbox": "false"}),
+        ProviderChange(Provider.C, {"base_url": "https://elsewhere.example"}),
+        ProviderChange(Provider.C, {"secret_key": ""}),
+        ProviderClearing(Provider.C),
+    ):
+        await ask(office, change)
+    await credentials.clear(office.db, Provider.C)
+
+
+async def test_new_credentials_wait_sealed_and_are_forgotten_when_decided(office: Desk) -> None:
+    await credentials.clear(office.db, Provider.C)
+    first = {"secret_key": "one", "webhook_secret": "two"}
+    await credentials.change(office.db, office.keyring, Provider.C, first)
+    number = await ask(office, ProviderChange(Provider.C, {"secret_key": "planted-later-3"}))
+    for table in ("approval", "audit"):
+        query = f"SELECT count(*) FROM {table} WHERE strpos({table}::text, 'planted') > 0"
+        assert await office.db.value(query) == 0
+    query = "SELECT encode(payload_sealed, 'escape') FROM approval WHERE id = $1"
+    assert "planted" not in await office.db.value(query, number)
+    assert (await approvals.find(office.db, number)).detail["secret_key"] == "set"
+    with acting(BOLA):
+        await approvals.approve(office, number)
+    now = (await credentials.load(office.db, office.keyring))[Provider.C]
+    assert now.value("secret_key") == "planted-later-3"
+    assert await office.db.value(query, number) is None
+    await credentials.clear(office.db, Provider.C)
+
+
+async def test_a_commission_waits_once_there_are_production_payments(
+    office: Desk, merchant: Merchant, world: World
+) -> None:
+    number = merchant.new.id
+    at_once = MerchantChange(number, merchants.Change(commission_percent=Decimal("1.5")))
+    assert isinstance(await apply_or_ask(office, at_once), queries.MerchantRow)
+    await new_payment(merchant)
+    assert not isinstance(await apply_or_ask(office, at_once), Asked), "nothing would change"
+    back = MerchantChange(number, merchants.Change(status=Status.PENDING))
+    assert not isinstance(await apply_or_ask(office, back), Asked)
+    wanted = merchants.Change(
+        commission_percent=Decimal("9.25"),
+        commission_bearer=Bearer.MERCHANT,
+        currencies=["NGN", "USD"],
+        bvn="22233344455",
+    )
+    asked = await ask(office, MerchantChange(number, wanted))
+    assert (await approvals.find(office.db, asked)).detail == {
+        "commission_percent": "9.25",
+        "commission_bearer": "merchant",
+        "currencies": ["NGN", "USD"],
+        "bvn": "set",
+    }
+    assert (await merchants.get(office.db, number)).commission_percent == Decimal("1.5")
+    with acting(BOLA):
+        await approvals.approve(office, asked)
+    after = await merchants.get(office.db, number)
+    assert (after.commission_percent, after.commission_bearer) == (Decimal("9.25"), "merchant")
+    assert (after.currencies, after.has_bvn) == (["NGN", "USD"], True)
+
+
+async def test_what_could_never_be_done_is_not_asked_for(office: Desk, merchant: Merchant) -> None:
+    number = merchant.new.id
+    nonsense: list[Change] = [
+        SettingChange("no_such_setting", "1"),
+        SettingChange("rate_limit_per_minute", "many"),
+        WalletFunding(number, PRODUCTION, naira("-200000"), "down"),
+        WalletFunding(number, PRODUCTION, Money.of("200000", "EUR"), "no wallet"),
+        WalletFunding(number, PRODUCTION, naira("200000"), " "),
+        WalletAdjustment(number, PRODUCTION, naira("0"), "nothing"),
+        ProviderChange(Provider.C, {"no_such_field": "x"}),
+        MerchantChange(number, merchants.Change(commission_percent=Decimal("sNaN"))),
+        MerchantChange(10**6, merchants.Change(commission_percent=Decimal(1))),
+    ]
+    before = await approvals.waiting(office.db)
+    for change in nonsense:
+        with pytest.raises(Refusal):
+            await apply_or_ask(office, change)
+    assert await approvals.waiting(office.db) == before
+
+
+async def test_in_development_everything_takes_effect_at_once(
+    office: Desk, merchant: Merchant
+) -> None:
+    here = Desk(office.db, office.keyring, is_production_mode=False)
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("5000000"), "much")
+    assert isinstance(await apply_or_ask(here, change), Funded)
+    assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "5000")) is None
+    assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "120")) is None

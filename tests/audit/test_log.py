@@ -1,0 +1,156 @@
+"""The log: one order, no gap, and whatever is done to it afterwards shows."""
+
+import asyncio
+
+import pytest
+
+from manilla.audit import audit
+from manilla.audit.actor import SYSTEM, Actor, ActorKind, acting, current
+from manilla.audit.audit import Filters
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from tests.audit.tampering import tampered
+
+ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
+
+
+async def write(db: Database, action: str, subject: str = "test") -> None:
+    async with db.transaction() as connection:
+        await audit.record(connection, action, subject)
+
+
+async def newest(db: Database) -> int:
+    [line] = await audit.listed(db, limit=1)
+    return line.id
+
+
+async def test_a_line_says_who_did_what_to_what(db: Database) -> None:
+    with acting(ADA):
+        async with db.transaction() as connection:
+            await audit.record(
+                connection, "test.say", "thing:1", merchant_id=3, amount=Money("NGN", 150050)
+            )
+    assert current.get() == SYSTEM
+    [line] = await audit.listed(db, Filters(action="test.say"))
+    assert (line.actor, line.subject, line.merchant_id) == (ADA, "thing:1", 3)
+    assert line.detail == {"amount": "1500.50 NGN"}
+
+
+async def test_a_change_that_fails_leaves_no_line_and_no_gap(db: Database) -> None:
+    await write(db, "test.before")
+    before = await newest(db)
+    with pytest.raises(ZeroDivisionError):
+        async with db.transaction() as connection:
+            await audit.record(connection, "test.undone", "test")
+            raise ZeroDivisionError
+    await write(db, "test.after")
+    assert await newest(db) == before + 1
+    assert await audit.listed(db, Filters(action="test.undone")) == []
+    assert (await audit.verify(db)).is_whole
+
+
+async def test_twenty_at_once_make_one_chain_without_a_gap(db: Database) -> None:
+    await write(db, "test.before")
+    before = await newest(db)
+    await asyncio.gather(*(write(db, "test.at_once", f"n:{n}") for n in range(20)))
+    lines = await audit.listed(db, Filters(action="test.at_once"), limit=20)
+    assert [line.id for line in reversed(lines)] == list(range(before + 1, before + 21))
+    verdict = await audit.verify(db)
+    assert (verdict.is_whole, verdict.count, verdict.last_id) == (True, before + 20, before + 20)
+    assert verdict.last_hash == lines[0].hash.hex()
+
+
+async def test_it_is_read_in_pages_and_narrowed(db: Database) -> None:
+    for n in range(5):
+        with acting(ADA):
+            await write(db, "pages.read", f"n:{n}")
+    await write(db, "pagesnot.read")
+    filters = Filters(actor="Ada", action="pages")
+    first = await audit.listed(db, filters, None, 2)
+    second = await audit.listed(db, filters, first[-1].id, 2)
+    assert [line.subject for line in first + second] == ["n:4", "n:3", "n:2", "n:1"]
+    assert await audit.listed(db, Filters(subject="n:4", action="pages.read")) == first[:1]
+    assert await audit.listed(db, Filters(merchant_id=987654)) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "broken", "reason"),
+    [
+        ("UPDATE audit SET subject = 'other' WHERE id = {id}", 0, "changed"),
+        ("UPDATE audit SET detail = '{{\"amount\": 1}}' WHERE id = {id}", 0, "changed"),
+        ("UPDATE audit SET actor_name = 'Eve' WHERE id = {id}", 0, "changed"),
+        ("UPDATE audit SET at = at + interval '1 us' WHERE id = {id}", 0, "changed"),
+        ("DELETE FROM audit WHERE id = {id}", 0, "removed"),
+        ("DELETE FROM audit WHERE id > {id}", 1, "ends after"),
+        ("DELETE FROM audit", None, "ends after line 0"),
+        ("UPDATE audit SET hash = sha256('x') WHERE id = {id} + 2", 2, "changed"),
+        (
+            "INSERT INTO audit SELECT id + 3, at, actor_kind, actor_id, actor_name, actor_realm,"
+            " action, subject, merchant_id, detail, hash, hash FROM audit WHERE id = {id}",
+            3,
+            "inserted",
+        ),
+        (
+            "INSERT INTO audit SELECT 0, at, actor_kind, actor_id, actor_name, actor_realm,"
+            " action, subject, merchant_id, detail, hash, hash FROM audit WHERE id = {id}",
+            None,
+            "inserted",
+        ),
+        ("UPDATE audit_head SET hash = sha256('x')", 2, "not the line that was last"),
+    ],
+)
+async def test_the_first_broken_line_is_named(
+    db: Database, owner: Database, statement: str, broken: int | None, reason: str
+) -> None:
+    for n in range(3):
+        await write(db, "test.tamper", f"n:{n}")
+    target = await newest(db) - 2
+    async with tampered(owner, statement.format(id=target)):
+        verdict = await audit.verify(db)
+    assert not verdict.is_whole
+    if broken is not None:
+        assert verdict.broken_id == target + broken
+    assert verdict.reason is not None
+    assert reason in verdict.reason
+    assert (await audit.verify(db)).is_whole
+
+
+async def test_a_line_that_was_hashed_anew_does_not_fit_the_next(
+    db: Database, owner: Database
+) -> None:
+    for n in range(2):
+        await write(db, "test.forge", f"n:{n}")
+    target = (await audit.listed(db, Filters(subject="n:0"), limit=1))[0]
+    forged = type(target)(
+        **{name: getattr(target, name) for name in target.__struct_fields__} | {"subject": "n:9"}
+    )
+    statement = (
+        f"UPDATE audit SET subject = 'n:9', hash = '\\x{forged.computed_hash.hex()}'"
+        f" WHERE id = {target.id}"
+    )
+    async with tampered(owner, statement):
+        verdict = await audit.verify(db)
+    assert (verdict.broken_id, verdict.reason) == (
+        target.id + 1,
+        "The line does not follow the one before it.",
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE audit SET subject = 'x'", "DELETE FROM audit", "DELETE FROM audit_head"],
+)
+async def test_neither_the_application_nor_its_owner_rewrites_it(
+    db: Database, owner: Database, statement: str
+) -> None:
+    await write(db, "test.kept")
+    with pytest.raises(Exception, match=r"permission denied|append-only"):
+        await db.execute(statement)
+    with pytest.raises(Exception, match="append-only"):
+        await owner.execute(statement)
+
+
+async def test_what_has_no_one_form_is_not_written(db: Database) -> None:
+    async with db.transaction() as connection:
+        with pytest.raises(TypeError, match="float has no one form"):
+            await audit.record(connection, "test.float", "test", share=0.5)

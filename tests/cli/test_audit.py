@@ -1,0 +1,119 @@
+"""`manilla audit` and `manilla approval`, against an instance in production mode."""
+
+import asyncio
+import base64
+import json
+import os
+import pwd
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from manilla.approvals import approvals
+from manilla.approvals.approvals import Desk
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.merchants import merchants
+from manilla.platform import settings as platform
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from manilla.settings import Settings
+from tests.audit.tampering import tampered
+from tests.instance import manilla
+
+BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")
+USER = pwd.getpwuid(os.getuid()).pw_name
+
+Command = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+def command(settings: Settings) -> Command:
+    """Runs a command; its output, read where it is JSON, or what it says when it exits with 1."""
+
+    async def run(*words: str, mode: str = "production", code: int = 0) -> Any:
+        environment = {
+            "MANILLA_MODE": mode,
+            "MANILLA_DATABASE_URL": settings.database_url,
+            "MANILLA_MASTER_KEY": base64.b64encode(settings.master_keys[0]).decode(),
+        }
+        done = await asyncio.to_thread(lambda: manilla(*words, **environment))
+        assert done.returncode == code, done.stderr
+        out = done.stdout or done.stderr
+        return json.loads(out) if "--json" in words and done.stdout else out
+
+    return run
+
+
+async def test_what_loosens_safety_waits_for_another_administrator(
+    command: Command, db: Database, keyring: Keyring
+) -> None:
+    new = await merchants.create(db, keyring, name="Ada", email="a@example.com")
+    office = Desk(db, keyring, is_production_mode=True)
+    adjust = (
+        *("wallet", "adjust", "--merchant", str(new.id), "--environment", "production"),
+        *("--currency", "NGN", "--reason", "A gift", "--json"),
+    )
+    asked = await command(*adjust, "--amount", "100000.01")
+    assert list(asked) == ["approval"]
+    number = asked["approval"]
+
+    said = await command("approval", "approve", str(number), code=1)
+    assert said == (
+        "manilla: Who asked for a change cannot approve it: another administrator must.\n"
+    )
+    [listed] = [
+        each for each in await command("approval", "list", "--json") if each["id"] == number
+    ]
+    assert (listed["asked_by"], listed["status"]) == (f"command {USER}", "waiting")
+    assert listed["wanted"]["amount"] == "100000.01 NGN"
+    with acting(BOLA):
+        await approvals.approve(office, number)
+
+    done = await command(*adjust, "--amount", "-0.01")
+    assert list(done) == ["environment", "currency", "balance", "status", "trx_id"]
+    assert done["balance"] == 100_000
+    fund = ("wallet", "fund", str(new.id), "NGN", "100000.01", "--environment", "production")
+    funded = await command(*fund, "--json", mode="development")
+    assert (list(funded), funded["balance"]) == (list(done), 200_000.01)
+    assert list(await command(*fund, "--json")) == ["approval"]
+
+    lines = await command("audit", "list", "--merchant", str(new.id), "--limit", "3", "--json")
+    assert [(line["action"], line["actor_kind"], line["actor"]) for line in lines] == [
+        ("approval.ask", "command", USER),
+        ("wallet.fund", "command", USER),
+        ("wallet.adjust", "command", USER),
+    ]
+
+
+async def test_settings_and_credentials_wait_and_can_be_refused(
+    command: Command, db: Database, keyring: Keyring
+) -> None:
+    said = await command("setting", "set", "signature_required", "false")
+    assert said.startswith("waits for a second administrator: approval ")
+    number = said.split()[-1]
+    refused = await command("approval", "refuse", number, "--reason", "not now", "--json")
+    assert (refused["status"], refused["decision"]) == ("refused", "not now")
+    assert (await platform.load(db)).signature_required
+
+    await credentials.clear(db, Provider.C)
+    given = ("provider", "set", "providerc", "secret_key=one", "webhook_secret=two", "--json")
+    assert (await command(*given))["valid"]
+    assert list(await command("provider", "set", "providerc", "secret_key=x", "--json")) == [
+        "approval"
+    ]
+    await credentials.clear(db, Provider.C)
+
+
+async def test_a_log_that_was_rewritten_is_exit_1(command: Command, owner: Database) -> None:
+    whole = await command("audit", "verify", "--json")
+    assert (whole["whole"], whole["lines"], whole["broken_id"]) == (True, whole["last_id"], None)
+    async with tampered(owner, "UPDATE audit SET actor_name = 'Eve' WHERE id = 1"):
+        broken = await command("audit", "verify", "--json", code=1)
+    assert (broken["whole"], broken["broken_id"], broken["reason"]) == (
+        False,
+        1,
+        "The line was changed.",
+    )

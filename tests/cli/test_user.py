@@ -1,0 +1,190 @@
+"""What an operator does with people, against the tests' own database."""
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from manilla.cli import user
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.people import invitations, resets
+from manilla.people.roles import Realm
+from manilla.people.sign_in import NeedsCode
+from manilla.settings import BadConfiguration, Mode, Settings
+from tests.instance import manilla
+from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
+
+BASE_URL = "https://pay.example.com"
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    return {
+        "MANILLA_DATABASE_URL": settings.database_url,
+        "MANILLA_MASTER_KEY": base64.b64encode(settings.master_keys[0]).decode(),
+        "MANILLA_BASE_URL": BASE_URL,
+    }
+
+
+class Desk:
+    """`manilla user` within this process: a process of its own for each would be slow."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+
+    async def run(self, *words: str, given: str = "") -> Any:
+        runner = CliRunner(env=self._environment)
+        return await asyncio.to_thread(
+            lambda: runner.invoke(user.app, [*words, "--json"], input=given)
+        )
+
+    async def printed(self, *words: str, given: str = "") -> Any:
+        done = await self.run(*words, given=given)
+        assert done.exit_code == 0, (done.output, done.exception)
+        return json.loads(done.stdout)
+
+    async def refused(self, *words: str, given: str = "") -> str:
+        done = await self.run(*words, given=given)
+        assert isinstance(done.exception, Refusal), done.output
+        assert done.stdout == ""
+        return done.exception.text
+
+
+@pytest.fixture
+def desk(environment: dict[str, str]) -> Desk:
+    return Desk(environment)
+
+
+@pytest.fixture
+def street(db: Database, keyring: Keyring) -> Street:
+    return Street(db, keyring)
+
+
+async def test_console_people_are_added_by_link_or_with_a_password(
+    db: Database, street: Street, desk: Desk
+) -> None:
+    invited, ready = new_email(), new_email()
+    console = ("add", "--realm", "console", "--name", "Tolu", "--role", "administrator", "--email")
+    added = await desk.printed(*console, invited)
+    with_password = await desk.printed(*console, ready, "--password-stdin", given=PASSWORD + "\n")
+    assert (added["has_password"], with_password["has_password"]) == (False, True)
+    assert "link" not in with_password
+    await street.sign_in(ready, realm=Realm.CONSOLE)
+    token = added["link"].removeprefix(f"{BASE_URL}/console/invitation/")
+    await invitations.accept(
+        db,
+        Realm.CONSOLE,
+        token,
+        name="Tolu",
+        password=PASSWORD,
+        address=new_address(),
+        user_agent=BROWSER,
+    )
+    listed = await desk.printed("list", "--realm", "console")
+    assert {invited, ready} <= {row["email"] for row in listed}
+    assert {row["realm"] for row in listed} == {"console"}
+
+
+async def test_what_cannot_be_added_is_refused(street: Street, desk: Desk) -> None:
+    owner, _, known = await street.owner(), *await street.administrator()
+    console = ("add", "--realm", "console", "--name", "Tolu", "--email")
+    merchant = ("add", "--merchant", str(owner.merchant_id), "--email", new_email())
+    for said, *words in [
+        ("administrator, operations, support", *console, new_email(), "--role", "owner"),
+        ("owner, developer, finance, viewer", *merchant, "--role", "administrator"),
+        ("12 to 256", *console, new_email(), "--role", "support", "--password-stdin"),
+        ("already", *console, known, "--role", "support"),
+        ("no merchant", *merchant, "--merchant", "999999999", "--role", "owner"),
+    ]:
+        assert said in await desk.refused(*words, given="short\n")
+    for bad_usage in (
+        ("add", "--email", new_email(), "--role", "owner"),
+        ("add", "--email", new_email(), "--role", "owner", "--merchant", "1", "--realm", "console"),
+        ("add", "--email", new_email(), "--role", "support", "--realm", "console"),
+    ):
+        assert (await desk.run(*bad_usage)).exit_code == 2
+
+
+async def test_members_are_added_and_listed(db: Database, street: Street, desk: Desk) -> None:
+    owner, new, invited = await street.owner(), new_email(), new_email()
+    merchant = str(owner.merchant_id)
+    member = ("add", "--merchant", merchant, "--role", "finance", "--email")
+    chosen = ("--name", "Ife", "--password-stdin")
+    with_password = await desk.printed(*member, new, *chosen, given=PASSWORD)
+    by_link = await desk.printed(*member, invited)
+    assert (with_password["role"], with_password["email"]) == ("finance", new)
+    visitor = await street.visitor(await street.sign_in(new))
+    assert (visitor.merchant_id, visitor.role) == (owner.merchant_id, "finance")
+    token = by_link["link"].removeprefix(f"{BASE_URL}/dashboard/invitation/")
+    assert (await invitations.look_at(db, Realm.DASHBOARD, token)).email == invited
+    assert by_link["sent_by_mail_hook"] is False
+    listed = await desk.printed("list", "--merchant", merchant)
+    assert [(row["email"], row["role"]) for row in listed] == [
+        (owner.email, "owner"),
+        (new, "finance"),
+    ]
+
+
+async def test_a_reset_link_is_printed_and_sent_and_works_once(
+    db: Database, street: Street, environment: dict[str, str], tmp_path: Path
+) -> None:
+    owner = await street.owner()
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/letter\n")
+    hook.chmod(0o700)
+    words = ("user", "reset", owner.email.upper(), "--json")
+    done = await asyncio.to_thread(manilla, *words, **environment, MANILLA_MAIL_HOOK=str(hook))
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["sent_by_mail_hook"] is True
+    assert json.loads((tmp_path / "letter").read_text()) == {
+        "kind": "reset",
+        "email": owner.email,
+        "link": made["link"],
+    }
+    token = made["link"].removeprefix(f"{BASE_URL}/dashboard/reset/")
+    assert token not in done.stderr
+    await resets.use(db, Realm.DASHBOARD, token, "another long phrase")
+    assert not await street.is_in(owner.token)
+    with pytest.raises(resets.BadReset):
+        await resets.use(db, Realm.DASHBOARD, token, "another long phrase")
+    await street.sign_in(owner.email, "another long phrase")
+
+
+async def test_a_reset_for_nobody_exits_1_with_one_line(environment: dict[str, str]) -> None:
+    done = await asyncio.to_thread(manilla, "user", "reset", new_email(), **environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "manilla: There is nobody with this email address in the dashboard.\n"
+
+
+async def test_people_are_signed_out_shut_out_and_helped(street: Street, desk: Desk) -> None:
+    owner, shut, lost = [await street.owner() for _ in range(3)]
+    await street.turn_on_totp(lost.visitor)
+    dashboard = ("--realm", "dashboard")
+    listed = await desk.printed("sessions", owner.email)
+    assert [row["user_agent"] for row in listed] == [BROWSER]
+    assert (await desk.printed("disable", shut.email, *dashboard))["status"] == "disabled"
+    assert not await street.is_in(shut.token)
+    assert not (await desk.printed("totp-off", lost.email, *dashboard))["second_factor"]
+    assert not isinstance(await street.try_door(lost.email), NeedsCode)
+    assert (await desk.printed("sign-out", owner.email))["sessions_ended"] == 1
+    assert not await street.is_in(owner.token)
+    assert (await desk.printed("enable", shut.email, *dashboard))["status"] == "active"
+    await street.sign_in(shut.email)
+    for command in ("disable", "enable", "totp-off", "sessions", "sign-out"):
+        said = await desk.refused(command, owner.email, "--realm", "console")
+        assert "There is nobody" in said
+
+
+def test_a_mail_hook_that_is_no_program_is_named_at_start(tmp_path: Path) -> None:
+    not_a_program = tmp_path / "hook"
+    not_a_program.write_text("#!/bin/sh\n")
+    for path in (not_a_program, tmp_path, tmp_path / "missing"):
+        with pytest.raises(BadConfiguration, match="MANILLA_MAIL_HOOK"):
+            Settings.read({"MANILLA_MAIL_HOOK": str(path)}, assumed_mode=Mode.PRODUCTION)

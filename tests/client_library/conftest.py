@@ -1,0 +1,35 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.client import AsyncClient, Credentials
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.simulated import World, simulated
+
+
+@pytest.fixture
+async def world(services: Services, site: Site) -> AsyncIterator[World]:
+    """The providers, without whom no payout method is offered; and the worker's jobs."""
+    async with simulated(services) as running:
+        yield running
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    """An approved merchant, calling in the sandbox."""
+    return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+async def client(site: Site, merchant: Merchant) -> AsyncIterator[AsyncClient]:
+    url = f"http://127.0.0.1:{site.port}"
+    async with AsyncClient(url, credentials_of(merchant)) as client:
+        yield client
+
+
+def credentials_of(merchant: Merchant) -> Credentials:
+    own = merchant.credentials
+    return Credentials(own.merchant_key, own.api_key, own.api_secret)

@@ -1,0 +1,241 @@
+"""The client against the product itself: every call, and what it makes of each answer."""
+
+import asyncio
+import dataclasses
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla import client as library
+from manilla.client import (
+    AsyncClient,
+    Client,
+    CompletedPayment,
+    Credentials,
+    DeliveredPayout,
+    PaymentOrder,
+    PayoutOrder,
+    Retries,
+    UndeliveredPayout,
+    UnfinishedPayment,
+)
+from manilla.client.credentials import sign
+from tests.client import Merchant, Site
+from tests.client_library.conftest import credentials_of
+from tests.payments.orders import new_reference
+from tests.simulated import World
+
+RAIL = "providera_ngn_transfer"
+
+
+def payment(**changed: Any) -> PaymentOrder:
+    order = PaymentOrder(
+        payment_amount=Decimal("1500.50"),
+        currency_code="NGN",
+        ref_trx=new_reference(),
+        success_redirect="https://shop.example/paid?cart=7",
+        cancel_redirect="https://shop.example/basket",
+        ipn_url="https://shop.example/ipn",
+        description="Owó ₦43 🎉",
+        allow_payment_methods=["providera"],
+    )
+    order.update(changed)  # type: ignore[typeddict-item]
+    return order
+
+
+async def payout(client: AsyncClient, **changed: Any) -> PayoutOrder:
+    method = (await client.payout_methods("NGN")).by_code(RAIL)
+    order = PayoutOrder(
+        payout_amount=Decimal("5000.25"),
+        currency_code="NGN",
+        ref_trx=new_reference(),
+        ipn_url="https://shop.example/ipn",
+        withdraw_method_id=method.id,
+        beneficiary={"bank_code": "058", "account_number": "0000000000"},
+    )
+    order.update(changed)  # type: ignore[typeddict-item]
+    return order
+
+
+async def test_a_payment_is_made_and_verified(client: AsyncClient, world: World) -> None:
+    order = payment()
+    session = await client.initiate_payment(**order)
+    assert session.info.ref_trx == order["ref_trx"]
+    assert session.info.amount == Decimal("1500.50")
+    assert session.info.description == order["description"]
+    assert session.info.allow_payment_methods == ("providera",)
+    assert session.info.is_sandbox
+    pending = await client.verify_payment(session.trx_id)
+    assert isinstance(pending, UnfinishedPayment)
+    assert (pending.status, pending.ref_trx) == ("pending", order["ref_trx"])
+    with pytest.raises(library.StillPending):
+        await client.wait_for_payment(session.trx_id, timeout_seconds=0)
+    await due_now(world, session.trx_id)
+    done = await client.wait_for_payment(session.trx_id)
+    assert isinstance(done, CompletedPayment)
+    assert (done.status, done.trx_id) == ("success", session.trx_id)
+    assert done.amount == done.commission.base_amount == Decimal("1500.50")
+    assert done.created_at.utcoffset() is not None
+    assert done.updated_at >= done.created_at
+
+
+async def test_a_payment_that_fails_says_why(client: AsyncClient, world: World) -> None:
+    session = await client.initiate_payment(scenario="failed", **payment())
+    await due_now(world, session.trx_id)
+    failed = await client.wait_for_payment(session.trx_id)
+    assert isinstance(failed, UnfinishedPayment)
+    assert (failed.status, failed.error_code) == ("failed", "PAYMENT_DECLINED")
+
+
+async def test_a_payout_is_made_and_verified(client: AsyncClient, world: World) -> None:
+    order = await payout(client)
+    made = await client.initiate_payout(**order)
+    assert (made.status, made.info.ref_trx) == ("pending", order["ref_trx"])
+    assert made.info.payout_amount == Decimal("5000.25")
+    assert made.info.payable_amount == made.info.payout_amount + made.info.fee
+    pending = await client.verify_payout(made.trx_id)
+    assert isinstance(pending, UndeliveredPayout)
+    await due_now(world, made.trx_id)
+    done = await client.wait_for_payout(made.trx_id)
+    assert isinstance(done, DeliveredPayout)
+    assert (done.trx_id, done.ref_trx, done.amount) == (
+        *(made.trx_id, order["ref_trx"], Decimal("5000.25")),
+    )
+
+
+async def test_methods_banks_and_site_are_described(client: AsyncClient, world: World) -> None:
+    methods = await client.payout_methods("NGN")
+    rail = methods.by_code(RAIL)
+    assert (rail.type, rail.min_withdraw) == ("auto", Decimal(100))
+    assert [field.name for field in rail.fields if field.api_auto_resolved] == ["account_name"]
+    with pytest.raises(LookupError):
+        methods.by_code("none")
+    assert (await client.bank_list()).provider == "providerb"
+    banks = await client.bank_list(RAIL)
+    assert "058" in [bank.bank_code for bank in banks.banks]
+    assert (await client.site_info()).api_version == "1.0"
+
+
+async def test_many_calls_share_a_client(client: AsyncClient) -> None:
+    sessions = await asyncio.gather(*(client.initiate_payment(**payment()) for _ in range(20)))
+    assert len({session.trx_id for session in sessions}) == 20
+
+
+async def test_the_sync_client_has_the_same_calls(site: Site, merchant: Merchant) -> None:
+    def shop() -> tuple[str, str]:
+        url = f"http://127.0.0.1:{site.port}"
+        with Client(url, credentials_of(merchant)) as client:
+            session = client.initiate_payment(**payment())
+            return client.site_info().status, client.verify_payment(session.trx_id).status
+
+    assert await asyncio.to_thread(shop) == ("active", "pending")
+    names = {name for name in vars(Client) if not name.startswith("_")}
+    assert names == {name for name in vars(AsyncClient) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("amount", ["90071992547409.93", "1", "1.00", "1E+3", "0.1e2"])
+async def test_amounts_are_exact_both_ways(client: AsyncClient, amount: str) -> None:
+    session = await client.initiate_payment(**payment(payment_amount=Decimal(amount)))
+    assert session.info.amount == Decimal(amount)
+    assert isinstance(session.info.commission_fee, Decimal)
+
+
+async def test_what_is_no_amount_is_not_sent(client: AsyncClient) -> None:
+    for wrong in (1500.5, [1.5]):
+        with pytest.raises(TypeError, match="never float"):
+            await client.initiate_payment(**payment(payment_amount=wrong))
+    for odd in ("NaN", "Infinity", "1E+500000"):
+        with pytest.raises(ValueError, match="amount"):
+            await client.initiate_payment(**payment(payment_amount=Decimal(odd)))
+    with pytest.raises(TypeError, match="custmer_name"):
+        await client.initiate_payment(**payment(custmer_name="Ada"))
+
+
+async def test_a_key_of_the_callers_makes_a_later_repetition_safe(client: AsyncClient) -> None:
+    order = payment()
+    first = await client.initiate_payment(idempotency_key="order 7", **order)
+    assert await client.initiate_payment(idempotency_key="order 7", **order) == first
+    with pytest.raises(library.DuplicateReference) as caught:
+        await client.initiate_payment(idempotency_key="order 7", **payment())
+    assert caught.value.trx_id is None
+    for bad in ("", "x" * 256, "new\nline", "ẹ"):
+        with pytest.raises(ValueError, match="printable"):
+            await client.initiate_payment(idempotency_key=bad, **order)
+
+
+async def test_a_reference_that_was_used_says_what_became_of_the_first(client: AsyncClient) -> None:
+    order = payment()
+    first = await client.initiate_payment(**order)
+    with pytest.raises(library.DuplicateReference) as caught:
+        await client.initiate_payment(**order)
+    error = caught.value
+    assert (error.status, error.code) == (422, "DUPLICATE_REFERENCE")
+    assert (error.trx_id, error.trx_status) == (first.trx_id, "pending")
+
+
+async def test_refusals_are_told_by_their_class(client: AsyncClient, world: World) -> None:
+    with pytest.raises(library.ValidationFailed) as invalid:
+        await client.initiate_payment(**payment(ipn_url="shop", ref_trx="x" * 61))
+    assert set(invalid.value.errors) == {"ipn_url", "ref_trx"}
+    assert (invalid.value.status, invalid.value.guidance) == (400, "Mend what `errors` names.")
+    assert invalid.value.request_id
+    assert invalid.value.request_id in str(invalid.value)
+    with pytest.raises(library.InvalidAmount):
+        await client.initiate_payment(**payment(payment_amount=0))
+    with pytest.raises(library.InvalidCurrency):
+        await client.initiate_payment(**payment(currency_code="XYZ"))
+    with pytest.raises(library.TransactionNotFound):
+        await client.verify_payment("TXN ẹ?")
+    with pytest.raises(library.InsufficientBalance) as poor:
+        await client.initiate_payout(**await payout(client, payout_amount=1_500_000))
+    assert isinstance(poor.value, library.PayoutRefused)
+    somebody = {"bank_code": "058", "account_number": "0000000002"}
+    with pytest.raises(library.InvalidBeneficiary):
+        await client.initiate_payout(**await payout(client, beneficiary=somebody))
+    empty = {**somebody, "account_number": "0000000004"}
+    with pytest.raises(library.ProviderInsufficientBalance):
+        await client.initiate_payout(**await payout(client, beneficiary=empty))
+    with pytest.raises(library.PayoutFailed):
+        await client.initiate_payout(**await payout(client, withdraw_method_id=999_999))
+
+
+async def test_wrong_credentials_are_refused_and_stay_out_of_sight(
+    site: Site, merchant: Merchant
+) -> None:
+    wrong = dataclasses.replace(credentials_of(merchant), api_secret="test_wrong")
+    assert "wrong" not in repr(wrong)
+    once = Retries(attempts_max=1)
+    async with AsyncClient(f"http://127.0.0.1:{site.port}", wrong, retries=once) as client:
+        with pytest.raises(library.InvalidCredentials) as caught:
+            await client.site_info()
+    assert caught.value.errors == {"X-Signature": "The signature does not match."}
+
+
+def test_credentials_of_two_environments_or_none_are_refused() -> None:
+    assert Credentials("key", "api", "secret").environment == "production"
+    for mixed in (("test_key", "api", "secret"), ("", "api", "secret")):
+        with pytest.raises(ValueError, match=r"credentials|empty"):
+            Credentials(*mixed)
+
+
+@pytest.mark.parametrize("url", ["", "pay.example", "ftp://pay.example", "https://pay.example/v1"])
+def test_an_address_that_could_not_work_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="The address"):
+        Client(url, Credentials("key", "api", "secret"))
+
+
+def test_the_signature_is_the_published_one(project: Path) -> None:
+    vectors = json.loads((project / "tests/vectors/signatures.json").read_text())
+    for vector in vectors:
+        secret, method, path = vector["secret"], vector["method"], vector["path"]
+        made = sign(secret, int(vector["timestamp"]), method, path, vector["body"].encode())
+        assert made == vector["signature"]
+
+
+async def due_now(world: World, trx_id: str) -> None:
+    """What the sandbox does after some seconds, it does now."""
+    await world.services.db.execute("UPDATE job SET due_at = now() WHERE subject = $1", trx_id)
+    await world.run_jobs()

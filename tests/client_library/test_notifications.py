@@ -1,0 +1,142 @@
+"""What the client takes for a notification, and what it does not."""
+
+import hashlib
+import hmac
+import json
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from manilla.client import BadNotification, NotificationTooOld, SignatureMismatch, verify_ipn
+from manilla.notify import signing
+
+SECRET = "test_8agexnprjqkqk1mb4syas8cq43q2qe0m"
+
+
+def document(**changed: Any) -> bytes:
+    data = {
+        "ref_trx": "ORDER-1001",
+        "trx_id": "TXN1",
+        "description": "Owó ₦43 🎉",
+        "currency_code": "NGN",
+        "environment": "sandbox",
+        "amount": "@",
+    }
+    told = {"event": "payment", "data": data, "message": "Payment Completed", "status": "completed"}
+    whole = {**told, "timestamp": int(time.time()), **changed}
+    return json.dumps(whole, ensure_ascii=False).replace('"@"', "90071992547409.93").encode()
+
+
+def sent(body: bytes, *, age_seconds: int = 0, secret: str = SECRET) -> dict[str, str]:
+    """The headers as the service sends them."""
+    return signing.headers(
+        secret.encode(),
+        notification_id="msg_1",
+        environment="sandbox",
+        body=body,
+        now=int(time.time()) - age_seconds,
+    )
+
+
+def plain(body: bytes, prefix: str = "") -> dict[str, str]:
+    return {"x-signature": prefix + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()}
+
+
+def test_what_the_service_sends_is_taken() -> None:
+    body = document()
+    told = verify_ipn(body, sent(body), SECRET)
+    assert (told.event, told.status, told.trx_id) == ("payment", "completed", "TXN1")
+    assert (told.id, told.ref_trx, told.currency_code) == ("msg_1", "ORDER-1001", "NGN")
+    assert told.amount == told.data["amount"] == Decimal("90071992547409.93")
+    assert told.is_sandbox
+    assert told.handled_once_by == ("payment", "TXN1", "completed", "")
+    assert verify_ipn(body, sent(body), signing.standard_key(SECRET.encode())) == told
+
+
+@pytest.mark.parametrize("prefix", ["", "sha256="])
+def test_the_plain_signature_alone_will_do(prefix: str) -> None:
+    body = document()
+    told = verify_ipn(body, plain(body, prefix), SECRET)
+    assert (told.id, told.trx_id) == (None, "TXN1")
+
+
+def test_any_signature_of_several_may_match_and_names_have_any_case() -> None:
+    body = document()
+    headers = sent(body)
+    signature = headers.pop("webhook-signature")
+    headers["WEBHOOK-SIGNATURE"] = f"v1,AAAA {signature} v2,what"
+    assert verify_ipn(body, headers, SECRET).id == "msg_1"
+
+
+def test_the_older_form_is_read_too() -> None:
+    flat = {"event": "payment.success", "trx_id": "TXN2", "amount": 1500, "currency": "NGN"}
+    body = json.dumps({**flat, "status": "completed"}).encode()
+    told = verify_ipn(body, sent(body), SECRET)
+    assert (told.event, told.trx_id, told.amount) == (*("payment.success", "TXN2", Decimal(1500)),)
+    assert (told.currency_code, told.environment) == ("NGN", "sandbox")
+    with pytest.raises(NotificationTooOld):
+        verify_ipn(body, plain(body), SECRET)
+    assert verify_ipn(body, plain(body), SECRET, tolerance_seconds=None).trx_id == "TXN2"
+
+
+def test_other_bytes_or_another_secret_do_not_match() -> None:
+    body = document()
+    for headers in (sent(body), plain(body)):
+        for altered in (body + b"\n", body.replace(b"TXN1", b"TXN2"), b""):
+            with pytest.raises(SignatureMismatch):
+                verify_ipn(altered, headers, SECRET)
+        with pytest.raises(SignatureMismatch):
+            verify_ipn(body, headers, SECRET + "x")
+
+
+@pytest.mark.parametrize(
+    "signature", ["", "sha256=", "0" * 64, "sha256=sha256=", "ẹ" * 64, "\ud800"]
+)
+def test_a_signature_that_is_none_does_not_match(signature: str) -> None:
+    for name in ("X-Signature", "webhook-signature"):
+        with pytest.raises(SignatureMismatch):
+            verify_ipn(document(), {name: signature}, SECRET)
+    with pytest.raises(SignatureMismatch):
+        verify_ipn(document(), {}, SECRET)
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp"])
+def test_the_id_and_the_time_are_signed_too(name: str) -> None:
+    body = document()
+    for other in ({name: "1"}, {}):
+        headers = {key: value for key, value in sent(body).items() if key != name}
+        with pytest.raises(SignatureMismatch):
+            verify_ipn(body, headers | other, SECRET)
+
+
+@pytest.mark.parametrize("age_seconds", [3600, -3600])
+def test_one_that_was_recorded_is_refused_with_and_without_its_time(age_seconds: int) -> None:
+    body = document(timestamp=int(time.time()) - age_seconds)
+    for headers in (sent(body, age_seconds=age_seconds), plain(body)):
+        with pytest.raises(NotificationTooOld):
+            verify_ipn(body, headers, SECRET)
+        assert verify_ipn(body, headers, SECRET, tolerance_seconds=7200).trx_id == "TXN1"
+        assert verify_ipn(body, headers, SECRET, tolerance_seconds=None).trx_id == "TXN1"
+
+
+def test_one_that_is_delivered_again_much_later_is_taken() -> None:
+    body = document(timestamp=1767323045)
+    assert verify_ipn(body, sent(body), SECRET).timestamp == 1767323045
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_"])
+def test_an_empty_secret_verifies_nothing(secret: str) -> None:
+    body = document()
+    with pytest.raises(ValueError, match="empty"):
+        verify_ipn(body, {"X-Signature": hmac.new(b"", body, hashlib.sha256).hexdigest()}, secret)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"[]", b"{}", b'{"event": 1}', b'{"event": "x", "status": "y", "data": []}'],
+)
+def test_what_is_signed_but_no_notification_is_refused(body: bytes) -> None:
+    with pytest.raises(BadNotification):
+        verify_ipn(body, sent(body), SECRET)

@@ -1,0 +1,67 @@
+"""The client is a package of its own: it needs nothing of the platform, nor anything else."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# What a program without the platform does: it imports everything, and gets as far as the network.
+PROGRAM = """
+import importlib.util, pathlib, sys
+import manilla.client as library
+assert "venv" in library.__file__, library.__file__
+assert importlib.util.find_spec("manilla.kit") is None
+assert (pathlib.Path(library.__file__).parent / "py.typed").exists()
+credentials = library.Credentials("test_key", "test_api", "test_secret")
+once = library.Retries(attempts_max=1)
+with library.Client("http://127.0.0.1:1", credentials, retries=once) as client:
+    try:
+        client.site_info()
+    except library.NoAnswer:
+        print("no answer")
+"""
+
+
+def test_it_imports_the_standard_library_and_itself(project: Path) -> None:
+    allowed = sys.stdlib_module_names | {"manilla"}
+    for file in (project / "manilla" / "client").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                names = [str(node.module)]
+            for name in names:
+                assert name.split(".")[0] in allowed, (file.name, name)
+                assert not name.startswith("manilla") or name.startswith("manilla.client"), name
+
+
+def test_its_wheel_works_where_the_platform_is_not(project: Path, tmp_path: Path) -> None:
+    """Built by flit as it is installed here, and installed from the file: no network."""
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    pip = [str(base), "-m", "pip"]
+    if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip("there is no pip beside the interpreter")
+    build = f"from flit_core.buildapi import build_wheel; print(build_wheel({str(tmp_path)!r}))"
+    folder = project / "clients" / "python"
+    name = run(sys.executable, "-c", build, at=folder).splitlines()[-1]
+    run(str(base), "-m", "venv", "--without-pip", str(tmp_path / "venv"), at=tmp_path)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    alone = ["--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"]
+    run(*pip, "--python", python, "install", "--quiet", *alone, str(tmp_path / name), at=tmp_path)
+    assert run(python, "-I", "-c", PROGRAM, at=tmp_path) == "no answer\n"
+
+
+def test_its_version_is_the_platforms(project: Path) -> None:
+    def version(file: Path) -> list[str]:
+        return [line for line in file.read_text().splitlines() if line.startswith("version = ")]
+
+    own = version(project / "clients" / "python" / "pyproject.toml")
+    assert own == version(project / "pyproject.toml")
+
+
+def run(*command: str, at: Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=at, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,123 @@
+"""Payments in the dashboard: found, shown whole, taken away as files, refunded once."""
+
+import io
+import zipfile
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.services import Services
+from tests.checkout.looking import faults_found, opened
+from tests.client import Site
+from tests.dashboard.till import Till, new_till, unchunked
+from tests.payments.orders import INITIATE, order
+from tests.web.visitors import PASSWORD
+
+PAYMENTS = "/sandbox/payments"
+
+
+@pytest.fixture(scope="module")
+async def till(services: Services, site: Site) -> Till:
+    return await new_till(services, site)
+
+
+async def test_a_file_has_exactly_what_the_filtered_list_has(till: Till) -> None:
+    evil = '=HYPERLINK("http://evil.example")'
+    paid = await till.pay_in(ref_trx=evil, customer_name="+2348012345678", payment_amount=1234.5)
+    other = await till.pay_in(customer_name="Chidi Okeke")
+    pending = await till.merchant.post(INITIATE, order())
+    assert pending.status == 200
+
+    everything = await till.rows(PAYMENTS)
+    assert {row[0] for row in everything} >= {paid, other}
+    assert len(everything) == await till.count("payment")
+    assert [row[0] for row in await till.rows(PAYMENTS, q="chidi", status="success")] == [other]
+    assert await till.rows(PAYMENTS, q="chidi", status="failed") == []
+    assert await till.rows(PAYMENTS, until="2020-01-01") == []
+
+    [row] = await till.rows(PAYMENTS, q=paid)
+    assert row[1] == f"'{evil}"  # a spreadsheet would have run it
+    assert row[5] == "1234.50"
+    assert "'+2348012345678" in row
+    shown = await till.owner.get(f"{PAYMENTS}?q={paid}")
+    assert paid.encode() in shown.body
+    assert other.encode() not in shown.body
+
+    book = unchunked(await till.owner.get(f"{PAYMENTS}?q={paid}&format=xlsx"))
+    sheets = zipfile.ZipFile(io.BytesIO(book))
+    sheet = sheets.read("xl/worksheets/sheet1.xml").decode()
+    assert "<f>" not in sheet
+    assert "1234.5" in sheet
+    assert other not in sheet
+
+
+async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
+    till: Till, services: Services, site: Site
+) -> None:
+    trx_id = await till.pay_in(description="Two books", customer_name="Ngozi")
+    page = (await till.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
+    for part in ("Two books", "Ngozi", "borne by", "Customer paid", "You received"):
+        assert part in page
+    story = page[page.index("Timeline") :]
+    for part in ("Paid: pending → success", "The money was credited", "A notification was written"):
+        assert part in story
+    assert "clearing" not in story  # the platform's own accounts are not the merchant's business
+
+    neighbour = await new_till(services, site)
+    theirs = await neighbour.owner.get(f"{PAYMENTS}/{trx_id}")
+    unknown = await neighbour.owner.get(f"{PAYMENTS}/TXN0000000000000000")
+    elsewhere = await till.owner.get(f"/production/payments/{trx_id}")
+    assert (theirs.status, unknown.status, elsewhere.status) == (404, 404, 404)
+    refund = await neighbour.owner.post(
+        f"{PAYMENTS}/{trx_id}/refund", {"reason": "mine", "refunded_before": "0"}
+    )
+    assert refund.status == 404
+
+
+async def test_a_refund_that_is_sent_twice_is_made_once(till: Till) -> None:
+    trx_id = await till.pay_in(payment_amount=1000)
+    before = await till.balance()
+    address = f"{PAYMENTS}/{trx_id}/refund"
+    fields = {"amount": "400", "reason": "Too many", "refunded_before": "0"}
+    first = await till.owner.post(address, fields)
+    second = await till.owner.post(address, fields)
+    assert (first.status, second.status) == (303, 303)
+    assert await till.balance() == before - 400_00
+    page = await till.owner.get(f"{PAYMENTS}/{trx_id}")
+    assert page.body.count(b"Too many") >= 1
+
+    too_much = await till.owner.post(
+        address, {"amount": "600.01", "reason": "More", "refunded_before": "40000"}
+    )
+    assert too_much.status == 422
+    assert b"up to 600.00 NGN can be refunded" in too_much.body
+    for amount in ("-1", "abc", "1e400"):
+        bad = await till.owner.post(
+            address, {"amount": amount, "reason": "More", "refunded_before": "40000"}
+        )
+        assert bad.status in (400, 422), amount
+    await till.run_jobs()
+    assert await till.balance() == before - 400_00
+
+
+async def test_somebody_refunds_a_part_on_a_phone(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    trx_id = await till.pay_in(payment_amount=500, customer_name="Bola")
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", till.owner.person_id
+    )
+    base = services.settings.base_url
+    async with opened(browser, f"{base}/dashboard/sign-in", width=390) as page:
+        await till.owner.enter(page.context)
+        await page.goto(f"{base}/dashboard{PAYMENTS}/{trx_id}")
+        await page.get_by_role("link", name="Refund").click()
+        await page.get_by_label("Amount").fill("125.50")
+        await page.get_by_label("Reason").fill("One was broken")
+        assert not await faults_found(page)
+        await page.get_by_role("button", name="Refund").click()
+        await page.get_by_label("Your password").fill(PASSWORD)
+        await page.get_by_role("button", name="Confirm and go on").click()
+        await page.get_by_text("The refund of 125.50 NGN has started.").wait_for()
+        await page.get_by_text("One was broken").first.wait_for()
+        assert "₦125.50" in await page.inner_text("main")

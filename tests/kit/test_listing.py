@@ -1,0 +1,120 @@
+"""Lists go on from a key; what comes over the net is not believed."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from manilla.kit import ids, listing
+from manilla.kit.listing import BadCursor, BadFilter, Conditions, Moment, Number
+
+
+class _Filter(msgspec.Struct, frozen=True):
+    search: str | None = None
+    since: Moment | None = None
+    minor: Number | None = None
+    flag: bool | None = None
+
+
+MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, UTC)
+
+
+@pytest.mark.parametrize("key", [("TXN1",), (MOMENT, "x")])
+def test_a_cursor_leads_back_to_its_key(key: tuple[object, ...]) -> None:
+    kind = tuple[str] if len(key) == 1 else tuple[datetime, str]
+    assert listing.read_cursor(kind, listing.cursor(key)) == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "é",
+        "%%%",
+        "A" * 1000,
+        listing.cursor("not a tuple"),
+        listing.cursor(("a", "b")),
+        listing.cursor(("\x00",)),
+        listing.cursor((5,)),
+        listing.cursor(None),
+    ],
+)
+def test_a_cursor_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadCursor) as refused:
+        listing.read_cursor(tuple[str], text)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 2**80])
+def test_a_number_that_the_database_cannot_hold_is_refused(number: int) -> None:
+    with pytest.raises(BadCursor):
+        listing.read_cursor(int, listing.cursor(number))
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(BadCursor):
+        listing.read_cursor(tuple[datetime, str], listing.cursor(("2026-01-01T00:00:00", "x")))
+
+
+def test_a_filter_is_read_from_a_form() -> None:
+    given = {
+        "search": "  50% ",
+        "since": "2026-02-03T04:05:06.789Z",
+        "minor": "7",
+        "flag": "true",
+        "x": "",
+    }
+    assert listing.read_filter(_Filter, given) == _Filter("50%", MOMENT, 7, True)
+    assert listing.read_filter(_Filter, {"search": " ", "other": "1"}) == _Filter()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"since": "yesterday"},
+        {"since": "2026-01-01T00:00:00"},
+        {"minor": "-1"},
+        {"minor": str(2**63)},
+        {"minor": "1.5"},
+        {"flag": "maybe"},
+        {"search": "a\x00b"},
+    ],
+)
+def test_a_filter_that_cannot_be_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(BadFilter) as refused:
+        listing.read_filter(_Filter, given)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\nb", "x" * 201])
+def test_a_search_that_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(BadFilter):
+        listing.searched(text)
+
+
+def test_values_never_become_part_of_the_statement() -> None:
+    conditions = Conditions().add("a = {}", "'; DROP").add_given("b = {}", None)
+    conditions.add("({}, {}) < (c, d)", 1, 2)
+    assert conditions.sql == "a = $1 AND ($2, $3) < (c, d)"
+    assert conditions.values == ["'; DROP", 1, 2]
+    assert Conditions().sql == "true"
+
+
+def test_an_id_says_when_it_was_made() -> None:
+    before = datetime.now(UTC)
+    trx_id, notification_id = ids.new_trx_id(7), ids.new_notification_id(7)
+    for moment in (ids.moment_of(trx_id), ids.moment_of_notification(notification_id)):
+        assert moment is not None
+        assert abs((moment - before).total_seconds()) < 5
+    assert ids.moment_of(ids.trx_id_floor(MOMENT)) == MOMENT
+    assert ids.moment_of_notification(ids.notification_id_floor(MOMENT)) == MOMENT
+    assert ids.trx_id_floor(before) <= trx_id
+    assert ids.notification_id_floor(before) <= notification_id
+
+
+@pytest.mark.parametrize(
+    "text", ["", "TXN", "TXN123", "XYZ0000000000", "TXNzzzzzzzzzz", "TXN" + "Z" * 10]
+)
+def test_what_is_no_id_has_no_time(text: str) -> None:
+    assert ids.moment_of(text) is None

@@ -1,0 +1,86 @@
+"""The directory of callers: one load for all who ask at once, and never an old one for the new."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.merchants import merchants, queries
+from manilla.merchants.directory import Directory
+from manilla.merchants.merchants import Change
+from manilla.merchants.queries import MerchantRow
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+
+Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
+
+
+class Loads:
+    """How often merchants were loaded; the first load waits, having read, until it may go on."""
+
+    def __init__(self, load: Load) -> None:
+        self.count = 0
+        self.go_on = asyncio.Event()
+        self._load = load
+
+    async def __call__(self, db: Database, merchant_id: int) -> MerchantRow | None:
+        self.count += 1
+        is_first = self.count == 1
+        row = await self._load(db, merchant_id)
+        if is_first:
+            await self.go_on.wait()
+        return row
+
+    async def begun(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while self.count < count:
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    return await new_merchant(site, db, keyring)
+
+
+@pytest.fixture
+def directory(services: Services) -> Directory:
+    """One that knows nobody yet."""
+    return Directory(services.db, services.keyring, services.watch)
+
+
+@pytest.fixture
+def loads(merchant: Merchant, monkeypatch: pytest.MonkeyPatch) -> Loads:
+    loads = Loads(queries.merchant)
+    monkeypatch.setattr(queries, "merchant", loads)
+    return loads
+
+
+async def test_a_hundred_first_requests_at_once_are_one_load(
+    directory: Directory, merchant: Merchant, loads: Loads
+) -> None:
+    asking = [
+        asyncio.create_task(directory.of(merchant.environment, merchant.new.id)) for _ in range(100)
+    ]
+    await loads.begun(1)
+    asking.pop().cancel()  # who gives up does not take the others' answer with them
+    loads.go_on.set()
+    found = await asyncio.gather(*asking)
+    assert {caller.merchant_id for caller in found} == {merchant.new.id}
+    await directory.of(merchant.environment, merchant.new.id)
+    assert loads.count == 1
+
+
+async def test_a_load_from_before_a_change_is_not_shared_after_it(
+    directory: Directory, merchant: Merchant, loads: Loads, db: Database, keyring: Keyring
+) -> None:
+    early = asyncio.create_task(directory.of(merchant.environment, merchant.new.id))
+    await loads.begun(1)
+    await merchants.change(db, keyring, merchant.new.id, Change(payouts_enabled=False))
+    await directory._refresh(0)
+    late = await directory.of(merchant.environment, merchant.new.id)
+    assert late.payouts_enabled is False
+    loads.go_on.set()
+    await early
+    assert (await directory.of(merchant.environment, merchant.new.id)).payouts_enabled is False

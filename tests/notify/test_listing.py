@@ -1,0 +1,51 @@
+"""Notifications as people look for them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone, Tenant
+from manilla.notify import listing
+from manilla.notify.listing import NotificationFilter, State
+from tests.notify.mailroom import Mailroom
+
+
+async def test_notifications_are_found_by_every_filter_and_reference(
+    db: Database, mailroom: Mailroom
+) -> None:
+    merchant = mailroom.merchant
+    tenant = Tenant(merchant.new.id, merchant.environment)
+
+    async def found(scope: Tenant | Everyone = tenant, **wanted: Any) -> list[str]:
+        page = await listing.notifications(db, scope, NotificationFilter(**wanted))
+        return [row.trx_id for row in page.rows]
+
+    began = datetime.now(UTC)
+    first = await mailroom.happen()
+    await mailroom.deliver()
+    second = await mailroom.happen()
+    third = await mailroom.happen()
+    await db.execute(
+        "UPDATE notification SET state = 'failed' WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant.new.id, third),
+    )
+    assert await found() == await found(Everyone(merchant.new.id)) == [third, second, first]
+    assert (await found(Everyone()))[:3] == [third, second, first]
+    assert await found(Tenant(merchant.new.id, Environment.PRODUCTION)) == []
+    assert await found(Tenant(merchant.new.id + 1, merchant.environment), search=first) == []
+    assert await found(state=State.DELIVERED) == [first]
+    assert await found(state=State.FAILED, event="payment") == [third]
+    assert await found(event="refund") == await found(search="%") == []
+    assert await found(since=began, search=second) == [second]
+    assert await found(until=began) == []
+    [told] = await listing.told_of(db, merchant.new.id, first)
+    assert await found(search=told.notification.id) == [first]
+    assert [attempt.status for attempt in told.attempts] == [200]
+    assert await listing.count_failed(db, tenant, began - timedelta(seconds=5)) == 1
+    page = await listing.notifications(db, tenant, NotificationFilter(), limit=2)
+    await mailroom.happen()
+    rest = await listing.notifications(db, tenant, NotificationFilter(), limit=2, after=page.next)
+    assert [row.trx_id for row in page.rows + rest.rows] == [third, second, first]
+    whole = listing.all_notifications(db, tenant, NotificationFilter(state=State.FAILED))
+    assert [row.trx_id async for rows in whole for row in rows] == [third]

@@ -1,0 +1,278 @@
+"""Payments and refunds as people look for them, and how they went."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manilla.kit import ids
+from manilla.kit import listing as lists
+from manilla.kit.clock import LAGOS, last_days
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.listing import BadCursor, Page
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone, Scope, Tenant
+from manilla.merchants import merchants
+from manilla.payments import figures, listing, queries, refunds
+from manilla.payments.listing import PaymentFilter, RefundFilter
+from manilla.payments.payment import ErrorCode, Payment, Status
+from manilla.payments.refund_queries import RefundStatus
+from manilla.payments.story import payment_story
+from manilla.services import Services
+from tests.payments import steps
+from tests.payments.orders import order
+from tests.payments.shop import Shop
+
+NOW = datetime.now(UTC)
+
+
+class Till:
+    """Writes payments down as if they had been made at some time."""
+
+    def __init__(self, db: Database, merchant_id: int) -> None:
+        self._db = db
+        self.merchant_id = merchant_id
+        self.count = 0
+
+    def tenant(self, environment: Environment = Environment.SANDBOX) -> Tenant:
+        return Tenant(self.merchant_id, environment)
+
+    async def add(self, at: datetime = NOW, **fields: Any) -> str:
+        self.count += 1
+        trx_id = ids.trx_id_floor(at) + ids.new_trx_id(self.merchant_id)[13:]
+        row = {
+            "merchant_id": self.merchant_id,
+            "trx_id": trx_id,
+            "environment": "sandbox",
+            "ref_trx": f"order {self.count}",
+            "currency": "NGN",
+            "amount_minor": 100,
+            "commission_minor": 0,
+            "commission_bearer": "customer",
+            "ipn_url": "https://shop.example",
+            "allow_payment_methods": [],
+            "is_legacy": False,
+            "created_at": at,
+            "expires_at": at,
+            **fields,
+        }
+        places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
+        await self._db.execute(
+            f"INSERT INTO payment ({', '.join(row)}) VALUES ({places})", *row.values()
+        )
+        return trx_id
+
+    async def found(self, scope: Scope | None = None, **wanted: Any) -> list[str]:
+        page = await self.page(scope, **wanted)
+        return [row.trx_id for row in page.rows]
+
+    async def page(
+        self,
+        scope: Scope | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+        **wanted: Any,
+    ) -> Page[Payment]:
+        scope = scope or self.tenant()
+        return await listing.payments(
+            self._db, scope, PaymentFilter(**wanted), after=after, limit=limit
+        )
+
+
+NewTill = Callable[[], Awaitable[Till]]
+
+
+@pytest.fixture
+async def new_till(db: Database, keyring: Keyring) -> AsyncIterator[NewTill]:
+    """What it writes has no place in the books, and is gone after the test."""
+    made = []
+
+    async def make() -> Till:
+        new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
+        made.append(new.id)
+        # As old as what it has.
+        await db.execute(
+            "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
+        )
+        return Till(db, new.id)
+
+    yield make
+    await db.execute("DELETE FROM payment WHERE merchant_id = ANY($1::bigint[])", made)
+
+
+@pytest.fixture
+async def till(new_till: NewTill) -> Till:
+    return await new_till()
+
+
+async def test_a_merchant_sees_its_own_payments_of_one_environment(
+    till: Till, new_till: NewTill
+) -> None:
+    other = await new_till()
+    mine = await till.add()
+    real = await till.add(environment="production")
+    others = await other.add(ref_trx="order 1")
+    assert await till.found() == [mine]
+    assert await till.found(till.tenant(Environment.PRODUCTION)) == [real]
+    for search in (others, real, others + "-1"):
+        assert await till.found(search=search) == []
+    assert set(await till.found(Everyone(till.merchant_id))) == {mine, real}
+    assert {mine, real, others} <= set(await till.found(Everyone(), limit=500))
+    assert {mine, others} <= set(await till.found(Everyone(), search="order 1"))
+    assert await till.found(Everyone(environment=Environment.SANDBOX), search=real) == []
+
+
+async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
+    db: Database, till: Till
+) -> None:
+    ages = [0, 0, 1, 60, 3600, 7200, 86_400, 86_401, 20 * 86_400, 40 * 86_400]
+    made = [await till.add(NOW - timedelta(seconds=age), amount_minor=age + 1) for age in ages]
+    expected = sorted(made, reverse=True)
+    for scope in (till.tenant(), Everyone(till.merchant_id)):
+        seen: list[str] = []
+        after = None
+        while True:
+            page = await till.page(scope, after=after, limit=3)
+            seen += [row.trx_id for row in page.rows]
+            after = page.next
+            if after is None:
+                break
+            late = await till.add(NOW + timedelta(seconds=len(seen)))
+            assert late not in seen
+        assert seen[-len(expected) :] == expected
+        assert len(seen) == len(set(seen))
+    pages = listing.all_payments(db, till.tenant(), PaymentFilter(max_minor=3601))
+    whole = [row.trx_id async for rows in pages for row in rows]
+    assert whole == await till.found(max_minor=3601)
+    assert set(expected[-4:]).isdisjoint(whole)
+
+
+async def test_a_sparse_list_ends_a_page_early_and_goes_on(
+    till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "LOOK_MAX", 4)
+    failed = await till.add(NOW - timedelta(days=9), status="failed", error_code="PAYMENT_DECLINED")
+    for minutes in range(12):
+        await till.add(NOW - timedelta(minutes=minutes))
+    page = await till.page(status=Status.FAILED)
+    assert page.rows == []
+    pages = 1
+    while page.next is not None and not page.rows:
+        page = await till.page(status=Status.FAILED, after=page.next)
+        pages += 1
+    assert [row.trx_id for row in page.rows] == [failed]
+    assert pages > 1
+
+
+async def test_every_filter(till: Till) -> None:
+    old = await till.add(NOW - timedelta(days=3), amount_minor=50, currency="USD")
+    declined = await till.add(
+        NOW - timedelta(days=1), status="failed", error_code="PAYMENT_DECLINED"
+    )
+    paid = await till.add(amount_minor=900, status="success")
+    assert await till.found() == [paid, declined, old]
+    assert await till.found(status=Status.PENDING) == [old]
+    assert await till.found(error_code=ErrorCode.PAYMENT_DECLINED) == [declined]
+    assert await till.found(error_code=ErrorCode.EXPIRED_SESSION) == []
+    assert await till.found(currency="USD") == [old]
+    assert await till.found(min_minor=100) == [paid, declined]
+    assert await till.found(max_minor=100) == [declined, old]
+    assert await till.found(since=NOW - timedelta(days=2)) == [paid, declined]
+    assert await till.found(until=NOW - timedelta(days=1)) == [old]
+    assert await till.found(since=NOW - timedelta(days=1), until=NOW) == [declined]
+    assert await till.found(status=Status.SUCCESS, max_minor=100) == []
+    assert await till.found(search=old, since=NOW - timedelta(days=2)) == []
+
+
+async def test_searches_find_any_reference_and_take_every_character_as_it_is(till: Till) -> None:
+    ada = await till.add(customer_name="Ada Obi", customer_email="ada_o@example.com")
+    percent = await till.add(ref_trx="50%_off\\{}", customer_name="Adaeze")
+    assert await till.found(search=ada) == [ada]
+    assert await till.found(search=f"{ada}-2") == [ada]
+    assert await till.found(search="order 1") == [ada]
+    assert await till.found(search="ada") == sorted([percent, ada], reverse=True)
+    assert await till.found(search="ADA OBI") == [ada]
+    assert await till.found(search="ada_o@") == [ada]
+    assert await till.found(search="50%_off\\{}") == [percent]
+    assert await till.found(search="%_OFF") == [percent]
+    assert await till.found(search="a_a") == []
+    assert await till.found(search="%") == [percent]
+    assert await till.found(search="\\") == [percent]
+
+
+async def test_a_bad_cursor_is_refused(till: Till) -> None:
+    for bad in ("x", "WyJ4Il0", "WzFd", "WyJUWE5aWlpaWlpaWlpaIl0"):
+        with pytest.raises(BadCursor):
+            await till.page(after=bad)
+
+
+async def test_figures_count_by_the_days_of_lagos(db: Database, till: Till) -> None:
+    today = last_days(1)[0]
+    midnight = datetime(today.year, today.month, today.day, tzinfo=LAGOS)
+    await till.add(midnight, status="success", amount_minor=700)
+    await till.add(midnight - timedelta(milliseconds=1), status="success", amount_minor=40)
+    await till.add(midnight - timedelta(hours=1), status="failed", error_code="EXPIRED_SESSION")
+    await till.add(midnight - timedelta(hours=2))
+    await till.add(midnight, currency="USD", status="success")
+    await till.add(midnight, environment="production", status="success")
+    days = await figures.daily(db, till.tenant(), "NGN")
+    assert [day.day for day in days] == last_days(30)
+    yesterday, last = days[-2:]
+    assert (last.count, last.succeeded, last.volume_minor, last.success_rate) == (1, 1, 700, 1.0)
+    assert (yesterday.count, yesterday.succeeded, yesterday.failed) == (3, 1, 1)
+    assert (yesterday.volume.minor, yesterday.success_rate) == (40, 0.5)
+    assert days[0].success_rate is None
+    [all_of_it] = await figures.daily(db, Everyone(till.merchant_id), "NGN", [today])
+    assert all_of_it.count == 2
+
+
+async def test_refunds_are_listed_and_one_payment_tells_its_whole_story(
+    services: Services, db: Database, sandbox_shop: Shop
+) -> None:
+    merchant = sandbox_shop.merchant
+    body = order()
+    trx_id = steps.trx_id_of(await steps.initiate(merchant, body))
+    await steps.complete(services, merchant, trx_id)
+    refund = await refunds.start(db, trx_id, "10", "not wanted")
+    await refunds.fail(db, await refunds.find(db, refund.trx_id), "refused")
+    second = await refunds.start(db, trx_id, "20", "not wanted")
+    tenant = Tenant(merchant.new.id, merchant.environment)
+
+    async def found(**wanted: Any) -> list[str]:
+        page = await listing.refunds(db, tenant, RefundFilter(**wanted))
+        return [row.trx_id for row in page.rows]
+
+    both = sorted([refund.trx_id, second.trx_id], reverse=True)
+    assert await found() == both
+    assert await found(search=trx_id) == await found(search=f"{trx_id}-1") == both
+    assert await found(search=second.trx_id, status=RefundStatus.PENDING) == [second.trx_id]
+    assert await found(status=RefundStatus.FAILED, by_operator=False) == [refund.trx_id]
+    assert await found(search="%") == await found(currency="USD") == await found(until=NOW) == []
+    elsewhere = Tenant(merchant.new.id, Environment.PRODUCTION)
+    assert (await listing.refunds(db, elsewhere, RefundFilter())).rows == []
+    whole = listing.all_refunds(db, tenant, RefundFilter())
+    assert [row.trx_id async for rows in whole for row in rows] == both
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    assert await figures.count_rejected_refunds(db, tenant, yesterday) == 1
+
+    await services.requests.flush()
+    story = await payment_story(db, merchant.new.id, trx_id)
+    assert story is not None
+    assert story.payment == await queries.payment(db, merchant.new.id, trx_id)
+    assert [(each.method, each.ref_trx) for each in story.requests] == [("POST", body["ref_trx"])]
+    assert [each.trx_id for each in story.refunds] == both[::-1]
+    assert [each.kind for each in story.postings] == [
+        "payment",
+        "refund",
+        "refund_returned",
+        "refund",
+    ]
+    assert all(sum(entry.amount_minor for entry in p.entries) == 0 for p in story.postings)
+    assert story.steps[0].to_status == "success"
+    assert [told.notification.event for told in story.notifications] == ["payment"]
+    of_the_other = Environment.PRODUCTION
+    assert await payment_story(db, merchant.new.id, trx_id, environment=of_the_other) is None
+    assert await payment_story(db, merchant.new.id + 1, trx_id) is None

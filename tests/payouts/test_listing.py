@@ -1,0 +1,120 @@
+"""Payouts and saved accounts as people look for them, and how they went."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from manilla.kit import ids
+from manilla.kit.clock import last_days
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone, Scope, Tenant
+from manilla.payouts import accounts, figures, listing, manual
+from manilla.payouts.listing import AccountFilter, PayoutFilter
+from manilla.payouts.payout import Code, Status
+from manilla.payouts.story import payout_story
+from manilla.services import Services
+from tests.payouts.desk import MANUAL, Desk
+
+
+async def test_payouts_are_found_by_every_filter_and_reference(
+    db: Database, services: Services, desk: Desk, sandbox_desk: Desk
+) -> None:
+    merchant = desk.merchant
+    tenant = Tenant(merchant.new.id, merchant.environment)
+
+    async def found(scope: Scope = tenant, **wanted: Any) -> list[str]:
+        page = await listing.payouts(db, scope, PayoutFilter(**wanted))
+        return [row.trx_id for row in page.rows]
+
+    began = datetime.now(UTC) - timedelta(seconds=5)
+    beneficiary = {"Bank Name": "GTBank", "Account Number": "7777777777"}
+    by_hand = await desk.pay_out(
+        MANUAL, payout_amount=500, beneficiary=beneficiary, ref_trx="50%_of it"
+    )
+    waiting = await desk.pay_out(MANUAL, payout_amount=900)
+    await manual.reject(db, by_hand, "not today")
+    others = await sandbox_desk.pay_out(MANUAL)
+    sent = await desk.pay_out("a")
+    await db.execute(
+        """
+        UPDATE payout SET provider_reference = 'PR_1', bank_reference = 'BR-1'
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *(merchant.new.id, sent),
+    )
+    everything = [sent, waiting, by_hand]
+
+    assert await found() == everything
+    assert await found(Tenant(merchant.new.id, Environment.SANDBOX)) == []
+    assert await found(Everyone(merchant.new.id)) == everything
+    assert {sent, others} <= set(await found(Everyone()))
+    assert await found(search=others) == []
+    assert await found(Everyone(), search=others) == [others]
+    assert await found(status=Status.CANCELED) == [by_hand]
+    assert await found(error_code=Code.PAYOUT_FAILED) == [by_hand]
+    assert await found(manual=True) == [waiting, by_hand]
+    assert await found(method="providera_ngn_transfer") == [sent]
+    assert await found(currency="USD") == []
+    assert await found(min_minor=90_000, max_minor=90_000) == [waiting]
+    assert await found(since=began) == everything
+    assert await found(until=began) == []
+    for search in (sent, "PR_1", "BR-1", "0123456789"):
+        assert sent in await found(search=search)
+    assert await found(search="7777777777") == [by_hand]
+    assert await found(search="777777777") == []  # an account number is whole, or another's
+    assert await found(search="PR%1") == await found(search="PRX1") == []
+    assert await found(search="50%_of it") == await found(search="%_OF") == [by_hand]
+
+    first = await listing.payouts(db, tenant, PayoutFilter(), limit=2)
+    await desk.pay_out(MANUAL, payout_amount=500)
+    second = await listing.payouts(db, tenant, PayoutFilter(), limit=2, after=first.next)
+    assert [row.trx_id for row in first.rows + second.rows] == everything
+    assert second.next is None
+    pages = listing.all_payouts(db, tenant, PayoutFilter(until=ids.moment_of(sent)))
+    assert [row.trx_id async for rows in pages for row in rows] == everything[1:]
+
+    [today] = await figures.daily(db, tenant, "NGN", last_days(1))
+    assert (today.count, today.failed, today.volume_minor) == (4, 1, 0)
+    assert today.success_rate == 0.0
+    assert await figures.count_waiting(db, tenant, timedelta(hours=1)) == 0
+    assert await figures.count_waiting(db, tenant, timedelta(minutes=-1)) == 3
+
+    await services.requests.flush()
+    story = await payout_story(db, merchant.new.id, by_hand, environment=tenant.environment)
+    assert story is not None
+    assert [request.trx_id for request in story.requests] == [by_hand]
+    assert [step.to_status for step in story.steps][-1] == "canceled"
+    assert len(story.postings) == 2
+    assert sum(e.amount_minor for p in story.postings for e in p.entries) == 0
+    assert [told.notification.status for told in story.notifications] == ["canceled"]
+    assert await payout_story(db, sandbox_desk.merchant.new.id, by_hand) is None
+
+
+async def test_saved_accounts_are_the_merchants_own(
+    db: Database, desk: Desk, sandbox_desk: Desk
+) -> None:
+    mine, theirs = desk.merchant.new.id, sandbox_desk.merchant.new.id
+    rail = "providera_ngn_transfer"
+    bank = {"bank_code": "058", "account_number": "0123456789"}
+    first = await accounts.add(db, mine, rail, bank, account_name="ADA OBI", label="rent_1")
+    second = await accounts.add(db, mine, "platform", {"Account Number": "5"}, label="100%")
+    await accounts.add(db, theirs, rail, bank)
+    await accounts.remove(db, mine, second)
+
+    async def found(**wanted: Any) -> list[int]:
+        page = await listing.saved_accounts(db, mine, AccountFilter(**wanted))
+        return [row.id for row in page.rows]
+
+    assert await found() == [first]
+    assert await found(active=None) == [second, first]
+    assert await found(active=None, method=rail) == [first]
+    assert await found(search="0123456789") == await found(search="ada") == [first]
+    assert await found(search="rent_") == [first]
+    assert await found(search="r%t") == await found(search="rent%") == []
+    assert await found(active=False, search="5") == [second]
+    page = await listing.saved_accounts(db, mine, AccountFilter(active=None), limit=1)
+    rest = await listing.saved_accounts(
+        db, mine, AccountFilter(active=None), limit=1, after=page.next
+    )
+    assert [row.id for row in page.rows + rest.rows] == [second, first]
+    whole = listing.all_saved_accounts(db, mine, AccountFilter(active=None))
+    assert [row.id async for rows in whole for row in rows] == [second, first]

@@ -1,0 +1,124 @@
+"""An invitation is good for seven days and once, and a link alone adds no old account."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from manilla.kit.db import Database
+from manilla.merchants.merchants import MerchantNotFound
+from manilla.people import invitations, members, tokens
+from manilla.people.invitations import (
+    AlreadyMember,
+    BadInvitation,
+    NotYourInvitation,
+    SignInToJoin,
+)
+from manilla.people.passwords import WeakPassword
+from manilla.people.roles import Realm, Role
+from manilla.people.sessions import NewSession
+from tests.people.street import BROWSER, PASSWORD, Owner, Street, new_address, new_email
+
+
+async def invite(street: Street, owner: Owner, email: str, role: Role = Role.FINANCE) -> str:
+    return await invitations.invite(
+        street.db, owner.visitor.person_id, owner.merchant_id, email, role
+    )
+
+
+async def accept(
+    street: Street, token: str, realm: Realm = Realm.DASHBOARD, password: str = PASSWORD
+) -> NewSession:
+    return await invitations.accept(
+        street.db,
+        realm,
+        token,
+        name="Efe",
+        password=password,
+        address=new_address(),
+        user_agent=BROWSER,
+    )
+
+
+async def test_somebody_new_chooses_a_password_and_is_in(db: Database, street: Street) -> None:
+    owner, email = await street.owner(), new_email()
+    token = await invite(street, owner, email.upper())
+    shown = await invitations.look_at(db, Realm.DASHBOARD, token)
+    assert (shown.email, shown.role, shown.merchant_name) == (email, "finance", "Ada Stores")
+    assert not await invitations.has_account(db, shown)
+    with pytest.raises(WeakPassword):
+        await accept(street, token, password="short")
+    session = await accept(street, token)
+    visitor = await street.visitor(session.token)
+    assert (visitor.email, visitor.name, visitor.role) == (email, "Efe", "finance")
+    assert visitor.merchant_id == owner.merchant_id
+    await street.sign_in(email)
+    with pytest.raises(AlreadyMember):
+        await invite(street, owner, email)
+
+
+async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(street: Street) -> None:
+    owner = await street.owner()
+    token = await invite(street, owner, new_email())
+    answers = await asyncio.gather(
+        *(accept(street, token) for _ in range(3)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in answers) == [
+        "BadInvitation",
+        "BadInvitation",
+        "NewSession",
+    ]
+    with pytest.raises(BadInvitation):
+        await accept(street, token)
+
+
+async def test_an_invitation_that_expired_was_withdrawn_or_replaced_is_no_good(
+    db: Database, street: Street
+) -> None:
+    owner, email = await street.owner(), new_email()
+    replaced = await invite(street, owner, email)
+    withdrawn = await invite(street, owner, email)
+    [only] = await invitations.list_open(db, owner.merchant_id)
+    stranger = await street.owner()
+    with pytest.raises(BadInvitation):
+        await invitations.withdraw(db, stranger.merchant_id, only.id)
+    await invitations.withdraw(db, owner.merchant_id, only.id)
+    expired = await invite(street, owner, email)
+    await db.execute(
+        "UPDATE invitation SET expires_at = expires_at - $2::interval WHERE token_hash = $1",
+        tokens.digest(expired),
+        timedelta(days=7),
+    )
+    for token in (replaced, withdrawn, expired, "", "made up"):
+        with pytest.raises(BadInvitation):
+            await accept(street, token)
+    assert await invitations.list_open(db, owner.merchant_id) == []
+    assert len(await members.list_of(db, owner.merchant_id)) == 1
+
+
+async def test_who_has_an_account_joins_only_while_signed_in(db: Database, street: Street) -> None:
+    owner, known, stranger = [await street.owner() for _ in range(3)]
+    token = await invite(street, owner, known.email, Role.DEVELOPER)
+    assert await invitations.has_account(db, await invitations.look_at(db, Realm.DASHBOARD, token))
+    with pytest.raises(SignInToJoin):
+        await accept(street, token, password="a password of a thief")
+    with pytest.raises(NotYourInvitation):
+        await invitations.join(db, stranger.visitor, token)
+    assert await invitations.join(db, known.visitor, token) == owner.merchant_id
+    visitor = await street.visitor(known.token)
+    assert (visitor.merchant_id, visitor.role) == (owner.merchant_id, "developer")
+    with pytest.raises(BadInvitation):
+        await invitations.join(db, known.visitor, token)
+    await street.sign_in(known.email)
+
+
+async def test_an_invitation_is_of_one_realm(street: Street) -> None:
+    owner = await street.owner()
+    token = await invite(street, owner, new_email())
+    with pytest.raises(BadInvitation):
+        await accept(street, token, Realm.CONSOLE)
+
+
+async def test_nobody_is_invited_to_a_merchant_that_is_not_there(db: Database) -> None:
+    with pytest.raises(MerchantNotFound):
+        await invitations.invite(db, None, 999_999_999, new_email(), Role.VIEWER)

@@ -1,0 +1,43 @@
+"""Links are handed to the operator's program, and nothing else is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from manilla.people.mail import Kind, Letter, Post
+
+LETTER = Letter(Kind.RESET, "ada@example.com", "https://pay.example.com/dashboard/reset/abc")
+
+
+def program(folder: Path, script: str) -> str:
+    file = folder / "hook"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o700)
+    return str(file)
+
+
+async def test_the_program_gets_one_document_and_none_of_our_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANILLA_MASTER_KEY", "secret")
+    hook = program(tmp_path, f"cat > {tmp_path}/got; env > {tmp_path}/env")
+    post = Post(hook)
+    assert post.is_open
+    post.send_later(LETTER)
+    await post.close()
+    assert json.loads((tmp_path / "got").read_text()) == {
+        "kind": "reset",
+        "email": "ada@example.com",
+        "link": "https://pay.example.com/dashboard/reset/abc",
+    }
+    assert "MANILLA_" not in (tmp_path / "env").read_text()
+
+
+async def test_a_program_that_fails_hangs_or_is_not_there_is_survived(tmp_path: Path) -> None:
+    assert not await Post(program(tmp_path, "exit 3")).send(LETTER)
+    assert not await Post(program(tmp_path, "exec sleep 60"), timeout_seconds=0.2).send(LETTER)
+    assert not await Post(str(tmp_path / "missing")).send(LETTER)
+    closed = Post(None)
+    closed.send_later(LETTER)
+    assert (closed.is_open, await closed.send(LETTER)) == (False, False)

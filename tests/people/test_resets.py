@@ -1,0 +1,88 @@
+"""A forgotten password: a link that is good for an hour and once, and ends all sessions."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from manilla.kit.db import Database
+from manilla.people import passwords, persons, resets, tokens
+from manilla.people.passwords import WeakPassword
+from manilla.people.resets import BadReset
+from manilla.people.roles import Realm
+from manilla.people.sign_in import NeedsCode, SignInRefused
+from manilla.people.throttle import TooManyAttempts
+from tests.people.street import PASSWORD, Street, new_address, new_email
+
+NEW = "another long phrase"
+
+
+async def test_a_link_sets_the_password_once_and_ends_all_sessions(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    token = await resets.begin(db, owner.visitor.person_id)
+    assert (await resets.look_at(db, Realm.DASHBOARD, token)).email == owner.email
+    with pytest.raises(WeakPassword):
+        await resets.use(db, Realm.DASHBOARD, token, "short")
+    assert await street.is_in(owner.token)
+    answers = await asyncio.gather(
+        *(resets.use(db, Realm.DASHBOARD, token, NEW) for _ in range(3)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in answers) == ["BadReset", "BadReset", "Person"]
+    assert not await street.is_in(owner.token)
+    with pytest.raises(SignInRefused):
+        await street.try_door(owner.email, PASSWORD)
+    await street.sign_in(owner.email, NEW)
+    with pytest.raises(BadReset):
+        await resets.use(db, Realm.DASHBOARD, token, PASSWORD)
+
+
+async def test_the_second_factor_survives_a_reset(db: Database, street: Street) -> None:
+    owner = await street.owner()
+    await street.turn_on_totp(owner.visitor)
+    token = await resets.begin(db, owner.visitor.person_id)
+    await resets.use(db, Realm.DASHBOARD, token, NEW)
+    assert isinstance(await street.try_door(owner.email, NEW), NeedsCode)
+
+
+async def test_a_link_that_is_old_replaced_or_overtaken_is_no_good(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    person_id = owner.visitor.person_id
+    replaced = await resets.begin(db, person_id)
+    overtaken = await resets.begin(db, person_id)
+    await passwords.change(db, owner.visitor, PASSWORD, NEW)
+    expired = await resets.begin(db, person_id)
+    await db.execute(
+        "UPDATE password_reset SET expires_at = expires_at - $2::interval WHERE token_hash = $1",
+        tokens.digest(expired),
+        timedelta(hours=1),
+    )
+    for token in (replaced, overtaken, expired, "", "made up"):
+        with pytest.raises(BadReset):
+            await resets.use(db, Realm.DASHBOARD, token, "yet another phrase")
+    of_the_other_realm = await resets.begin(db, person_id)
+    with pytest.raises(BadReset):
+        await resets.use(db, Realm.CONSOLE, of_the_other_realm, "yet another phrase")
+    await persons.disable(db, person_id)
+    with pytest.raises(BadReset):
+        await resets.use(db, Realm.DASHBOARD, of_the_other_realm, "yet another phrase")
+
+
+async def test_asking_makes_a_link_for_who_is_known_and_is_throttled_for_all(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    for email, is_known in ((owner.email.upper(), True), (new_email(), False), ("x\x00", False)):
+        for _ in range(3):
+            asked = await resets.ask(db, Realm.DASHBOARD, email, new_address())
+            assert (asked is not None) is is_known
+        with pytest.raises(TooManyAttempts):
+            await resets.ask(db, Realm.DASHBOARD, email, new_address())
+    address = new_address()
+    for _ in range(10):
+        await resets.ask(db, Realm.DASHBOARD, new_email(), address)
+    with pytest.raises(TooManyAttempts):
+        await resets.ask(db, Realm.DASHBOARD, new_email(), address)

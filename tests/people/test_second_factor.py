@@ -1,0 +1,135 @@
+"""Codes of an app and recovery codes: each is good once."""
+
+import asyncio
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pyotp
+import pytest
+
+from manilla.kit import crypto, sealed
+from manilla.kit.crypto import Keyring, SealError
+from manilla.kit.db import Database
+from manilla.people import persons, second_factor, sessions
+from manilla.people.second_factor import (
+    CodeRefused,
+    SecondFactorIsOn,
+    SecondFactorNotBegun,
+    StepUpNeeded,
+)
+from manilla.people.sign_in import NeedsCode, SignedIn
+from manilla.settings import Settings
+from tests.people.street import Street, code_of
+
+
+async def test_it_is_asked_for_only_after_a_code_has_confirmed_it(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    with pytest.raises(SecondFactorNotBegun):
+        await second_factor.confirm(db, street.keyring, owner.visitor, "123456")
+    begun = await second_factor.begin(db, street.keyring, owner.visitor, issuer="Manilla Test")
+    link = urlsplit(begun.uri)
+    assert (link.scheme, unquote(link.path)) == ("otpauth", f"/Manilla Test:{owner.email}")
+    assert parse_qs(link.query)["secret"] == [begun.secret]
+    with pytest.raises(CodeRefused):
+        await second_factor.confirm(db, street.keyring, owner.visitor, "12345")
+    await street.sign_in(owner.email)
+
+    _, codes = await street.turn_on_totp(owner.visitor)
+    assert len(set(codes)) == 10
+    assert isinstance(await street.try_door(owner.email), NeedsCode)
+    assert (await street.visitor(owner.token)).second_factor
+    with pytest.raises(SecondFactorIsOn):
+        await second_factor.begin(db, street.keyring, owner.visitor)
+    with pytest.raises(SecondFactorNotBegun):
+        await second_factor.confirm(db, street.keyring, owner.visitor, "123456")
+
+
+async def test_a_code_is_good_once_even_for_two_at_the_same_time(street: Street) -> None:
+    owner = await street.owner()
+    app, _ = await street.turn_on_totp(owner.visitor)
+    code = code_of(app)
+    answers = await asyncio.gather(
+        *(street.try_door(owner.email, code=code) for _ in range(3)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in answers) == [
+        "CodeRefused",
+        "CodeRefused",
+        "SignedIn",
+    ]
+    with pytest.raises(CodeRefused):
+        await sessions.step_up(street.db, street.keyring, owner.visitor, code=code)
+
+
+async def test_the_code_that_confirmed_does_not_sign_in(db: Database, street: Street) -> None:
+    owner = await street.owner()
+    begun = await second_factor.begin(db, street.keyring, owner.visitor)
+    code = code_of(pyotp.TOTP(begun.secret))
+    await second_factor.confirm(db, street.keyring, owner.visitor, code)
+    with pytest.raises(CodeRefused):
+        await street.try_door(owner.email, code=code)
+
+
+async def test_neighbouring_steps_are_good_and_earlier_ones_after_them_are_not(
+    street: Street,
+) -> None:
+    owner = await street.owner()
+    app, _ = await street.turn_on_totp(owner.visitor)
+    for far in (-4, 4):
+        with pytest.raises(CodeRefused):
+            await street.try_door(owner.email, code=code_of(app, far))
+    now, after = code_of(app), code_of(app, 1)
+    assert isinstance(
+        await street.try_door(owner.email, code=f" {after[:3]} {after[3:]} "), SignedIn
+    )
+    with pytest.raises(CodeRefused):
+        await street.try_door(owner.email, code=now)
+
+
+async def test_a_recovery_code_is_good_once_however_it_is_typed(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    _, codes = await street.turn_on_totp(owner.visitor)
+    typed = codes[3].lower().replace("-", " ").replace("0", "o").replace("1", "l")
+    answers = await asyncio.gather(
+        *(street.try_door(owner.email, code=typed) for _ in range(2)), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in answers) == ["CodeRefused", "SignedIn"]
+    assert (await persons.get(db, owner.visitor.person_id)).recovery_codes_left == 9
+    assert isinstance(await street.try_door(owner.email, code=codes[0]), SignedIn)
+    row = await db.value("SELECT person::text FROM person WHERE email = $1", owner.email)
+    assert not any(code in row or code.replace("-", "") in row for code in codes)
+
+
+async def test_turning_it_off_needs_a_step_up(db: Database, street: Street) -> None:
+    owner = await street.owner()
+    app, _ = await street.turn_on_totp(owner.visitor)
+    with pytest.raises(StepUpNeeded):
+        await second_factor.turn_off(db, await street.visitor(owner.token))
+    await sessions.step_up(db, street.keyring, owner.visitor, code=code_of(app))
+    await second_factor.turn_off(db, await street.visitor(owner.token))
+    await street.sign_in(owner.email)
+    assert (await persons.get(db, owner.visitor.person_id)).recovery_codes_left == 0
+    await street.turn_on_totp(owner.visitor)
+
+
+async def test_the_secret_is_sealed_for_its_own_row_and_moves_to_a_new_master_key(
+    db: Database, settings: Settings, street: Street
+) -> None:
+    owner, other = await street.owner(), await street.owner()
+    app, _ = await street.turn_on_totp(owner.visitor)
+    read = "SELECT totp_sealed FROM person WHERE id = $1"
+    kept = await db.value(read, owner.visitor.person_id)
+    assert app.secret.encode() not in kept
+    with pytest.raises(SealError):
+        street.keyring.open(kept, second_factor.totp_context(other.visitor.person_id))
+
+    [old], new = settings.master_keys, crypto.decode_key(crypto.generate_key())
+    everyones = await db.value("SELECT count(*) FROM person WHERE totp_sealed IS NOT NULL")
+    assert await sealed.rewrap(db, Keyring([new, old]), second_factor.SEALED) == everyones
+    moved = await db.value(read, owner.visitor.person_id)
+    context = second_factor.totp_context(owner.visitor.person_id)
+    assert Keyring([new]).open(moved, context).decode() == app.secret
+    assert await sealed.rewrap(db, Keyring([old, new]), second_factor.SEALED) == everyones
+    assert isinstance(await street.try_door(owner.email, code=code_of(app)), SignedIn)

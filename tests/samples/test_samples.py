@@ -1,0 +1,155 @@
+"""The samples and the guide of the client do what they say, against Manilla as it is run."""
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manilla.client import Notification, verify_ipn
+from manilla.notify import signing
+from tests.cli.shop import Shop, opened, until
+from tests.instance import Instance
+from tests.notify.receiver import Received
+from tests.samples.languages import LANGUAGES, Runner
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """With the demo, because that has providers, and so payout methods."""
+    instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
+    instance.command("setting", "set", "sandbox_complete_seconds", "0")
+    yield instance
+    assert instance.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    with opened() as shop:
+        yield shop
+
+
+@pytest.fixture(scope="module")
+def credentials(instance: Instance) -> Any:
+    return instance.command("merchant", "create", "Ada Stores", "ada@example.com")["sandbox"]
+
+
+@pytest.fixture(scope="module")
+def environment(instance: Instance, credentials: Any, shop: Shop) -> dict[str, str]:
+    return {
+        "MANILLA_URL": f"http://127.0.0.1:{instance.port}",
+        "MANILLA_MERCHANT_KEY": credentials["merchant_key"],
+        "MANILLA_API_KEY": credentials["api_key"],
+        "MANILLA_API_SECRET": credentials["api_secret"],
+        "SHOP_URL": shop.url(""),
+    }
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    return Runner(request.param, tmp_path_factory.mktemp("programs"))
+
+
+def made(runner: Runner, sample: str, environment: dict[str, str]) -> str:
+    """The id of the transaction that the sample made and has shown."""
+    run = runner.run(sample, **environment)
+    assert (run.returncode, run.stderr) == (0, b""), run.stdout
+    found = re.search(r"TXN[0-9A-Z]+", run.stdout.decode())
+    assert found, run.stdout
+    if runner.language != "python-client":
+        info = json.loads(run.stdout, parse_float=Decimal)["info"]
+        assert info["is_sandbox"]
+    return found[0]
+
+
+def told(shop: Shop, trx_id: str) -> Received:
+    def of_it() -> list[Received]:
+        return [each for each in shop.received if trx_id.encode() in each.body]
+
+    until(lambda: len(of_it()) == 1)
+    return of_it()[0]
+
+
+def read(received: Received, environment: dict[str, str]) -> Notification:
+    return verify_ipn(received.body, received.headers, environment["MANILLA_API_SECRET"])
+
+
+def test_a_payment_is_made_and_its_notification_verified(
+    runner: Runner, environment: dict[str, str], shop: Shop, tmp_path: Path
+) -> None:
+    trx_id = made(runner, "sign_and_pay", environment)
+    received = told(shop, trx_id)
+    notification = read(received, environment)
+    assert (notification.event, notification.status) == ("payment", "completed")
+    assert (notification.amount, notification.trx_id) == (Decimal("1500.50"), trx_id)
+    body, signature = tmp_path / "body", received.headers["x-signature"]
+    for content, result in ((received.body, 0), (received.body.replace(b"1500", b"9500"), 1)):
+        body.write_bytes(content)
+        run = runner.run("verify_ipn", str(body), signature, **environment)
+        assert run.returncode == result, run.stderr
+
+
+def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Shop) -> None:
+    trx_id = made(runner, "payout", environment)
+    notification = read(told(shop, trx_id), environment)
+    assert (notification.event, notification.status) == ("payout", "completed")
+    assert (notification.amount, notification.trx_id) == (Decimal("5000.25"), trx_id)
+
+
+@pytest.mark.parametrize("sample", ["sign_and_pay", "payout"])
+def test_a_refusal_is_shown_and_is_no_success(
+    runner: Runner, environment: dict[str, str], sample: str
+) -> None:
+    run = runner.run(sample, **{**environment, "MANILLA_API_SECRET": "test_wrong"})
+    assert run.returncode != 0
+    assert b"INVALID_CREDENTIALS" in run.stdout + run.stderr
+
+
+def test_the_first_payment_of_the_guide_is_made(
+    environment: dict[str, str], project: Path, tmp_path: Path
+) -> None:
+    program = python_blocks(project)[0]
+    (tmp_path / "first.py").write_text(program)
+    run = subprocess.run(
+        [sys.executable, str(tmp_path / "first.py")],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert run.stdout.endswith(b"\nsuccess\n")
+
+
+def test_the_receiver_of_the_guide_handles_each_once(project: Path) -> None:
+    program = next(block for block in python_blocks(project) if "def receive(" in block)
+    names: dict[str, Any] = {}
+    exec(program, names)
+    data = {"trx_id": "TXN1", "ref_trx": "ORDER-1"}
+    body = json.dumps({"event": "payment", "status": "completed", "data": data}).encode()
+    headers = signing.headers(
+        b"secret", notification_id="msg_1", environment="sandbox", body=body, now=int(time.time())
+    )
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE TABLE seen (a, b, c, d, UNIQUE (a, b, c, d))")
+        db.execute("CREATE TABLE orders (reference, is_paid)")
+        db.execute("INSERT INTO orders VALUES ('ORDER-1', 0), ('ORDER-2', 0)")
+        assert names["receive"](db, headers, body + b" ", "secret") == 401
+        assert names["receive"](db, headers, body, "secret") == 200
+        assert names["receive"](db, headers, body, "secret") == 200
+        assert db.execute("SELECT count(*) FROM seen").fetchone() == (1,)
+        assert db.execute("SELECT is_paid FROM orders ORDER BY 1").fetchall() == [(0,), (1,)]
+
+
+def python_blocks(project: Path) -> list[str]:
+    guide = (project / "docs" / "client.md").read_text()
+    return re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
