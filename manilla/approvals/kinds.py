@@ -41,6 +41,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
+    trx_id: str | None = None  # given where the same form may be sent twice
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -78,7 +79,9 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             return await wallets.fund(connection, *wallet, change.amount, change.reason)
         case WalletAdjustment():
             wallet = change.merchant_id, change.environment
-            return await wallets.adjust(connection, *wallet, change.amount, change.reason)
+            return await wallets.adjust(
+                connection, *wallet, change.amount, change.reason, change.trx_id
+            )
         case ProviderChange():
             return await credentials.change(connection, keyring, change.provider, change.wanted)
         case ProviderClearing():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from manilla.approvals import approvals
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
@@ -29,3 +30,10 @@ class ConsoleDesk(msgspec.Struct, frozen=True):
     trusted_proxies: Sequence[Network]
     is_development: bool
     show: Show | None  # the demonstration's person, in development mode
+
+    @property
+    def office(self) -> approvals.Desk:
+        """Where changes are made that may need a second administrator."""
+        return approvals.Desk(
+            self.db, self.keyring, is_production_mode=not self.is_development
+        )

@@ -1,15 +1,11 @@
 """The first page: what is in the wallets, how payments went, and what needs attention."""
 
-import calendar
-from collections.abc import Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.cases import listing as cases
 from manilla.dashboard.desk import Desk
-from manilla.kit import strict_json
-from manilla.kit.display import money_symbol
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
@@ -18,10 +14,9 @@ from manilla.merchants.merchants import Status
 from manilla.merchants.queries import MerchantRow
 from manilla.notify import listing as notifications
 from manilla.payments import figures as payments
-from manilla.payments.figures import PaymentDay
 from manilla.payouts import figures as payouts
-from manilla.payouts.figures import PayoutDay
 from manilla.people.roles import Permission
+from manilla.web import charts
 from manilla.web.routes import SIGNED_IN, Answer, Route, page
 from manilla.web.visit import Visit
 
@@ -73,8 +68,8 @@ class Home:
             currency=currency,
             volume=sum(day.volume_minor for day in paid_in),
             count=sum(day.count for day in paid_in),
-            success_rate=_rate(paid_in),
-            chart=_chart(currency, paid_in, paid_out),
+            success_rate=charts.success_rate(paid_in),
+            chart=charts.volume(currency, paid_in, paid_out),
             attention=await self._attention(visit, tenant),
             steps=await self._steps(visit, merchant),
         )
@@ -148,20 +143,3 @@ class Home:
             ),
         ]
         return [] if all(step.is_done for step in steps) else steps
-
-
-def _rate(days: Sequence[PaymentDay]) -> str:
-    succeeded = sum(day.succeeded for day in days)
-    decided = succeeded + sum(day.failed for day in days)
-    return f"{100 * succeeded / decided:.1f} %" if decided else "—"
-
-
-def _chart(currency: str, paid_in: Sequence[PaymentDay], paid_out: Sequence[PayoutDay]) -> str:
-    """For the script that draws it. A day stands at its noon, wherever it is read."""
-    noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
-    series = [
-        {"label": "Paid in", "values": [day.volume.amount for day in paid_in]},
-        {"label": "Paid out", "values": [day.volume.amount for day in paid_out]},
-    ]
-    drawn = {"days": noons, "series": series, "money": money_symbol(currency)}
-    return strict_json.encode(drawn).decode()

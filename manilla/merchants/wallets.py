@@ -41,6 +41,11 @@ class AdjustmentRefused(Refusal):
     message = "The wallet cannot be adjusted by this amount."
 
 
+class AlreadyAdjusted(Refusal):
+    status, code = 409, "ALREADY_ADJUSTED"
+    message = "This adjustment was made already, once."
+
+
 class Funded(msgspec.Struct, frozen=True):
     trx_id: str
     balance: Money
@@ -81,11 +86,15 @@ async def adjust(
     environment: Environment,
     amount: Money,
     reason: str,
+    trx_id: str | None = None,
 ) -> Funded:
-    """Puts right what a wallet holds, up or down; never below zero."""
+    """Puts right what a wallet holds, up or down; never below zero. Once, under a given `trx_id`."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
-    return await _post(db, msgspec.structs.replace(funding, kind="adjustment"))
+    order = msgspec.structs.replace(
+        funding, kind="adjustment", trx_id=trx_id or funding.trx_id
+    )
+    return await _post(db, order)
 
 
 async def get(
@@ -115,6 +124,8 @@ async def _post(db: Database | Connection, order: Posting) -> Funded:
                     f"Merchant {order.merchant_id} has no {order.environment} wallet"
                     f" in {order.wallet.currency}."
                 )
+            case Outcome.DUPLICATE:
+                raise AlreadyAdjusted
             case Outcome.BALANCE_LIMIT:
                 raise FundingRefused("The wallet would hold more than a wallet can.")
             case Outcome.INSUFFICIENT_BALANCE:

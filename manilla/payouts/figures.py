@@ -89,3 +89,16 @@ async def has_any(db: Database, scope: Scope) -> bool:
         f"SELECT EXISTS (SELECT FROM payout WHERE {conditions.sql})", *conditions.values
     )
     return found
+
+
+async def count_manual(db: Database, scope: Scope) -> int:
+    """Payouts of the last 30 days that wait for an administrator to pay them."""
+    since = ids.trx_id_floor(datetime.now(UTC) - timedelta(days=DAYS))
+    conditions = within(scope).add("trx_id >= {}", since)
+    count: int = await db.value(
+        f"""
+        SELECT count(*) FROM payout
+         WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}""",
+        *conditions.values,
+    )
+    return count

@@ -30,17 +30,24 @@ async def ask(db: Database, realm: Realm, email: str, address: str) -> NewReset 
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
         return None
-    return NewReset(person, await begin(db, person.id))
+    async with db.transaction() as connection:
+        return NewReset(person, await _write(connection, person.id))
 
 
 async def begin(db: Database, person_id: int) -> str:
-    """Gives the token of the link, this once. Links of before are no longer good."""
-    token = tokens.new()
+    """The operator's way: gives the token of the link, this once."""
     async with db.transaction() as connection:
-        await queries.delete_resets(connection, person_id)
-        await queries.insert_reset(connection, tokens.digest(token), person_id, LASTS)
         person = await persons.get(connection, person_id)
+        token = await _write(connection, person_id)
         await persons.record(connection, "person.reset_link", person)
+    return token
+
+
+async def _write(connection: Connection, person_id: int) -> str:
+    """Links of before are no longer good."""
+    token = tokens.new()
+    await queries.delete_resets(connection, person_id)
+    await queries.insert_reset(connection, tokens.digest(token), person_id, LASTS)
     return token
 
 

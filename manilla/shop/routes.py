@@ -42,7 +42,7 @@ class Shop:
             get("/orders/{reference:str}/news")(self.show_news),
         ]
 
-    async def show(self, _request: Asked) -> Response[str]:
+    async def show(self) -> Response[str]:
         return self._page("shop.html", articles=ARTICLES, orders=self._counter.latest(LATEST))
 
     async def buy(self, request: Asked) -> Response[Any]:

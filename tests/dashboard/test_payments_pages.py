@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.services import Services
-from tests.checkout.looking import faults_found, opened
+from tests.checkout.looking import opened
 from tests.client import Site
 from tests.dashboard.till import Till, new_till, unchunked
 from tests.payments.orders import INITIATE, order
@@ -114,7 +114,6 @@ async def test_somebody_refunds_a_part_on_a_phone(
         await page.get_by_role("link", name="Refund").click()
         await page.get_by_label("Amount").fill("125.50")
         await page.get_by_label("Reason").fill("One was broken")
-        assert not await faults_found(page)
         await page.get_by_role("button", name="Refund").click()
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm and go on").click()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
 # The program that must be there, and the ending of the samples' names.
 LANGUAGES = {

@@ -11,7 +11,7 @@ import pytest
 from manilla.notify import signing
 from tests.samples.languages import LANGUAGES, SAMPLES, Runner, file
 
-PAGE = SAMPLES.parent / "notifications.md"
+PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
 
 SECRET = "test_8agexnprjqkqk1mb4syas8cq43q2qe0m"
 BODY = (

@@ -1,0 +1,247 @@
+"""Merchants: who waits for a decision, all of them, and one's whole story."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla.approvals import approvals
+from manilla.approvals.changes import apply_or_ask
+from manilla.approvals.kinds import MerchantChange
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.cases import listing as cases
+from manilla.cases.listing import CaseFilter
+from manilla.console import answers
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids, listing, money
+from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.merchants import merchants, queries, roster, wallets
+from manilla.merchants.merchants import Change, Status
+from manilla.merchants.queries import MerchantRow
+from manilla.merchants.roster import MerchantFilter
+from manilla.merchants.wallets import WalletStatus
+from manilla.notify import listing as notifications
+from manilla.notify.listing import NotificationFilter
+from manilla.payments import listing as payments
+from manilla.payments.listing import PaymentFilter
+from manilla.payouts import listing as payouts
+from manilla.payouts.listing import PayoutFilter
+from manilla.people import members
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+QUEUE_ROWS = 10
+RECENT_ROWS = 5
+AUDIT_ROWS = 10
+
+# What may become of a merchant, and how its button says it.
+DECISIONS: dict[Status, tuple[tuple[Status, str], ...]] = {
+    Status.PENDING: ((Status.APPROVED, "Approve"), (Status.REJECTED, "Reject")),
+    Status.APPROVED: ((Status.DISABLED, "Disable"),),
+    Status.REJECTED: ((Status.APPROVED, "Approve after all"),),
+    Status.DISABLED: ((Status.APPROVED, "Enable again"),),
+}
+DONE = {
+    Status.APPROVED: "Approved: production is open for this merchant.",
+    Status.REJECTED: "Rejected. The merchant can read why in the dashboard.",
+    Status.DISABLED: "Disabled: the API refuses this merchant from now on.",
+}
+CHECKS = {
+    "kyc": ("kyc_verified", "KYC"),
+    "phone": ("phone_verified", "The phone number"),
+    "payouts": ("payouts_enabled", "Paying out"),
+}
+
+COLUMNS: tuple[Column[MerchantRow], ...] = (
+    Column("id", lambda row: row.id),
+    Column("name", lambda row: row.name),
+    Column("email", lambda row: row.email),
+    Column("status", lambda row: row.status),
+    Column("status_reason", lambda row: row.status_reason),
+    Column("commission_percent", lambda row: row.commission_percent),
+    Column("commission_bearer", lambda row: row.commission_bearer),
+    Column("payouts", lambda row: "on" if row.payouts_enabled else "off"),
+    Column("kyc_verified", lambda row: "yes" if row.kyc_verified else "no"),
+    Column("phone_verified", lambda row: "yes" if row.phone_verified else "no"),
+    Column("currencies", lambda row: " ".join(row.currencies)),
+    Column("created_at", lambda row: row.created_at),
+)
+
+
+class MerchantPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one, needs = "/merchants/{merchant:int}", Permission.MERCHANTS
+        return [
+            page("/merchants", self.show_all, Permission.CONSOLE_VIEW),
+            page("/merchants/new", self.show_new, needs),
+            form("/merchants/new", self.create, needs, step_up=True),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one + "/status", self.decide, needs),
+            form(one + "/checks", self.check, needs),
+            form(one + "/commission", self.set_commission, Permission.PLATFORM, step_up=True),
+            form(one + "/currencies", self.switch_currency, needs),
+            form(
+                one + "/wallets/{environment:str}/{currency:str}/status", self.set_wallet, needs
+            ),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        db = self._desk.db
+        wanted = listing.read_filter(
+            MerchantFilter, {"status": visit.query.text("status"), "search": visit.query.text("q")}
+        )
+        if exports.is_wanted(visit):
+            return exports.send(visit, "merchants", COLUMNS, roster.all_merchants(db, wanted))
+        found = await roster.merchants(db, wanted, after=lists.after(visit))
+        view = lists.ListView(visit, found.next)
+        is_plain = not (view.is_filtered or view.is_later)
+        return visit.page(
+            "merchants.html",
+            rows=found.rows,
+            listing=view,
+            queue=await roster.pending(db, QUEUE_ROWS) if is_plain else [],
+            pending=await roster.count_pending(db) if is_plain else 0,
+            statuses=[(status.value, status.value.title()) for status in Status],
+        )
+
+    async def show_new(self, visit: Visit) -> Answer:
+        return visit.page("merchant_new.html", currencies=_currencies())
+
+    async def create(self, visit: Visit) -> Answer:
+        """The one time that the keys are shown, so a page and no redirect."""
+        try:
+            new = await merchants.create(
+                self._desk.db,
+                self._desk.keyring,
+                name=visit.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
+                email=visit.form.needed("email"),
+                status=_first_status(visit),
+                currencies=[visit.form.needed("currency")],
+            )
+        except Refusal as refusal:
+            return visit.refused("merchant_new.html", refusal, currencies=_currencies())
+        return visit.page("merchant_keys.html", new=new)
+
+    async def show(self, visit: Visit) -> Answer:
+        merchant = await self._merchant(visit)
+        db, of_it = self._desk.db, Everyone(merchant_id=merchant.id)
+        latest = {"limit": RECENT_ROWS}
+        waiting = await approvals.waiting(db)
+        return visit.page(
+            "merchant.html",
+            merchant=merchant,
+            decisions=DECISIONS[Status(merchant.status)],
+            settings=self._desk.platform.now,
+            approvals=[each for each in waiting if each.merchant_id == merchant.id],
+            wallets=await queries.wallets(db, merchant.id),
+            keys=await self._keys(merchant.id),
+            others=[code for code in _currencies() if code[0] not in merchant.currencies],
+            payments=(await payments.payments(db, of_it, PaymentFilter(), **latest)).rows,
+            payouts=(await payouts.payouts(db, of_it, PayoutFilter(), **latest)).rows,
+            cases=(await cases.cases(db, of_it, CaseFilter(), **latest)).rows,
+            notifications=(
+                await notifications.notifications(db, of_it, NotificationFilter(), **latest)
+            ).rows,
+            people=await members.list_of(db, merchant.id),
+            lines=await audit.listed(db, Filters(merchant_id=merchant.id), limit=AUDIT_ROWS),
+        )
+
+    async def decide(self, visit: Visit) -> Answer:
+        """Two who decide at once: the second is told that it is decided."""
+        merchant = await self._merchant(visit)
+        back = f"/merchants/{merchant.id}"
+        try:
+            status = visit.form.choice("status", Status)
+            was = visit.form.choice("was", Status)
+            if status not in [to for to, _ in DECISIONS[was]]:
+                raise BadForm(errors={"status": "Please choose one of these."})
+            reason = visit.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
+            await merchants.decide(
+                self._desk.db, self._desk.keyring, merchant.id, status, reason, was=was
+            )
+        except Refusal as refusal:
+            return answers.sent_back(visit, back, refusal)
+        return visit.redirect(back, done=DONE[status])
+
+    async def check(self, visit: Visit) -> Answer:
+        """KYC, phone or payouts: one at a time, so that nobody undoes another's decision."""
+        merchant = await self._merchant(visit)
+        if visit.form.text("what") not in CHECKS:
+            raise BadForm(errors={"what": "Please choose one of these."})
+        field, title = CHECKS[visit.form.text("what")]
+        is_on = visit.form.is_ticked("is_on")
+        wanted = msgspec.convert({field: is_on}, Change)
+        await merchants.change(self._desk.db, self._desk.keyring, merchant.id, wanted)
+        words = ("on", "off") if field == "payouts_enabled" else ("verified", "not verified")
+        done = f"{title} is {words[0] if is_on else words[1]} now."
+        return visit.redirect(f"/merchants/{merchant.id}", done=done)
+
+    async def set_commission(self, visit: Visit) -> Answer:
+        merchant = await self._merchant(visit)
+        back = f"/merchants/{merchant.id}"
+        try:
+            percent: Decimal = visit.form.decimal("commission_percent")
+            change = MerchantChange(merchant.id, Change(commission_percent=percent))
+            result = await apply_or_ask(self._desk.office, change, visit.form.text("reason"))
+        except Refusal as refusal:
+            return answers.sent_back(visit, back, refusal)
+        return answers.done_or_asked(visit, back, result, f"The commission is {percent} % now.")
+
+    async def switch_currency(self, visit: Visit) -> Answer:
+        merchant = await self._merchant(visit)
+        code, is_on = visit.form.text("currency").upper(), visit.form.is_ticked("is_on")
+        back = f"/merchants/{merchant.id}"
+        try:
+            await merchants.switch_currency(self._desk.db, merchant.id, code, is_on=is_on)
+        except Refusal as refusal:
+            return answers.sent_back(visit, back, refusal)
+        return visit.redirect(back, done=f"{code} is {'enabled' if is_on else 'disabled'} now.")
+
+    async def set_wallet(self, visit: Visit) -> Answer:
+        merchant = await self._merchant(visit)
+        currency, status = visit.parameter("currency"), visit.form.choice("status", WalletStatus)
+        await wallets.set_status(
+            self._desk.db, merchant.id, visit.environment, currency, status
+        )
+        done = f"The {visit.environment} wallet in {currency} is {status} now."
+        return visit.redirect(f"/merchants/{merchant.id}", done=done)
+
+    async def _merchant(self, visit: Visit) -> MerchantRow:
+        return await merchants.get(self._desk.db, merchant_number(visit))
+
+    async def _keys(self, merchant_id: int) -> list[Any]:
+        """The newest credential of each environment; never the secret."""
+        found = [
+            await queries.credentials(self._desk.db, merchant_id, environment)
+            for environment in Environment
+        ]
+        return [rows[0] for rows in found if rows]
+
+
+def merchant_number(visit: Visit) -> int:
+    number = int(visit.parameter("merchant"))
+    if not 0 < number <= ids.MERCHANT_ID_MAX:
+        raise NotHere
+    return number
+
+
+def _first_status(visit: Visit) -> Status:
+    status = visit.form.choice("status", Status)
+    if status not in (Status.PENDING, Status.APPROVED):
+        raise BadForm(errors={"status": "Please choose one of these."})
+    return status
+
+
+def _currencies() -> list[tuple[str, str]]:
+    return [(code, code) for code in sorted(money.DECIMALS, key=lambda code: (code != "NGN", code))]

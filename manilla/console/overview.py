@@ -1,0 +1,114 @@
+"""The first page: what waits for a person, and how the platform does."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.approvals import approvals
+from manilla.cases import listing as cases
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import parked
+from manilla.kit.errors import Unavailable
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.merchants import roster
+from manilla.notify import listing as notifications
+from manilla.payments import figures as payments
+from manilla.payouts import figures as payouts
+from manilla.people.roles import Permission
+from manilla.web import charts
+from manilla.web.routes import Answer, Route, page
+from manilla.web.visit import Visit
+
+LATELY = timedelta(days=7)
+FIGURES_SECONDS = 3.0
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """So many of something that a person must look at."""
+
+    title: str
+    count: int
+    path: str
+    icon: str
+
+
+class Overview:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [page("/", self.show, Permission.CONSOLE_VIEW)]
+
+    async def show(self, visit: Visit) -> Answer:
+        currencies = await roster.currencies(self._desk.db) or ["NGN"]
+        wanted = visit.query.text("currency")
+        currency = wanted if wanted in currencies else _first(currencies)
+        is_sandbox = visit.query.text("environment") == Environment.SANDBOX
+        environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
+        return visit.page(
+            "overview.html",
+            waiting=await self._waiting(),
+            shown_environment=environment,
+            currency=currency,
+            currencies=currencies,
+            figures=await self._figures(environment, currency),
+        )
+
+    async def _waiting(self) -> list[Waiting]:
+        db, everyone = self._desk.db, Everyone()
+        since = datetime.now(UTC) - LATELY
+        down = [rail for rail in await self._desk.rails.health.overview() if rail.is_down]
+        return [
+            Waiting(
+                "Merchants to decide on",
+                await roster.count_pending(db),
+                "/merchants?status=pending",
+                "building-store",
+            ),
+            Waiting(
+                "Manual payouts to pay",
+                await payouts.count_manual(db, everyone),
+                "/payouts",
+                "hand-stop",
+            ),
+            Waiting("Open cases", await cases.count_open(db, everyone), "/cases", "gavel"),
+            Waiting(
+                "Approvals waiting",
+                len(await approvals.waiting(db)),
+                "/approvals",
+                "circle-check",
+            ),
+            Waiting(
+                "Notifications given up, last 7 days",
+                await notifications.count_failed(db, everyone, since),
+                "/notifications?state=failed",
+                "bell",
+            ),
+            Waiting("Parked jobs", await parked.count_parked(db), "/jobs", "inbox"),
+            Waiting("Rails that are down", len(down), "/providers", "plug-connected"),
+        ]
+
+    async def _figures(self, environment: Environment, currency: str) -> dict[str, Any] | None:
+        """None where counting takes too long: what waits must be seen all the same."""
+        db, scope = self._desk.db, Everyone(environment=environment)
+        try:
+            async with asyncio.timeout(FIGURES_SECONDS):
+                paid_in = await payments.daily(db, scope, currency)
+                paid_out = await payouts.daily(db, scope, currency)
+        except (TimeoutError, Unavailable):
+            return None
+        return {
+            "paid_in": sum(day.volume_minor for day in paid_in),
+            "payments": sum(day.count for day in paid_in),
+            "paid_out": sum(day.volume_minor for day in paid_out),
+            "payouts": sum(day.count for day in paid_out),
+            "success_rate": charts.success_rate(paid_in),
+            "chart": charts.volume(currency, paid_in, paid_out),
+        }
+
+
+def _first(currencies: list[str]) -> str:
+    return "NGN" if "NGN" in currencies else currencies[0]

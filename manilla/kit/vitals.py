@@ -1,0 +1,100 @@
+"""How the database and the work in it do, for people who look."""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.kit.db import Database
+
+
+class Program(msgspec.Struct, frozen=True):
+    """Connections of one name. A program on several hosts has them all under the same."""
+
+    name: str
+    hosts: int
+    connections: int
+    active: int
+    since: datetime | None
+
+
+class Store(msgspec.Struct, frozen=True):
+    version: str
+    size_bytes: int
+    started_at: datetime
+    is_standby: bool
+    connections: int
+    connections_max: int
+
+
+class Replica(msgspec.Struct, frozen=True):
+    name: str
+    state: str | None  # None: hidden from our role
+    sync_state: str | None
+    lag_seconds: float | None
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """Jobs of one kind."""
+
+    kind: str
+    count: int
+    due: int  # whose time has come, and that nobody does yet
+    running: int
+    parked: int
+    oldest_due_at: datetime | None
+    next_due_at: datetime | None
+
+
+async def programs(db: Database) -> list[Program]:
+    return await db.rows(
+        Program,
+        """
+        SELECT application_name AS name, count(DISTINCT client_addr)::int AS hosts,
+               count(*) AS connections, count(*) FILTER (WHERE state = 'active') AS active,
+               min(backend_start) AS since
+          FROM pg_stat_activity
+         WHERE datname = current_database()
+         GROUP BY application_name ORDER BY application_name""",
+    )
+
+
+async def store(db: Database) -> Store:
+    found = await db.row(
+        Store,
+        """
+        SELECT current_setting('server_version') AS version,
+               pg_database_size(current_database()) AS size_bytes,
+               pg_postmaster_start_time() AS started_at,
+               pg_is_in_recovery() AS is_standby,
+               (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL) AS connections,
+               current_setting('max_connections')::int AS connections_max""",
+    )
+    assert found is not None
+    return found
+
+
+async def replicas(db: Database) -> list[Replica]:
+    return await db.rows(
+        Replica,
+        """
+        SELECT coalesce(application_name, '') AS name, state, sync_state,
+               extract(epoch FROM replay_lag)::float8 AS lag_seconds
+          FROM pg_stat_replication ORDER BY application_name""",
+    )
+
+
+async def queues(db: Database) -> list[Queue]:
+    return await db.rows(
+        Queue,
+        """
+        SELECT kind, count(*) AS count,
+               count(*) FILTER (WHERE is_due AND NOT is_running) AS due,
+               count(*) FILTER (WHERE is_running) AS running,
+               count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked,
+               min(due_at) FILTER (WHERE is_due AND NOT is_running) AS oldest_due_at,
+               min(due_at) FILTER (WHERE due_at > now() AND parked_at IS NULL) AS next_due_at
+          FROM (SELECT kind, due_at, parked_at, parked_at IS NULL AND due_at <= now() AS is_due,
+                       coalesce(leased_until > now(), false) AS is_running
+                  FROM job) AS each
+         GROUP BY kind ORDER BY kind""",
+    )

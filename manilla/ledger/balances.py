@@ -1,0 +1,31 @@
+"""What is on every account: sums of entries, over all merchants."""
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+
+
+class AccountBalance(msgspec.Struct, frozen=True):
+    environment: str
+    currency: str
+    account: str
+    entries: int
+    balance_minor: int
+
+    @property
+    def balance(self) -> Money:
+        return Money(self.currency, self.balance_minor)
+
+
+async def balances(db: Database) -> list[AccountBalance]:
+    """All wallets together are one account. It reads every entry."""
+    return await db.rows(
+        AccountBalance,
+        """
+        SELECT environment, currency, account, count(*) AS entries,
+               sum(amount_minor)::bigint AS balance_minor
+          FROM entry
+         GROUP BY environment, currency, account
+         ORDER BY environment, currency, account""",
+    )

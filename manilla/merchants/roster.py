@@ -1,0 +1,73 @@
+"""All merchants, listed for the platform's people."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.merchants.merchants import Status
+from manilla.merchants.queries import MERCHANT, MerchantRow
+
+
+class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    # A whole number or merchant key, or a part of the name or the email address.
+    search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
+
+
+async def merchants(
+    db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[MerchantRow]:
+    """The latest first."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = (
+        Conditions()
+        .add_given("id < {}", listing.read_cursor(int, after))
+        .add_given("status = {}", wanted.status)
+    )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        conditions.add(
+            "(position(lower({}) IN lower(concat_ws(E'\\n', name, email))) > 0 OR id = {}::bigint"
+            " OR id IN (SELECT merchant_id FROM merchant_key WHERE merchant_key = {}))",
+            *(text, _number(text), text),
+        )
+    rows = await db.rows(
+        MerchantRow,
+        f"{MERCHANT} WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}",
+        *conditions.values,
+    )
+    return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+def all_merchants(db: Database, wanted: MerchantFilter) -> AsyncIterator[list[MerchantRow]]:
+    """What the list shows, whole."""
+    return listing.in_pages(lambda after: merchants(db, wanted, after=after, limit=PAGE_ROWS_MAX))
+
+
+async def pending(db: Database, limit: int) -> list[MerchantRow]:
+    """Who has been waiting longest for a decision comes first."""
+    return await db.rows(
+        MerchantRow, MERCHANT + " WHERE status = 'pending' ORDER BY id LIMIT $1", limit
+    )
+
+
+async def count_pending(db: Database) -> int:
+    count: int = await db.value("SELECT count(*) FROM merchant WHERE status = 'pending'")
+    return count
+
+
+async def currencies(db: Database) -> list[str]:
+    """Those that are enabled for anybody."""
+    records = await db.records(
+        "SELECT DISTINCT unnest(currencies) AS currency FROM merchant ORDER BY currency"
+    )
+    return [record["currency"] for record in records]
+
+
+def _number(text: str) -> int | None:
+    is_number = text.isascii() and text.isdigit() and len(text) <= 18
+    return int(text) if is_number and int(text) <= ids.MERCHANT_ID_MAX else None

@@ -1,0 +1,90 @@
+"""Who proves the books and when, and what was found the last time."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.ledger import invariants
+from manilla.ledger.invariants import LEDGER, Finding, Invariant
+from manilla.payments.invariants import PAYMENTS
+from manilla.payouts.invariants import PAYOUTS
+
+log = structlog.get_logger(__name__)
+
+ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
+EVERY = timedelta(hours=1)
+LONG = timedelta(minutes=30)  # who began so long ago has probably died over it
+TOO_LONG = "The database did not answer in time. It is tried again within the hour."
+
+
+class Proof(msgspec.Struct, frozen=True):
+    asked_at: datetime | None
+    began_at: datetime | None
+    ended_at: datetime | None
+    findings: list[Finding]
+    problem: str | None
+    is_coming: bool  # asked for, or under way
+
+    @property
+    def broken(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.count]
+
+    @property
+    def is_sound(self) -> bool:
+        return bool(self.findings) and not self.broken
+
+
+async def check(db: Database) -> list[Finding]:
+    """Every invariant of every room, now."""
+    return await invariants.check(db, ALL)
+
+
+async def last(db: Database) -> Proof:
+    record = await db.record(
+        """
+        SELECT asked_at, began_at, ended_at, findings, problem,
+               coalesce(asked_at > coalesce(began_at, '-infinity'), false)
+               OR coalesce(began_at > greatest(coalesce(ended_at, '-infinity'), now() - $1),
+                           false) AS is_coming
+          FROM proof""",
+        LONG,
+    )
+    fields = dict(record)
+    findings = msgspec.json.decode(fields["findings"], type=list[Finding])
+    return Proof(**{**fields, "findings": findings})
+
+
+async def ask(db: Database) -> None:
+    """The next worker that looks begins at once."""
+    await db.execute("UPDATE proof SET asked_at = now()")
+
+
+async def is_mine(db: Database) -> bool:
+    """Whether a proof is due; if so, it is the caller's to make, and no other worker's."""
+    claimed = await db.value(
+        """
+        UPDATE proof SET began_at = now()
+         WHERE began_at IS NULL OR began_at < now() - $1 OR asked_at > began_at
+        RETURNING true""",
+        EVERY,
+    )
+    return bool(claimed)
+
+
+async def prove(db: Database) -> None:
+    """Looks through all of the books, which takes as long as they are thick."""
+    try:
+        findings = await check(db)
+    except Unavailable:
+        await db.execute("UPDATE proof SET problem = $1, ended_at = now()", TOO_LONG)
+        raise
+    broken = [finding.name for finding in findings if finding.count]
+    if broken:
+        log.error("books_broken", invariants=broken)
+    await db.execute(
+        "UPDATE proof SET ended_at = now(), problem = NULL, findings = $1::jsonb",
+        msgspec.json.encode(findings).decode(),
+    )

@@ -1,0 +1,27 @@
+"""Figures by day, as the pages draw them."""
+
+import calendar
+from collections.abc import Sequence
+from datetime import datetime, time
+
+from manilla.kit import strict_json
+from manilla.kit.display import money_symbol
+from manilla.payments.figures import PaymentDay
+from manilla.payouts.figures import PayoutDay
+
+
+def volume(currency: str, paid_in: Sequence[PaymentDay], paid_out: Sequence[PayoutDay]) -> str:
+    """For the script that draws it. A day stands at its noon, wherever it is read."""
+    noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
+    series = [
+        {"label": "Paid in", "values": [day.volume.amount for day in paid_in]},
+        {"label": "Paid out", "values": [day.volume.amount for day in paid_out]},
+    ]
+    drawn = {"days": noons, "series": series, "money": money_symbol(currency)}
+    return strict_json.encode(drawn).decode()
+
+
+def success_rate(days: Sequence[PaymentDay]) -> str:
+    succeeded = sum(day.succeeded for day in days)
+    decided = succeeded + sum(day.failed for day in days)
+    return f"{100 * succeeded / decided:.1f} %" if decided else "—"

@@ -1,0 +1,337 @@
+"""Payouts in the dashboard: one by one or from a file, and never the same one twice."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.payouts import bulk_file
+from manilla.services import Services
+from tests.checkout.looking import faults_found, opened
+from tests.client import Reply, Site
+from tests.dashboard.till import Till, new_till, unchunked
+from tests.payouts.desk import new_account, new_reference
+from tests.web.visitors import PASSWORD
+
+PAYOUTS, BULK, ACCOUNTS = "/sandbox/payouts", "/sandbox/payouts/bulk", "/sandbox/accounts"
+GTBANK = "058"
+HEADER = ",".join(bulk_file.COLUMNS)
+
+
+@pytest.fixture(scope="module")
+async def till(services: Services, site: Site) -> Till:
+    return await new_till(services, site)
+
+
+async def _order(till: Till, **changed: str) -> dict[str, str]:
+    return {
+        "method": str(await till.method_id()),
+        "bank_code": GTBANK,
+        "account_number": new_account(),
+        "amount": "1000",
+        "once": new_reference(),
+        **changed,
+    }
+
+
+async def _upload(till: Till, content: bytes, method: int | None = None) -> Reply:
+    method = await till.method_id() if method is None else method
+    border = "a-border-between-parts"
+    parts = [
+        f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in (("csrf", await till.owner.csrf()), ("method", method))
+    ]
+    head = 'Content-Disposition: form-data; name="file"; filename="july.csv"'
+    file = f"--{border}\r\n{head}\r\nContent-Type: text/csv\r\n\r\n".encode() + content
+    body = b"".join([*parts, file, f"\r\n--{border}--\r\n".encode()])
+    headers = {
+        **till.owner.headers(),
+        "Content-Type": f"multipart/form-data; boundary={border}",
+    }
+    return await till.owner.site.send("POST", f"/dashboard{BULK}", headers, body)
+
+
+async def _draft(till: Till, rows: Sequence[str]) -> str:
+    """The batch's address."""
+    reply = await _upload(till, "\n".join([HEADER, *rows]).encode())
+    assert reply.status == 303, reply.body
+    return reply.headers["location"].removeprefix("/dashboard")
+
+
+async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without_an_address(
+    till: Till,
+) -> None:
+    before = await till.balance()
+    fields = await _order(till)
+    first = await till.owner.post(PAYOUTS, fields)
+    second = await till.owner.post(PAYOUTS, {**fields, "amount": "2000"})
+    assert (first.status, second.status) == (303, 303)
+    assert first.headers["location"] == second.headers["location"]
+    page = first.headers["location"].removeprefix("/dashboard")
+    trx_id = page.rsplit("/", 1)[1].upper()
+    [row] = await till.rows(PAYOUTS, q=fields["once"])
+    assert (row[0], row[2]) == (trx_id, "pending")
+    assert before - await till.balance() >= 1000_00
+    assert before - await till.balance() < 2000_00
+
+    await till.run_jobs()
+    [row] = await till.rows(PAYOUTS, q=trx_id)
+    assert row[2] == "completed"
+    shown = (await till.owner.get(f"{PAYOUTS}/{trx_id}")).body.decode()
+    assert f"Ordered by {till.owner.email}" in shown
+    assert "None: no address was given" in shown
+    assert "The wallet was debited" in shown
+    assert await _notifications(till, trx_id) == []
+
+
+async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(till: Till) -> None:
+    fields = await _order(till, ipn_url="https://shop.example/ipn", reference=new_reference())
+    await till.owner.post(PAYOUTS, fields)
+    await till.run_jobs()
+    [row] = await till.rows(PAYOUTS, q=fields["reference"], status="completed")
+    [body] = await _notifications(till, row[0])
+    assert '"api_merchant_payout":false' in body
+
+
+async def _notifications(till: Till, trx_id: str) -> list[str]:
+    records = await till.services.db.records(
+        "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2",
+        *(till.merchant.new.id, trx_id),
+    )
+    return [bytes(record["body"]).decode() for record in records]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"account_number": "0000000002"}, "The account could not be verified."),
+        ({"account_number": "0000000004"}, "wallet cannot cover this payout now"),
+        ({"account_number": "12345"}, "account_number must be a NUBAN of 10 digits."),
+        ({"bank_code": "000013"}, "is a bank code of providerb"),
+        ({"amount": "99"}, "payout_amount must be at least 100.00 NGN"),
+        ({"amount": "4999999"}, "wallet"),
+        ({"amount": "12.345"}, "at most 2 decimals"),
+        ({"account_id": "999999999"}, "There is no such saved account."),
+        ({"ipn_url": "javascript:alert(1)"}, "An address begins with https:// or http://."),
+    ],
+)
+async def test_a_refused_payout_says_why_and_debits_nothing(
+    till: Till, changed: dict[str, str], reason: str
+) -> None:
+    before = await till.balance()
+    fields = await _order(till, **changed)
+    for path in (f"{PAYOUTS}/new", PAYOUTS):  # when it is checked, and when it is paid
+        reply = await till.owner.post(path, fields)
+        assert reply.status in (400, 422), path
+        assert reason in reply.body.decode(), path
+        assert fields["once"].encode() in reply.body  # shown again, it is the same order
+    assert await till.balance() == before
+
+
+async def test_another_merchants_payout_batch_and_account_are_not_here(
+    till: Till, services: Services, site: Site
+) -> None:
+    paid = await till.owner.post(PAYOUTS, await _order(till))
+    batch = await _draft(till, [f"1000,{GTBANK},{new_account()},,,"])
+    await till.owner.post(ACCOUNTS, await _order(till, label="Landlord"))
+    account_id = (await till.rows(ACCOUNTS))[0][0]
+    neighbour = await new_till(services, site)
+    for path in (paid.headers["location"], batch, f"{batch}/progress"):
+        assert (await neighbour.owner.get(path)).status == 404, path
+        assert (await till.owner.get(path.replace("sandbox", "production"))).status == 404, path
+    assert (await neighbour.owner.post(f"{batch}/confirm", {})).status == 404
+    remove = f"/accounts/{account_id}/remove"
+    assert (await neighbour.owner.post(remove, {"environment": "sandbox"})).status == 404
+    fields = await _order(neighbour, account_id=account_id)
+    assert b"There is no such saved account." in (await neighbour.owner.post(PAYOUTS, fields)).body
+
+
+async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(till: Till) -> None:
+    number = new_account()
+    saved = await till.owner.post(
+        ACCOUNTS, await _order(till, account_number=number, label="=Rent()")
+    )
+    assert saved.status == 303
+    [row] = await till.rows(ACCOUNTS, q=number)
+    assert row[1] == "'=Rent()"
+    page = await till.owner.get(f"{ACCOUNTS}?q={number}")
+    assert f'data-copy="{row[0]}"'.encode() in page.body
+    fields = {**await _order(till), "bank_code": "", "account_number": "", "account_id": row[0]}
+    assert (await till.owner.post(PAYOUTS, fields)).status == 303
+    [payout] = await till.rows(PAYOUTS, q=fields["once"])
+    assert number in payout
+
+    removed = await till.owner.post(f"/accounts/{row[0]}/remove", {"environment": "sandbox"})
+    assert removed.headers["location"] == f"/dashboard{ACCOUNTS}"
+    assert await till.rows(ACCOUNTS, q=number) == []
+    refused = await till.owner.post(PAYOUTS, {**fields, "once": new_reference()})
+    assert b"There is no such saved account." in refused.body
+    bad = await till.owner.post(ACCOUNTS, await _order(till, account_number="0000000002"))
+    assert b"The account could not be verified." in bad.body
+
+
+async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(till: Till) -> None:
+    own = new_reference()
+    batch = await _draft(
+        till,
+        [
+            f"1000,{GTBANK},{new_account()},Ada,{own},July",
+            f'"1,500.00",{GTBANK},{new_account()},,,',
+            f"1000,{GTBANK},0000000002,,,",
+        ],
+    )
+    before = await till.balance()
+    for _ in range(2):  # a double click
+        assert (await till.owner.post(f"{batch}/confirm", {})).status == 303
+    await till.run_jobs()
+    results = await till.rows(batch)
+    assert [row[1] for row in results] == ["paid", "paid", "refused"]
+    assert results[2][2] == "The account could not be verified."
+    after = await till.balance()
+    count = await till.count("payout")
+
+    # The process has died before the rows and the batch could say what had become of them.
+    batch_id = batch.rsplit("/", 1)[1]
+    await _forget(till, batch_id)
+    await till.run_jobs()
+    again = await till.rows(batch)
+    assert [row[:4] for row in again] == [row[:4] for row in results]
+    assert await till.balance() == after
+    assert await till.count("payout") == count
+    assert before - after >= 2500_00
+
+    # Uploaded once more, what has a reference of its own is known.
+    once_more = await _draft(till, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
+    assert (
+        b"There is a payout with this reference already." in (await till.owner.get(once_more)).body
+    )
+    nothing = await till.owner.post(f"{once_more}/confirm", {})
+    assert nothing.headers["location"] == f"/dashboard{once_more}"
+    await till.run_jobs()
+    assert await till.count("payout") == count
+
+
+async def _forget(till: Till, batch_id: str) -> None:
+    db, merchant_id = till.services.db, till.merchant.new.id
+    await db.execute(
+        "UPDATE payout_batch SET status = 'running', ended_at = NULL"
+        " WHERE merchant_id = $1 AND id = $2",
+        *(merchant_id, batch_id),
+    )
+    await db.execute(
+        "UPDATE payout_batch_row SET state = 'ready', trx_id = NULL"
+        " WHERE merchant_id = $1 AND batch_id = $2 AND state = 'paid'",
+        *(merchant_id, batch_id),
+    )
+    await db.execute(
+        "INSERT INTO job (merchant_id, kind, subject, due_at)"
+        " VALUES ($1, 'payout.bulk', $2, now())",
+        *(merchant_id, batch_id),
+    )
+
+
+async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till) -> None:
+    good = f"1000,{GTBANK},0123456789,,,"
+    wrong = {
+        b"": "The file is empty.",
+        HEADER.encode(): "The file has no payouts",
+        b"amount,account_number\n1,2": "Missing: bank_code",
+        "\n".join([HEADER, *[good] * 1001]).encode(): "At most 1,000 go at once",
+        f"{HEADER}\n{good}".encode("utf-16"): "The file is not UTF-8",
+        HEADER.encode() + b'\n"1000,058': "a quotation mark is not closed",
+        HEADER.encode() + b"\n" + b"x" * bulk_file.BYTES_MAX: "larger than 1 MiB",
+    }
+    for content, reason in wrong.items():
+        reply = await _upload(till, content)
+        assert reply.status == 400, reason
+        assert reason in reply.body.decode()
+
+    rows = [
+        good,
+        f"abc,{GTBANK},0123456789,,,",
+        f"1,{GTBANK},0123456789,,,",
+        f"1000,{GTBANK},123456789,,,",
+        "1000,999999,0123456789,,,",
+        f"1000,{GTBANK},0123456789,,SAME,",
+        f"1000,{GTBANK},0123456789,,SAME,",
+        f"1000,{GTBANK},0123456789,,{'R' * 61},",
+    ]
+    reply = await _upload(till, ("\ufeff" + "\r\n".join([HEADER, *rows])).encode())
+    results = await till.rows(reply.headers["location"].removeprefix("/dashboard"))
+    assert [row[1] for row in results] == ["ready", *["faulty"] * 4, "ready", *["faulty"] * 2]
+    for row, reason in zip(
+        [row[2] for row in results if row[1] == "faulty"],
+        ("is no amount", "at least 100.00 NGN", "drop zeros", "bank code", "same", "60"),
+        strict=True,
+    ):
+        assert reason in row
+
+
+async def test_a_template_can_be_uploaded_as_it_is(till: Till) -> None:
+    for code in ("providerc_ngn_transfer", "platform"):
+        method = await till.method_id(code)
+        template = await till.owner.get(f"{BULK}/template/{method}")
+        assert template.status == 200
+        reply = await _upload(till, template.body, method)
+        [row] = await till.rows(reply.headers["location"].removeprefix("/dashboard"))
+        assert row[1] == "ready"
+    banks = unchunked(await till.owner.get(f"{BULK}/banks/{await till.method_id()}"))
+    assert GTBANK in {row[0] for row in csv.reader(io.StringIO(banks.decode("utf-8-sig")))}
+
+
+async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    await _step_down(services, till)
+    base = services.settings.base_url
+    async with opened(browser, f"{base}/dashboard/sign-in", width=1280) as page:
+        await till.owner.enter(page.context)
+        await page.goto(f"{base}/dashboard{PAYOUTS}/new?method={await till.method_id()}")
+        await page.get_by_label("Bank", exact=True).select_option(GTBANK)
+        await page.get_by_label("Account number").press_sequentially("0123456789")
+        await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
+        await page.get_by_label("Amount").fill("2,500.50")
+        assert not await faults_found(page)
+        await page.get_by_role("button", name="Check it").click()
+        await page.get_by_text("Balance after").wait_for()
+        assert "₦2,500.50" in await page.inner_text("main")
+        await page.get_by_role("button", name="Pay ").click()
+        await page.get_by_label("Your password").fill(PASSWORD)
+        await page.get_by_role("button", name="Confirm and go on").click()
+        await page.get_by_text("The payout is on its way.").wait_for()
+        assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
+        assert not await faults_found(page)
+
+
+async def test_somebody_pays_a_file_and_watches(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    await _step_down(services, till)
+    base = services.settings.base_url
+    rows = [f"1000,{GTBANK},{new_account()},Ada,,", f"250,{GTBANK},{new_account()},,,", "x,y,z,,,"]
+    content = "\n".join([HEADER, *rows]).encode()
+    async with opened(browser, f"{base}/dashboard/sign-in", width=1280) as page:
+        await till.owner.enter(page.context)
+        await page.goto(f"{base}/dashboard{BULK}")
+        file = {"name": "july.csv", "mimeType": "text/csv", "buffer": content}
+        await page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+        await page.get_by_label("Method").select_option(str(await till.method_id()))
+        await page.get_by_role("button", name="Look through it").click()
+        await page.get_by_text("2 payouts can be made").wait_for()
+        await page.get_by_text("1 row has a fault").wait_for()
+        await page.get_by_role("button", name="Pay ").click()
+        await page.get_by_label("Your password").fill(PASSWORD)
+        await page.get_by_role("button", name="Confirm and go on").click()
+        await page.get_by_text("Paying: 0 of 2").wait_for()
+        await till.run_jobs()
+        await page.get_by_text("Done: 2 of 2").wait_for()
+        await page.get_by_text("Payout completed").first.wait_for()
+        assert not await faults_found(page)
+
+
+async def _step_down(services: Services, till: Till) -> None:
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", till.owner.person_id
+    )

@@ -1,0 +1,95 @@
+"""Receipts: on a page, as a file, and true for whoever asks."""
+
+import re
+
+import pytest
+
+from manilla.services import Services
+from tests.client import Site
+from tests.dashboard.till import Till, new_till
+from tests.payouts.desk import new_reference
+
+ACCOUNT = "0123456789"
+
+
+@pytest.fixture(scope="module")
+async def till(services: Services, site: Site) -> Till:
+    return await new_till(services, site)
+
+
+async def _payout(till: Till) -> str:
+    paid = await till.owner.post(
+        "/sandbox/payouts",
+        {
+            "method": str(await till.method_id()),
+            "bank_code": "058",
+            "account_number": ACCOUNT,
+            "amount": "1500",
+            "once": new_reference(),
+        },
+    )
+    await till.run_jobs()
+    return paid.headers["location"].removeprefix("/dashboard")
+
+
+def _verification(page: bytes) -> str:
+    found = re.search(rb'href="http://[^/"]+(/verify/[^"]+)"', page)
+    assert found
+    return found.group(1).decode()
+
+
+async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
+    till: Till, site: Site
+) -> None:
+    payout = await _payout(till)
+    receipt = await till.owner.get(f"{payout}/receipt")
+    assert "₦1,500.00" in receipt.body.decode()
+    address = _verification(receipt.body)
+    shown = (await site.send("GET", address)).body.decode()
+    for part in ("Ada Stores", "₦1,500.00", "Delivered", "S•• B••", "••••6789", "sandbox"):
+        assert part in shown
+    for secret in (ACCOUNT, "BENEFICIARY", till.owner.email, "DASH-"):
+        assert secret not in shown
+
+    trx_id, signature = address.split("/")[2:]
+    other = await till.pay_in()
+    for wrong in (
+        f"/verify/{trx_id}/{'0' * len(signature)}",
+        f"/verify/{trx_id}/{signature[:-1]}",
+        f"/verify/{trx_id}/é",
+        f"/verify/{other}/{signature}",
+        f"/verify/nothing/{signature}",
+    ):
+        reply = await site.send("GET", wrong.replace("é", "%C3%A9"))
+        assert reply.status == 404, wrong
+        assert b"We have not issued" in reply.body
+
+
+async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
+    till: Till, site: Site
+) -> None:
+    trx_id = await till.pay_in(payment_amount=800)
+    path = f"/sandbox/payments/{trx_id}"
+    address = _verification((await till.owner.get(f"{path}/receipt")).body)
+    assert "Paid</span>" in (await site.send("GET", address)).body.decode()
+    await till.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
+    assert "Paid, and refunded" in (await site.send("GET", address)).body.decode()
+
+
+async def test_a_receipt_is_a_file_whatever_people_are_called(
+    till: Till, services: Services, site: Site
+) -> None:
+    for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100, "\u202egnol"):
+        trx_id = await till.pay_in(customer_name=name, description="Line\nby line " * 20)
+        reply = await till.owner.get(f"/sandbox/payments/{trx_id}/receipt.pdf")
+        assert reply.status == 200
+        assert reply.headers["content-type"] == "application/pdf"
+        assert reply.body.startswith(b"%pdf") or reply.body.startswith(b"%PDF")
+        assert len(reply.body) < 200_000
+    payout = await _payout(till)
+    assert (await till.owner.get(f"{payout}/receipt.pdf")).body.startswith(b"%PDF")
+
+    neighbour = await new_till(services, site)
+    for path in (f"{payout}/receipt", f"/sandbox/payments/{trx_id}/receipt.pdf"):
+        assert (await neighbour.owner.get(path)).status == 404
+        assert (await till.owner.get(path.replace("sandbox", "production"))).status == 404
