@@ -24,6 +24,8 @@ from manilla.merchants import credentials
 from manilla.pages import app as pages
 from manilla.payments import initiate as pay_in
 from manilla.people import show
+from manilla.reference import routes as reference
+from manilla.reference.workbench import Workbench
 from manilla.services import Services, opened
 from manilla.settings import Settings
 from manilla.shop import routes as shop
@@ -37,17 +39,9 @@ def build(services: Services) -> Any:
     """The API does not pass through the framework of the pages: see decision record 2."""
     base_url = services.settings.base_url
     endpoints = _endpoints(services)
-    gate = Gate(
-        db=services.db,
-        watch=services.watch,
-        directory=services.directory,
-        limiter=RateLimiter(services.db),
-        platform=services.platform,
-        requests=services.requests,
-        trusted_proxies=services.settings.trusted_proxies,
-    )
-    api = MerchantApi(gate, endpoints)
-    documents = _documents(openapi.document(endpoints, base_url, __version__))
+    api = MerchantApi(_gate(services), endpoints)
+    description = openapi.document(endpoints, base_url, __version__)
+    documents = _documents(description)
     webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
     is_development = services.settings.is_development
     site = pages.build(
@@ -59,6 +53,7 @@ def build(services: Services) -> Any:
             ),
             dashboard.build(dashboard_desk(services)),
             console.build(console_desk(services)),
+            reference.build(description, services.platform, is_development=is_development),
             *([_shop(services)] if is_development else ()),
         ],
         is_development=is_development,
@@ -76,6 +71,18 @@ def build(services: Services) -> Any:
             await site(scope, receive, send)
 
     return app
+
+
+def _gate(services: Services) -> Gate:
+    return Gate(
+        db=services.db,
+        watch=services.watch,
+        directory=services.directory,
+        limiter=RateLimiter(services.db),
+        platform=services.platform,
+        requests=services.requests,
+        trusted_proxies=services.settings.trusted_proxies,
+    )
 
 
 def _endpoints(services: Services) -> list[Endpoint]:
@@ -99,6 +106,8 @@ def _shop(services: Services) -> Router:
 
 def dashboard_desk(services: Services) -> Desk:
     settings = services.settings
+    endpoints = _endpoints(services)
+    description = openapi.document(endpoints, settings.base_url, __version__)
     return Desk(
         db=services.db,
         keyring=services.keyring,
@@ -110,6 +119,7 @@ def dashboard_desk(services: Services) -> Desk:
         resolver=services.resolver,
         payouts=services.payouts,
         post=services.post,
+        workbench=Workbench(_gate(services), endpoints, description),
         base_url=settings.base_url,
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
@@ -132,6 +142,7 @@ def console_desk(services: Services) -> ConsoleDesk:
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
         show=show.of(services.keyring) if settings.is_development else None,
+        data_folder=settings.data_folder,
     )
 
 

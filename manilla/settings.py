@@ -36,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     trusted_proxies: tuple[Network, ...] = ()
     crash_folder: Path | None = None  # where tests arm crash points; in development mode alone
     mail_hook: str | None = None  # a program that sends links to people
+    data_folder: Path | None = None  # None: the database is elsewhere
 
     @property
     def is_development(self) -> bool:
@@ -56,6 +57,9 @@ class Settings(msgspec.Struct, frozen=True):
             trusted_proxies=_proxies(environment, problems),
             crash_folder=_crash_folder(environment, mode),
             mail_hook=_mail_hook(environment, problems),
+            data_folder=Path(environment["MANILLA_DATA"])
+            if environment.get("MANILLA_DATA")
+            else None,
         )
         if problems:
             raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")

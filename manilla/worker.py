@@ -10,6 +10,7 @@ import structlog
 
 from manilla.approvals import queries as approvals
 from manilla.kit import idempotency, metrics, outbound, ratelimit
+from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Runner, Work
 from manilla.merchants import queries as merchants
@@ -23,6 +24,7 @@ from manilla.payouts.bulk_tasks import BulkTasks
 from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
+from manilla.proofs import proofs
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
@@ -32,6 +34,7 @@ log = structlog.get_logger(__name__)
 CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
+PROOF_SECONDS = 3600
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -57,7 +60,24 @@ def chores(services: Services) -> list[Chore]:
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
         Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
+        Chore("prove_books", 2, lambda: _prove_books(services)),
     ]
+
+
+async def _prove_books(services: Services) -> None:
+    """Every hour and when asked for, by one worker, on a connection that may take its time."""
+    if not await proofs.is_mine(services.db):
+        return
+    patient = await Database.open(
+        services.settings.database_url,
+        size=1,
+        name="manilla proof",
+        statement_seconds=PROOF_SECONDS,
+    )
+    try:
+        await proofs.prove(patient)
+    finally:
+        await patient.close()
 
 
 async def _measure_backlog(services: Services) -> None:

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 import uvicorn
 
@@ -25,6 +26,15 @@ from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
 
+LONG = (
+    "tests/payouts/test_machine.py",
+    "tests/faults/",
+    "tests/samples/",
+    "tests/cli/",
+    "tests/dashboard/",
+    "tests/console/",
+)
+
 
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
@@ -34,10 +44,27 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     await supervisor.start(cluster.program(folder / "postgres.log"))
     try:
         await postgres.wait_until_ready(cluster)
+        await _do_not_wait_for_the_disk(cluster)
         await postgres.create_database(cluster)
         yield cluster
     finally:
         await supervisor.stop()
+
+
+async def _do_not_wait_for_the_disk(cluster: Cluster) -> None:
+    """Nobody needs this server's data once the tests are done. Faults have servers of their own."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        for name in ("fsync", "full_page_writes"):
+            await connection.execute(f"ALTER SYSTEM SET {name} = off")
+        await connection.execute("SELECT pg_reload_conf()")
+    finally:
+        await connection.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest modules first, or one of them is what everybody waits for at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.fixture(scope="session")

@@ -36,10 +36,20 @@ async def authenticate(
     signed: "SignedRequest",
 ) -> "Identity":
     identity, live = await _identify(directory, environment, headers)
+    check_signed(live, settings, headers, signed)
+    return identity
+
+
+def check_signed(
+    live: Sequence[LiveCredential],
+    settings: PlatformSettings,
+    headers: Headers,
+    signed: "SignedRequest",
+) -> None:
+    """Made at the right time, by somebody who has one of the live secrets."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
         _check_signature(live, headers, signed.string(timestamp))
-    return identity
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":

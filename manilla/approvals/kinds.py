@@ -119,6 +119,8 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
             return bool(value > max(before, RATE_LIMIT_MAX))
         case "adjustment_limit":
             return bool(value > before)
+        case "payouts_held":  # `payout release` proves first what one person may not just say
+            return bool(before and not value)
     return False
 
 

@@ -125,6 +125,16 @@ async def listed(
     return [_read(record) for record in records]
 
 
+async def latest(db: Database, action: str) -> dict[str, Entry]:
+    """The last line about each subject that this was done to."""
+    records = await db.records(
+        f"SELECT DISTINCT ON (subject) * FROM ({_ENTRY} WHERE action = $1) AS done"
+        " ORDER BY subject, id DESC",
+        action,
+    )
+    return {record["subject"]: _read(record) for record in records}
+
+
 async def verify(db: Database) -> Verdict:
     """Walks the chain in one snapshot, and stops at the first line that breaks it."""
     async with db.transaction() as connection:

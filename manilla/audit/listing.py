@@ -21,6 +21,4 @@ async def entries(
 
 def all_entries(db: Database, wanted: Filters) -> AsyncIterator[list[Entry]]:
     """What the list shows, whole."""
-    return listing.in_pages(
-        lambda after: entries(db, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
+    return listing.in_pages(lambda after: entries(db, wanted, after=after, limit=PAGE_ROWS_MAX))

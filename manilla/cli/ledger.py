@@ -5,10 +5,8 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
-from manilla.ledger import invariants
-from manilla.ledger.invariants import LEDGER, Finding
-from manilla.payments.invariants import PAYMENTS
-from manilla.payouts.invariants import PAYOUTS
+from manilla.ledger.invariants import Finding
+from manilla.proofs import proofs
 
 app = typer.Typer(help="The books.", no_args_is_help=True)
 
@@ -23,7 +21,7 @@ def check(as_json: Json = False, data: Data = None) -> None:
     """Check every invariant; exit 1 if one is broken."""
 
     async def command(tools: Tools) -> list[Finding]:
-        return await invariants.check(tools.db, (*LEDGER, *PAYMENTS, *PAYOUTS))
+        return await proofs.check(tools.db)
 
     findings = run(data, command)
     is_sound = all(finding.count == 0 for finding in findings)

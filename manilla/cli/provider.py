@@ -1,6 +1,5 @@
 """`manilla provider`: credentials, health and a test call."""
 
-import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -9,14 +8,14 @@ import typer
 from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.cli.approval import desk, print_done
-from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit.money import Money
 from manilla.platform.changes import Watch
-from manilla.providers import credentials
+from manilla.providers import credentials, trial
 from manilla.providers.credentials import Credentials
-from manilla.providers.port import Answer, Bank, Done, Provider, Refused, Unknown
+from manilla.providers.port import Done, Provider
 from manilla.providers.rails import Rails, open_session
+from manilla.providers.trial import Trial
 
 app = typer.Typer(help="Providers A, B and C.", no_args_is_help=True)
 
@@ -87,41 +86,28 @@ def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
 def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
     """Ask the provider for our balance and its banks; exit 1 unless both are answered."""
 
-    async def command(tools: Tools) -> tuple[Answer[Money], Answer[list[Bank]]]:
+    async def command(tools: Tools) -> Trial:
         async with open_session() as session:
             rails = configured_rails(tools, session)
-            await rails.load()
-            adapter = rails.adapter(provider)
-            if adapter is None:
-                missing = ", ".join(rails.credentials(provider).missing)
-                raise InstanceRefusal(f"{provider} is not configured: {missing} not set.")
-            answers = await asyncio.gather(adapter.balance("NGN"), adapter.banks())
+            tried = await trial.try_out(rails, provider)
             await rails.health.flush()
-            return answers
+            return tried
 
-    balance, banks = run(data, command)
-    is_ok = isinstance(balance, Done) and isinstance(banks, Done)
+    tried = run(data, command)
+    balance, banks = tried.balance, tried.banks
     report = {
         "provider": provider,
-        "ok": is_ok,
-        "balance": balance.value.amount if isinstance(balance, Done) else _problem(balance),
-        "banks": len(banks.value) if isinstance(banks, Done) else _problem(banks),
+        "ok": tried.is_ok,
+        "balance": balance.value.amount if isinstance(balance, Done) else trial.problem(balance),
+        "banks": len(banks.value) if isinstance(banks, Done) else trial.problem(banks),
     }
     print_fields(report, as_json=as_json)
-    if not is_ok:
+    if not tried.is_ok:
         raise typer.Exit(1)
 
 
 def configured_rails(tools: Tools, session: Any) -> Rails:
     return Rails(tools.db, tools.keyring, Watch(tools.db), session, is_production_mode=False)
-
-
-def _problem(answer: Refused | Unknown) -> str:
-    match answer:
-        case Refused():
-            return f"refused: {answer.guidance}"
-        case Unknown():
-            return f"no usable answer: {answer.reason}"
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -101,6 +101,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
     environment = {
         **os.environ,
         "MANILLA_MODE": plan.mode,
+        "MANILLA_DATA": str(plan.folder),
         "MANILLA_BASE_URL": os.environ.get("MANILLA_BASE_URL")
         or local_address(plan.host, listener.getsockname()[1]),
         "PROMETHEUS_MULTIPROC_DIR": str(plan.folder / "metrics"),

@@ -1,6 +1,7 @@
 """What the console's pages work with."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -30,10 +31,9 @@ class ConsoleDesk(msgspec.Struct, frozen=True):
     trusted_proxies: Sequence[Network]
     is_development: bool
     show: Show | None  # the demonstration's person, in development mode
+    data_folder: Path | None  # None: the database is elsewhere
 
     @property
     def office(self) -> approvals.Desk:
         """Where changes are made that may need a second administrator."""
-        return approvals.Desk(
-            self.db, self.keyring, is_production_mode=not self.is_development
-        )
+        return approvals.Desk(self.db, self.keyring, is_production_mode=not self.is_development)

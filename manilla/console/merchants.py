@@ -91,9 +91,7 @@ class MerchantPages:
             form(one + "/checks", self.check, needs),
             form(one + "/commission", self.set_commission, Permission.PLATFORM, step_up=True),
             form(one + "/currencies", self.switch_currency, needs),
-            form(
-                one + "/wallets/{environment:str}/{currency:str}/status", self.set_wallet, needs
-            ),
+            form(one + "/wallets/{environment:str}/{currency:str}/status", self.set_wallet, needs),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -135,8 +133,7 @@ class MerchantPages:
 
     async def show(self, visit: Visit) -> Answer:
         merchant = await self._merchant(visit)
-        db, of_it = self._desk.db, Everyone(merchant_id=merchant.id)
-        latest = {"limit": RECENT_ROWS}
+        db = self._desk.db
         waiting = await approvals.waiting(db)
         return visit.page(
             "merchant.html",
@@ -147,12 +144,7 @@ class MerchantPages:
             wallets=await queries.wallets(db, merchant.id),
             keys=await self._keys(merchant.id),
             others=[code for code in _currencies() if code[0] not in merchant.currencies],
-            payments=(await payments.payments(db, of_it, PaymentFilter(), **latest)).rows,
-            payouts=(await payouts.payouts(db, of_it, PayoutFilter(), **latest)).rows,
-            cases=(await cases.cases(db, of_it, CaseFilter(), **latest)).rows,
-            notifications=(
-                await notifications.notifications(db, of_it, NotificationFilter(), **latest)
-            ).rows,
+            **await self._recent(merchant.id),
             people=await members.list_of(db, merchant.id),
             lines=await audit.listed(db, Filters(merchant_id=merchant.id), limit=AUDIT_ROWS),
         )
@@ -211,14 +203,22 @@ class MerchantPages:
     async def set_wallet(self, visit: Visit) -> Answer:
         merchant = await self._merchant(visit)
         currency, status = visit.parameter("currency"), visit.form.choice("status", WalletStatus)
-        await wallets.set_status(
-            self._desk.db, merchant.id, visit.environment, currency, status
-        )
+        await wallets.set_status(self._desk.db, merchant.id, visit.environment, currency, status)
         done = f"The {visit.environment} wallet in {currency} is {status} now."
         return visit.redirect(f"/merchants/{merchant.id}", done=done)
 
     async def _merchant(self, visit: Visit) -> MerchantRow:
         return await merchants.get(self._desk.db, merchant_number(visit))
+
+    async def _recent(self, merchant_id: int) -> dict[str, Any]:
+        db, it, few = self._desk.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
+        told = await notifications.notifications(db, it, NotificationFilter(), limit=few)
+        return {
+            "payments": (await payments.payments(db, it, PaymentFilter(), limit=few)).rows,
+            "payouts": (await payouts.payouts(db, it, PayoutFilter(), limit=few)).rows,
+            "cases": (await cases.cases(db, it, CaseFilter(), limit=few)).rows,
+            "notifications": told.rows,
+        }
 
     async def _keys(self, merchant_id: int) -> list[Any]:
         """The newest credential of each environment; never the secret."""

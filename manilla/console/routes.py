@@ -5,7 +5,13 @@ from pathlib import Path
 
 from litestar import Router
 
+from manilla.console.approvals import ApprovalPages
+from manilla.console.audit import AuditPages
 from manilla.console.desk import ConsoleDesk
+from manilla.console.merchants import MerchantPages
+from manilla.console.overview import Overview
+from manilla.console.people import PeoplePages
+from manilla.console.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
 from manilla.web.door import Door
@@ -57,6 +63,12 @@ NAVIGATION = (
 def table(desk: ConsoleDesk) -> list[Route]:
     return [
         *account.Account(desk.db, desk.keyring, Realm.CONSOLE, desk.post).routes(),
+        *Overview(desk).routes(),
+        *MerchantPages(desk).routes(),
+        *WalletPages(desk).routes(),
+        *ApprovalPages(desk).routes(),
+        *PeoplePages(desk).routes(),
+        *AuditPages(desk).routes(),
     ]
 
 

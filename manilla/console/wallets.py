@@ -11,6 +11,7 @@ from manilla.console.merchants import merchant_number
 from manilla.kit import ids
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, StatementLine
 from manilla.ledger.scope import Tenant
@@ -81,7 +82,7 @@ class WalletPages:
             change = WalletAdjustment(
                 merchant.id,
                 visit.environment,
-                -amount if takes else amount,
+                Money(wallet.currency, -amount.minor if takes else amount.minor),
                 visit.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
                 needs_second=not visit.may(Permission.MONEY_ALONE),
                 trx_id=self._read_ticket(visit, merchant.id, wallet.currency),

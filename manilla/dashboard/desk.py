@@ -16,6 +16,7 @@ from manilla.people.mail import Post
 from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
+from manilla.web.workbench import Workbench
 
 
 class Desk(msgspec.Struct, frozen=True):
@@ -29,6 +30,7 @@ class Desk(msgspec.Struct, frozen=True):
     resolver: Resolver
     payouts: Initiation
     post: Post
+    workbench: Workbench
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool

@@ -34,6 +34,7 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 NAMES_A_MINUTE = 60
+SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
 ONCE = "once"  # fixed when the form was made: sent twice, it is one payout
 MADE_BEFORE = "A payout with this reference was made before. This is it; no second one was made."
@@ -177,20 +178,23 @@ class PayoutPages:
     async def _details(self, visit: Visit, caller: Caller, method: Method) -> dict[str, Any]:
         """What the form is drawn with."""
         saved = await payouts.saved_accounts(
-            self._desk.db, visit.merchant_id, AccountFilter(method=method.code), limit=200
+            self._desk.db, visit.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
         )
+        wanted = visit.query.text("account") or visit.form.text("account_id")
+        chosen = await self._saved(visit, int(wanted)) if _is_number(wanted) else None
         # A form that is shown again keeps its reference: what was sent may have been taken.
         once = visit.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
         return {
             "method": method,
             "banks": bank_options(await self._previews.banks(caller, method)),
-            "saved": _saved_options(saved.rows),
+            "saved": saved.rows,
+            "chosen": chosen if chosen and chosen.method_code == method.code else None,
             "once": once,
             "balance": await self._previews.balance(caller, method.currency),
-            "query": visit.query,
         }
 
     async def _saved(self, visit: Visit, account_id: int) -> SavedAccount | None:
+        """The merchant's own, and not removed."""
         return await accounts.find(self._desk.db, visit.merchant_id, account_id)
 
     async def _caller(self, visit: Visit) -> Caller:
@@ -207,15 +211,8 @@ def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
     return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
 
 
-def _saved_options(saved: Sequence[SavedAccount]) -> list[tuple[str, str]]:
-    if not saved:
-        return []
-    texts = [
-        f"{clean(each.label or each.account_name or 'Account', 60)} · …{each.number[-4:]}"
-        for each in saved
-    ]
-    ids_of = [str(each.id) for each in saved]
-    return [("", "Another account, below"), *zip(ids_of, texts, strict=True)]
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 15
 
 
 def given_beneficiary(given: Form, method: Method) -> dict[str, str]:

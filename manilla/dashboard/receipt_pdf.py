@@ -12,7 +12,7 @@ from manilla.dashboard.receipt import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"
-WIDTH, MARGIN = 148, 14  # millimetres
+WIDTH, HEIGHT, MARGIN = 148, 210, 14  # millimetres: A5
 INNER = WIDTH - 2 * MARGIN
 LABELS, QR_SIZE = 34, 30
 INK, QUIET, LINE = (23, 33, 28), (91, 106, 99), (205, 212, 206)
@@ -21,7 +21,7 @@ MISSING = "\N{REPLACEMENT CHARACTER}"
 
 
 def draw(receipt: Receipt, site_name: str) -> bytes:
-    pdf = FPDF(format="A5")
+    pdf = FPDF(format=(WIDTH, HEIGHT))
     pdf.set_margins(MARGIN, MARGIN)
     pdf.set_auto_page_break(auto=False)
     pdf.add_font(FAMILY, "", FONTS / "DejaVuSans.ttf")

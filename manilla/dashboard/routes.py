@@ -10,6 +10,7 @@ from manilla.dashboard.bulk import BulkPages
 from manilla.dashboard.configuration import Configuration
 from manilla.dashboard.credentials import CredentialPages
 from manilla.dashboard.desk import Desk
+from manilla.dashboard.explorer import Explorer
 from manilla.dashboard.home import Home
 from manilla.dashboard.notifications import NotificationPages
 from manilla.dashboard.payments import PaymentPages
@@ -45,6 +46,7 @@ NAVIGATION = (
             Item("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
             Item("Notifications", "~/notifications", "bell", Permission.VIEW),
             Item("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
+            Item("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
         ),
     ),
     Section(
@@ -74,6 +76,7 @@ def table(desk: Desk) -> list[Route]:
         *WalletPages(desk).routes(),
         *NotificationPages(desk).routes(),
         *RequestPages(desk).routes(),
+        *Explorer(desk).routes(),
         *Team(desk).routes(),
         *Profile(desk).routes(),
     ]

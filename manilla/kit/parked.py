@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 
 
@@ -56,3 +56,15 @@ async def parked(
 async def count_parked(db: Database) -> int:
     count: int = await db.value("SELECT count(*) FROM job WHERE parked_at IS NOT NULL")
     return count
+
+
+async def release(connection: Connection, merchant_id: int, kind: str, subject: str) -> bool:
+    """Due at once, with all its tries before it. False where it is not parked any more."""
+    released = await connection.value(
+        """
+        UPDATE job SET parked_at = NULL, failures = 0, due_at = now(), fence = fence + 1
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND parked_at IS NOT NULL
+        RETURNING true""",
+        *(merchant_id, kind, subject),
+    )
+    return bool(released)

@@ -35,12 +35,26 @@ class Settled(msgspec.Struct, frozen=True):
     amount: Money
 
 
-async def settle(db: Database, kind: Kind, provider: str, amount: Money, note: str) -> Settled:
+def new_id() -> str:
+    return ids.new_trx_id(NOBODY)
+
+
+async def settle(
+    db: Database,
+    kind: Kind,
+    provider: str,
+    amount: Money,
+    note: str,
+    trx_id: str | None = None,
+) -> Settled:
+    """With an id, what is sent twice is booked once."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
     if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
         raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
-    trx_id = ids.new_trx_id(NOBODY)
+    if trx_id is not None and ids.merchant_of(trx_id) != NOBODY:
+        raise BadSettlement("This is no id of a settlement. Load the page anew.")
+    trx_id = trx_id or new_id()
     clearing, other = _lines(kind, provider, amount.minor)
     order = Posting(
         merchant_id=NOBODY,
@@ -54,6 +68,8 @@ async def settle(db: Database, kind: Kind, provider: str, amount: Money, note: s
     )
     async with db.transaction() as connection:
         [posted] = await ledger.post(connection, [order])
+        if posted.outcome is Outcome.DUPLICATE:
+            return Settled(trx_id, kind, provider, amount)
         assert posted.outcome is Outcome.POSTED
         await audit.record(
             connection,

@@ -1,6 +1,6 @@
 """All merchants, listed for the platform's people."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
 
 import msgspec
@@ -58,6 +58,14 @@ async def pending(db: Database, limit: int) -> list[MerchantRow]:
 async def count_pending(db: Database) -> int:
     count: int = await db.value("SELECT count(*) FROM merchant WHERE status = 'pending'")
     return count
+
+
+async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
+    """What these are called, for lists of what is theirs."""
+    records = await db.records(
+        "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
+    )
+    return {record["id"]: record["name"] for record in records}
 
 
 async def currencies(db: Database) -> list[str]:

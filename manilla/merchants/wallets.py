@@ -88,12 +88,10 @@ async def adjust(
     reason: str,
     trx_id: str | None = None,
 ) -> Funded:
-    """Puts right what a wallet holds, up or down; never below zero. Once, under a given `trx_id`."""
+    """Puts right what a wallet holds, up or down, never below zero; a given `trx_id` once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
-    order = msgspec.structs.replace(
-        funding, kind="adjustment", trx_id=trx_id or funding.trx_id
-    )
+    order = msgspec.structs.replace(funding, kind="adjustment", trx_id=trx_id or funding.trx_id)
     return await _post(db, order)
 
 

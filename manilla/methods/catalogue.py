@@ -158,6 +158,11 @@ async def add(
         return added
 
 
+def preview(method: Method, wanted: Change) -> Method:
+    """The method as a change would make it; nothing is stored."""
+    return _apply(wanted, method)
+
+
 async def _locked(connection: Connection, kind: Kind, code: str) -> Method:
     method = await queries.lock(connection, code)
     if method is None or method.kind is not kind:

@@ -8,6 +8,7 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
+from manilla.platform.settings import PAYOUTS_ARE_HELD
 
 
 class RefundStatus(StrEnum):
@@ -62,6 +63,14 @@ async def refunds(db: Database, *, pending_only: bool) -> list[Refund]:
     return [msgspec.convert(dict(record), Refund) for record in records]
 
 
+async def waiting(db: Database, limit: int) -> list[Refund]:
+    """Those that a person must pay, longest waiting first."""
+    records = await db.records(
+        _REFUND + " WHERE by_operator AND status = 'pending' ORDER BY trx_id LIMIT $1", limit
+    )
+    return [msgspec.convert(dict(record), Refund) for record in records]
+
+
 async def refunds_of(db: Database, merchant_id: int, payment_trx_id: str) -> list[Refund]:
     """All refunds of a payment, in their order."""
     records = await db.records(
@@ -82,10 +91,27 @@ async def insert(connection: Connection, new: Refund) -> None:
     )
 
 
-async def mark_sent(db: Database, sent: Refund) -> None:
-    """Before the first byte goes out: whoever takes the job over asks before it sends."""
+async def mark_sent(db: Database, sent: Refund) -> bool:
+    """Before the first byte goes out: whoever takes the job over asks before it sends.
+
+    False while payouts and refunds are held: it must not be sent.
+    """
+    marked = await db.value(
+        f"""
+        UPDATE refund SET sent_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND NOT {PAYOUTS_ARE_HELD}
+        RETURNING true""",
+        *(sent.merchant_id, sent.trx_id),
+    )
+    return bool(marked)
+
+
+async def note_sent(db: Database, sent: Refund) -> None:
+    """The provider knows a refund that we have no send of: it is asked about, not sent."""
     await db.execute(
-        "UPDATE refund SET sent_at = now() WHERE merchant_id = $1 AND trx_id = $2",
+        """
+        UPDATE refund SET sent_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND sent_at IS NULL""",
         *(sent.merchant_id, sent.trx_id),
     )
 

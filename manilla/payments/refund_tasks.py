@@ -61,7 +61,8 @@ class RefundTasks:
         return await self._ask(adapter, refund)
 
     async def _send(self, adapter: Adapter, refund: Refund) -> float | None:
-        await refund_queries.mark_sent(self._db, refund)
+        if not await refund_queries.mark_sent(self._db, refund):
+            return await self._ask_unsent(adapter, refund)
         answer = await adapter.refund(_order(refund))
         match answer:
             case Refused(RefusalCode.NOT_SUPPORTED, guidance):
@@ -72,6 +73,15 @@ class RefundTasks:
                 return None
         return await self._act(refund, answer)
 
+    async def _ask_unsent(self, adapter: Adapter, refund: Refund) -> float | None:
+        """While refunds are held: as for payouts, the provider may know what our books do not."""
+        if adapter.provider in CAN_BE_ASKED:
+            answer = await adapter.refund_state(refund.trx_id)
+            if isinstance(answer, Done) and answer.value.status is not port.RefundStatus.NOT_FOUND:
+                await refund_queries.note_sent(self._db, refund)
+                return 0
+        return AGAIN_SECONDS
+
     async def _ask(self, adapter: Adapter, refund: Refund) -> float | None:
         answer = await adapter.refund_state(refund.trx_id)
         if isinstance(answer, Done) and answer.value.status is port.RefundStatus.NOT_FOUND:
@@ -79,6 +89,8 @@ class RefundTasks:
                 return None
             # Never arrived. The same reference cannot be paid twice: the provider refuses that. Nor
             # is a refusal conclusive now: it may be about the repetition.
+            if not await refund_queries.mark_sent(self._db, refund):
+                return AGAIN_SECONDS
             answer = await adapter.refund(_order(refund))
         return await self._act(refund, answer)
 

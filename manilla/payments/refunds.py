@@ -7,6 +7,7 @@ provider's clearing) or conclusively refused (it then returns to the wallet). Ne
 import msgspec
 
 from manilla.audit import audit
+from manilla.audit.audit import Filters
 from manilla.kit import crash, ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -177,6 +178,8 @@ async def find(db: Database, trx_id: str) -> Refund:
 
 async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
     """A person's word, for a refund that no provider can be asked about."""
+    if not 1 <= len(detail.strip()) <= REASON_LENGTH_MAX or not detail.isprintable():
+        raise RefundRefused(f"A note has 1 to {REASON_LENGTH_MAX} printable characters.")
     refund = await find(db, trx_id)
     if not refund.by_operator:
         raise RefundRefused(f"The refund is {refund.status}, and the provider's to decide.")
@@ -188,6 +191,18 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
     if not decided:
         raise RefundRefused(f"The refund is {(await find(db, trx_id)).status} already.")
     return await find(db, trx_id)
+
+
+async def decision(db: Database, refund: Refund) -> str | None:
+    """Who has decided it, and how, in words; None where no person has."""
+    about = Filters(
+        action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
+    )
+    words = {"refund.confirm": "has paid it", "refund.reject": "has rejected it"}
+    for line in await audit.listed(db, about):
+        if line.action in words:
+            return f"{line.actor_name} {words[line.action]}: {line.detail.get('reason')}"
+    return None
 
 
 async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:

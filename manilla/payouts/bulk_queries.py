@@ -127,20 +127,21 @@ _BATCH = """
 
 
 async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> Batch | None:
-    return await db.row(
-        Batch, _BATCH + " WHERE b.merchant_id = $1 AND b.id = $2", merchant_id, batch_id
+    record = await db.record(
+        _BATCH + " WHERE b.merchant_id = $1 AND b.id = $2", merchant_id, batch_id
     )
+    return None if record is None else msgspec.convert(dict(record), Batch)
 
 
 async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
     """The latest first."""
-    return await db.rows(
-        Batch,
+    records = await db.records(
         _BATCH
         + """
          WHERE b.merchant_id = $1 AND b.environment = $2 ORDER BY b.created_at DESC LIMIT $3""",
         *(tenant.merchant_id, tenant.environment, limit),
     )
+    return [msgspec.convert(dict(record), Batch) for record in records]
 
 
 async def rows(
@@ -153,8 +154,7 @@ async def rows(
     limit: int,
 ) -> list[BatchRow]:
     """In the file's order, with what became of the payouts."""
-    return await db.rows(
-        BatchRow,
+    records = await db.records(
         """
         SELECT r.number, r.state, r.amount_text, r.amount_minor, r.fee_minor, r.bank_code,
                r.account_number, r.name, r.ref_trx, r.description, r.remark, r.trx_id,
@@ -166,6 +166,7 @@ async def rows(
          ORDER BY r.number LIMIT $5""",
         *(merchant_id, batch_id, after, state, limit),
     )
+    return [msgspec.convert(dict(record), BatchRow) for record in records]
 
 
 async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:

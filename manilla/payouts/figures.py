@@ -102,3 +102,37 @@ async def count_manual(db: Database, scope: Scope) -> int:
         *conditions.values,
     )
     return count
+
+
+class BankFigures(msgspec.Struct, frozen=True):
+    """Payouts to one bank over one provider, and what had become of them by now."""
+
+    bank_code: str
+    count: int
+    completed: int
+    failed: int
+    median_seconds: float | None  # until they were completed
+
+    @property
+    def success_rate(self) -> float | None:
+        decided = self.completed + self.failed
+        return self.completed / decided if decided else None
+
+
+async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
+    """Real ones, of all merchants, made since then; the bank with the most first."""
+    return await db.rows(
+        BankFigures,
+        """
+        SELECT beneficiary ->> 'bank_code' AS bank_code, count(*) AS count,
+               count(*) FILTER (WHERE status = 'completed') AS completed,
+               count(*) FILTER (WHERE status = 'failed') AS failed,
+               percentile_cont(0.5) WITHIN GROUP (
+                   ORDER BY extract(epoch FROM updated_at - created_at))
+                   FILTER (WHERE status = 'completed') AS median_seconds
+          FROM payout
+         WHERE provider = $1 AND environment = 'production' AND created_at >= $2
+           AND beneficiary ->> 'bank_code' IS NOT NULL
+         GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 30""",
+        *(provider, since),
+    )

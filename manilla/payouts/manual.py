@@ -1,6 +1,7 @@
 """What a person decides about payouts: those processed by hand, and those that got stuck."""
 
 from manilla.audit import audit
+from manilla.audit.audit import Filters
 from manilla.kit import ids, jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -60,6 +61,22 @@ async def requeue(db: Database, trx_id: str) -> Payout:
             merchant_id=payout.merchant_id,
         )
     return payout
+
+
+async def decision(db: Database, payout: Payout) -> str | None:
+    """Who has decided it, and how, in words; None where no person has."""
+    about = Filters(
+        action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
+    )
+    for line in await audit.listed(db, about):
+        match line.action:
+            case "payout.complete":
+                reference = line.detail.get("bank_reference")
+                under = f", bank reference {reference}" if reference else ""
+                return f"{line.actor_name} has paid it{under}."
+            case "payout.reject":
+                return f"{line.actor_name} has rejected it: {line.detail.get('reason')}"
+    return None
 
 
 async def _decide(db: Database, trx_id: str, news: News) -> Payout:

@@ -57,7 +57,9 @@ class Reconciled(msgspec.Struct, frozen=True):
     transfers_differ: list[str]
 
 
-class _Books(msgspec.Struct, frozen=True):
+class Books(msgspec.Struct, frozen=True):
+    """What our books say of one provider, in minor units."""
+
     ledger: int
     under_way: int
     coming_in: int
@@ -82,9 +84,9 @@ async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
 
 async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> Reconciled:
     asked, differ = await _compare_transfers(db, adapter, provider)
-    before = await _in_our_books(db, provider)
+    before = await in_our_books(db, provider)
     answer = await adapter.balance(CURRENCY)
-    after = await _in_our_books(db, provider)
+    after = await in_our_books(db, provider)
     balance = answer.value if isinstance(answer, Done) else None
     difference = None if balance is None else _unexplained(before, after, balance)
     ledger, under_way, coming_in = (
@@ -116,7 +118,7 @@ def _measure(report: Reconciled) -> None:
         difference.set(float(report.difference.amount))
 
 
-def _unexplained(before: _Books, after: _Books, balance: Money) -> Money:
+def _unexplained(before: Books, after: Books, balance: Money) -> Money:
     """What is under way, or booked while we asked, explains anything that lies between."""
     highest = max(before.highest, after.highest)
     lowest = min(before.lowest, after.lowest)
@@ -124,10 +126,10 @@ def _unexplained(before: _Books, after: _Books, balance: Money) -> Money:
     return Money(balance.currency, minor)
 
 
-async def _in_our_books(db: Database, provider: Provider) -> _Books:
+async def in_our_books(db: Database, provider: Provider) -> Books:
     """What is open has a job, and jobs are few: the history is not read for it."""
     books = await db.row(
-        _Books,
+        Books,
         """
         SELECT (SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
                  WHERE account = $1 AND environment = 'production' AND currency = $3) AS ledger,

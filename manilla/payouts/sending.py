@@ -11,6 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import LEASE, Job
 from manilla.kit.money import Money
 from manilla.payouts.initiate import SEND
+from manilla.platform.settings import PAYOUTS_ARE_HELD
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -25,16 +26,19 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
-    """False for a job that is not its holder's any more: who was frozen must not send."""
+    """False for a job that is not its holder's any more: who was frozen must not send.
+
+    And for all of them while payouts are held.
+    """
     rows = await db.rows(
         _Begun,
-        """
+        f"""
         UPDATE payout AS p SET began_at = now()
           FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS b (merchant_id, trx_id, fence)
           JOIN job j ON j.merchant_id = b.merchant_id AND j.kind = 'transfer'
                AND j.subject = b.trx_id AND j.lease = b.fence
          WHERE p.merchant_id = b.merchant_id AND p.trx_id = b.trx_id AND p.status = 'pending'
-           AND p.began_at IS NULL
+           AND p.began_at IS NULL AND NOT {PAYOUTS_ARE_HELD}
         RETURNING p.trx_id""",
         [job.merchant_id for job in begun],
         [job.subject for job in begun],
@@ -47,15 +51,26 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
 async def begin_again(db: Database, job: Job) -> bool:
     """Before a transfer is sent again under its reference; false as for the first send."""
     begun = await db.value(
-        """
+        f"""
         UPDATE payout AS p SET last_sent_at = now()
           FROM job j
          WHERE j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4
            AND p.merchant_id = $1 AND p.trx_id = $3 AND p.status = 'pending'
+           AND NOT {PAYOUTS_ARE_HELD}
         RETURNING true""",
         *(job.merchant_id, job.kind, job.subject, job.fence),
     )
     return bool(begun)
+
+
+async def note_sent(db: Database, merchant_id: int, trx_id: str) -> None:
+    """The provider knows a transfer that we have no send of: it is asked about, not sent."""
+    await db.execute(
+        """
+        UPDATE payout SET began_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND began_at IS NULL""",
+        *(merchant_id, trx_id),
+    )
 
 
 async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:

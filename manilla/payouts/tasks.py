@@ -16,6 +16,7 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SANDBOX_FAILS, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
 from manilla.payouts.states import Event, News
+from manilla.platform.settings import payouts_held_since
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -45,6 +46,8 @@ SELDOM_SECONDS = 3600.0
 DECIDED_SECONDS = 60.0
 CASE_AFTER = timedelta(hours=24)
 RAIL_DOWN_SECONDS = 3.0
+HELD_SECONDS = 5.0
+HELD = "payouts are held"
 NARRATION_LENGTH_MAX = 100
 
 EVENTS = {
@@ -118,6 +121,8 @@ class PayoutTasks:
         order = await self._order(payout)
         crash.point("before_transfer_is_sent")
         if not await self._begin.submit(job):
+            if await payouts_held_since(self._db) is not None:
+                return await self._ask_unsent(adapter, payout)
             return 0  # another worker has taken the job over: it begins from what is saved
         crash.point("after_send_is_begun")
         answer = await adapter.send(order)
@@ -141,6 +146,15 @@ class PayoutTasks:
                 return await self._wait(payout, reason)
         raise AssertionError("a refusal is not an answer to a repeated send")
 
+    async def _ask_unsent(self, adapter: Adapter, payout: Payout) -> float | None:
+        """While payouts are held. Of one that was sent before a backup was restored, our books
+        may not know: where its provider does, it is from now on asked about, and never sent."""
+        answer = await adapter.transfer_state(payout.trx_id)
+        if isinstance(answer, Done) and answer.value.status is not TransferStatus.NOT_FOUND:
+            await sending.note_sent(self._db, payout.merchant_id, payout.trx_id)
+            return 0
+        return await self._wait(payout, HELD, HELD_SECONDS)
+
     async def _ask(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
         is_open = payout.status is Status.PENDING
@@ -150,6 +164,8 @@ class PayoutTasks:
                 # again cannot pay twice; but a refusal now may be about the repetition.
                 order = await self._order(payout)
                 if not await sending.begin_again(self._db, job):
+                    if await payouts_held_since(self._db) is not None:
+                        return await self._wait(payout, HELD, HELD_SECONDS)
                     return 0  # it is another's now, or was ended meanwhile
                 again = after_unknown(await adapter.send(order))
                 return await self._after_send(payout, again)

@@ -1,5 +1,6 @@
 """Platform settings: what an administrator can change while Manilla runs."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -39,6 +40,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     withdrawals_enabled: Annotated[bool, Meta(description="Whether payouts are open at all.")] = (
         True
     )
+    payouts_held: Annotated[
+        bool,
+        Meta(
+            description="Whether payouts and refunds wait instead of being sent to providers. "
+            "New ones are taken, and what was sent is asked about all the same."
+        ),
+    ] = False
     payout_days: Annotated[
         str, Meta(description="Weekdays on which payouts are taken, in Africa/Lagos.")
     ] = ",".join(WEEKDAYS)
@@ -67,6 +75,10 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
+# For the statements that let money out: these read the row itself, never what is in memory.
+PAYOUTS_ARE_HELD = "EXISTS (SELECT FROM setting WHERE key = 'payouts_held' AND value = 'true')"
+
+
 class UnknownSetting(Refusal):
     status, code = 404, "SETTING_NOT_FOUND"
     message = "There is no such setting."
@@ -75,6 +87,15 @@ class UnknownSetting(Refusal):
 class BadSetting(Refusal):
     status, code = 400, "VALIDATION_FAILED"
     message = "The setting cannot have this value."
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a setting can be: for a form that asks for it."""
+
+    is_switch: bool
+    is_number: bool
+    least: int | None
+    most: int | None  # of a text, the most characters
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -133,6 +154,18 @@ def describe(current: PlatformSettings) -> list[Setting]:
     ]
 
 
+def bounds(key: str) -> Bounds:
+    field = _FIELDS[key]
+    is_switch = isinstance(field.default, bool)
+    is_number = isinstance(field.default, int) and not is_switch
+    metas = field.type.__metadata__
+    if is_number:
+        return Bounds(is_switch, is_number, metas[-1].ge, metas[-1].le)
+    least = next((meta.min_length for meta in metas if meta.min_length is not None), None)
+    most = next((meta.max_length for meta in metas if meta.max_length is not None), None)
+    return Bounds(is_switch, is_number, least, most)
+
+
 class _Stored(msgspec.Struct, frozen=True):
     key: str
     value: str
@@ -145,6 +178,14 @@ async def load(db: Database | Connection) -> PlatformSettings:
     return PlatformSettings(**known)
 
 
+async def payouts_held_since(db: Database | Connection) -> datetime | None:
+    """Since when nothing is sent; None where nothing holds it. Read afresh."""
+    since: datetime | None = await db.value(
+        "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
+    )
+    return since
+
+
 async def change(db: Database | Connection, key: str, text: str) -> None:
     value = render(parse(key, text))
     async with transaction_of(db) as connection:
@@ -153,7 +194,8 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
         await connection.execute(
             """
             INSERT INTO setting (key, value) VALUES ($1, $2)
-                ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = now()""",
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = now()
+             WHERE setting.value <> excluded.value""",
             key,
             value,
         )

@@ -1,13 +1,15 @@
 """How money, time and states look on the pages."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from markupsafe import Markup, escape
 
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 
-__all__ = ["badge", "clean", "minor", "moment", "money", "title"]
+__all__ = ["badge", "clean", "minor", "moment", "money", "said", "title"]
 
 # What a state means for whoever looks at it, in the colours of the style sheet.
 TONES = {
@@ -65,3 +67,30 @@ def title(word: str) -> str:
     """`payout_fee` as `Payout fee`."""
     text = word.replace("_", " ").replace(".", " ").strip()
     return text[:1].upper() + text[1:]
+
+
+def said(detail: Mapping[str, Any]) -> list[str]:
+    """What a line of the audit log, or an approval, has to say: `Status: pending → approved`."""
+    texts: list[str] = []
+    for name, value in detail.items():
+        match value:
+            case {"before": before, "after": after}:
+                texts.append(f"{title(name)}: {_word(before)} → {_word(after)}")
+            case Mapping():
+                texts += said(value)
+            case None | "":
+                continue
+            case _:
+                texts.append(f"{title(name)}: {_word(value)}")
+    return texts
+
+
+def _word(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(_word(each) for each in value)
+    return str(value)

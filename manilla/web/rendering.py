@@ -28,6 +28,7 @@ def environment(folder: Path) -> jinja2.Environment:
         badge=display.badge,
         clean=display.clean,
         titled=display.title,
+        said=display.said,
     )
     made.globals.update(
         minor=display.minor,

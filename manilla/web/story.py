@@ -52,6 +52,11 @@ def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[Happeni
     return _in_order(*_common(story, all_accounts=all_accounts))
 
 
+def of_webhooks(heard: Sequence[Heard]) -> list[Happening]:
+    """Where no transaction of ours is known that they are about."""
+    return _in_order(*(_heard(each) for each in heard))
+
+
 def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterable[Happening]:
     yield from (_request(each) for each in story.requests)
     yield from (_heard(each) for each in story.webhooks)

@@ -74,6 +74,13 @@ class Till(msgspec.Struct, frozen=True):
         return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
 
 
+def led_to(reply: Reply) -> str:
+    """Where an answer leads; our ids are upper case, which the tests' client forgets."""
+    assert reply.status == 303, reply.body
+    place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")
+    return f"{place}/{name.upper()}"
+
+
 def unchunked(reply: Reply) -> bytes:
     """The body of an answer that came piece by piece."""
     if reply.headers.get("transfer-encoding") != "chunked":

@@ -18,6 +18,9 @@ from manilla.merchants.merchants import Change
 from manilla.methods import catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts import queries
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.initiate import Initiation
 from manilla.payouts.payout import Payout
 from manilla.platform import settings as platform
 from manilla.providers import credentials
@@ -55,6 +58,15 @@ def exact(reply: Reply) -> Any:
     return json.loads(reply.body, parse_float=Decimal)
 
 
+def _forgetful(services: Services) -> Services:
+    """The same, but for what it remembers of banks, accounts and balances."""
+    rails, methods = services.rails, services.methods
+    banks = Banks(rails, methods)
+    resolver = Resolver(rails, banks)
+    payouts = Initiation(services.db, services.platform, methods, rails, resolver)
+    return msgspec.structs.replace(services, banks=banks, resolver=resolver, payouts=payouts)
+
+
 class Desk:
     def __init__(self, services: Services, world: World, merchant: Merchant) -> None:
         self.services = services
@@ -73,7 +85,7 @@ class Desk:
         db = self.services.db
         before = len(db._kept)
         try:
-            async with serving(app.build(self.services)) as port:
+            async with serving(app.build(_forgetful(self.services))) as port:
                 site = Site(port, self.merchant.site.address)
                 merchant = msgspec.structs.replace(self.merchant, site=site)
                 yield Desk(self.services, self.world, merchant)

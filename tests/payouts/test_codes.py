@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from manilla.kit.clock import LAGOS
 from manilla.ledger.posting import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import Change
@@ -203,7 +204,7 @@ async def test_a_switch_that_a_program_has_not_seen_yet_holds_all_the_same(desk:
 async def test_a_day_without_payouts_is_told_with_the_days_that_have_them(
     desk: Desk, services: Services
 ) -> None:
-    today = WEEKDAYS[datetime.now(rules.LAGOS).weekday()]
+    today = WEEKDAYS[datetime.now(LAGOS).weekday()]
     others = ",".join(day for day in WEEKDAYS if day != today)
     async with setting(services, "payout_days", others):
         assert_refused(await desk.ask(), "payout_schedule_blocked", others)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from manilla.notify import signing
-from tests.samples.languages import LANGUAGES, SAMPLES, Runner, file
+from tests.samples.languages import LANGUAGES, Runner, file
 
 PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
 

@@ -33,20 +33,21 @@
   }
 
   // <figure data-chart='{"days": [unix seconds], "series": [{"label", "values"}], "money": "₦"}'>
+  // With "hours": true the points are hours; "unit" stands behind numbers; "high" is the axis' end.
   function draw(figure) {
-    const { days, series, money } = JSON.parse(figure.dataset.chart);
+    const { days, series, money, hours, unit, high: top } = JSON.parse(figure.dataset.chart);
     const style = getComputedStyle(figure);
     const colours = ["--chart-1", "--chart-2", "--chart-3"].map((name) => style.getPropertyValue(name));
     const ink = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
     const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
     const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
-    const number = (value) => (value == null ? "—" : (money || "") + exact.format(value));
+    const number = (value) => (value == null ? "—" : (money || "") + exact.format(value) + (unit || ""));
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
-      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] } },
-      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark)) }],
-      series: [{ value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleDateString(undefined, { day: "numeric", month: "short" })) },
+      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, 1)] } },
+      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
+      series: [{ value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);

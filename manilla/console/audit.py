@@ -1,0 +1,95 @@
+"""The audit log: who changed what, and the proof that no line of it was changed since."""
+
+import asyncio
+
+import msgspec
+
+from manilla.audit import audit, listing
+from manilla.audit.audit import Filters
+from manilla.audit.entry import Entry
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm
+from manilla.web.lists import ListView
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+VERIFY_SECONDS = 20.0
+TOO_LONG = (
+    "The log is too long to be proved while you wait. Run `manilla audit verify` on the server."
+)
+
+COLUMNS: tuple[Column[Entry], ...] = (
+    Column("id", lambda line: line.id),
+    Column("at", lambda line: line.at),
+    Column("actor_kind", lambda line: line.actor_kind),
+    Column("actor_realm", lambda line: line.actor_realm),
+    Column("actor", lambda line: line.actor_name),
+    Column("action", lambda line: line.action),
+    Column("subject", lambda line: line.subject),
+    Column("merchant_id", lambda line: line.merchant_id),
+    Column("detail", lambda line: msgspec.json.encode(line.detail).decode()),
+    Column("hash", lambda line: line.hash.hex()),
+)
+
+
+class AuditPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+        self._verifying = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/audit", self.show, Permission.CONSOLE_VIEW),
+            form("/audit/verify", self.verify, Permission.CONSOLE_VIEW),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        db, wanted = self._desk.db, _filter(visit)
+        if exports.is_wanted(visit):
+            return exports.send(visit, "audit", COLUMNS, listing.all_entries(db, wanted))
+        found = await listing.entries(db, wanted, after=lists.after(visit))
+        return visit.page("audit.html", lines=found.rows, listing=ListView(visit, found.next))
+
+    async def verify(self, visit: Visit) -> Answer:
+        """One at a time, and not for long: it reads the whole log."""
+        if self._verifying.locked():
+            return visit.redirect("/audit", failed="Somebody is proving it just now. Wait a while.")
+        async with self._verifying:
+            try:
+                async with asyncio.timeout(VERIFY_SECONDS):
+                    verdict = await audit.verify(self._desk.db)
+            except TimeoutError:
+                return visit.redirect("/audit", failed=TOO_LONG)
+        last = await audit.listed(self._desk.db, limit=1)
+        return visit.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
+
+
+def _filter(visit: Visit) -> Filters:
+    query = visit.query
+    return Filters(
+        actor=_printable(visit, "q"),
+        action=_printable(visit, "action"),
+        merchant_id=_merchant(visit),
+        since=lists.day(query, "since"),
+        until=lists.day(query, "until", is_end=True),
+    )
+
+
+def _printable(visit: Visit, name: str) -> str | None:
+    text = visit.query.text(name)
+    if not text.isprintable():
+        raise BadForm(errors={name: "This contains characters that cannot be looked for."})
+    return text or None
+
+
+def _merchant(visit: Visit) -> int | None:
+    if not visit.query.text("merchant"):
+        return None
+    number = visit.query.whole("merchant")
+    if number > ids.MERCHANT_ID_MAX:
+        raise BadForm(errors={"merchant": "There is no merchant of this number."})
+    return number

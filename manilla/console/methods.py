@@ -1,0 +1,124 @@
+"""Methods of paying in and out: their limits, fees, order, and whether they are offered."""
+
+from typing import Any
+
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.methods import catalogue
+from manilla.methods.catalogue import Change
+from manilla.methods.method import Kind, Method
+from manilla.people.roles import Permission
+from manilla.web.forms import BadForm, Form
+from manilla.web.routes import Answer, Route, form, page, part
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+EXAMPLE = 10_000  # major units
+POSITION_MAX = 10_000
+
+
+class MethodPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one = "/methods/{code:str}"
+        return [
+            page("/methods", self.show_all, Permission.CONSOLE_VIEW),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            part(one + "/fee", self.show_fee, Permission.CONSOLE_VIEW),
+            form(one, self.change, Permission.PLATFORM),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        methods = await catalogue.load(self._desk.db)
+        return visit.page(
+            "methods.html",
+            kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in Kind],
+            obstacle=self._obstacle,
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        method = await self._method(visit)
+        return visit.page("method.html", **self._about(visit, method))
+
+    async def show_fee(self, visit: Visit) -> Answer:
+        """What a method would cost as the form stands, while somebody types."""
+        method = await self._method(visit)
+        try:
+            method, problem = catalogue.preview(method, _change(visit.query, method)), ""
+        except Refusal as refusal:
+            problem = next(iter((refusal.errors or {}).values()), refusal.text)
+        return visit.page("method_fee.html", **self._fee(visit, method), problem=problem)
+
+    async def change(self, visit: Visit) -> Answer:
+        method = await self._method(visit)
+        try:
+            wanted = _change(visit.form, method)
+            changed = await catalogue.change(self._desk.db, method.kind, method.code, wanted)
+        except Refusal as refusal:
+            return visit.refused("method.html", refusal, **self._about(visit, method))
+        return visit.redirect("/methods", done=f"{changed.name} is saved.")
+
+    async def _method(self, visit: Visit) -> Method:
+        code = visit.parameter("code")
+        for method in await catalogue.load(self._desk.db):
+            if method.code == code:
+                return method
+        raise NotHere
+
+    def _obstacle(self, method: Method) -> str:
+        """Why it is not offered where real money moves; empty: it is."""
+        if not method.active:
+            return "Switched off"
+        is_usable = self._desk.methods.is_usable(method, Environment.PRODUCTION)
+        return "" if is_usable else "Its provider is not configured or switched off"
+
+    def _about(self, visit: Visit, method: Method) -> dict[str, Any]:
+        return {
+            **self._fee(visit, method),
+            "method": method,
+            "obstacle": self._obstacle(method),
+            "problem": "",
+            "major": lambda minor: "" if minor is None else f"{Money(method.currency, minor).amount:f}",
+        }
+
+    def _fee(self, visit: Visit, method: Method) -> dict[str, Any]:
+        try:
+            amount = visit.query.money("amount", method.currency)
+        except Refusal:
+            amount = Money.of(EXAMPLE, method.currency)
+        amount = Money(method.currency, max(amount.minor, 0))
+        return {"amount": amount, "fee": method.fee.of(amount), "takes": method.takes(amount)}
+
+
+def _change(given: Form, method: Method) -> Change:
+    """The whole form: what is empty and may be has no limit."""
+    name = given.needed("name", at_most=catalogue.NAME_LENGTH_MAX)
+    position = given.whole("position")
+    if position > POSITION_MAX:
+        raise BadForm(errors={"position": f"At most {POSITION_MAX}."})
+    return Change(
+        name=name,
+        active=given.is_ticked("active"),
+        position=position,
+        minimum=_amount(given, "minimum", method),
+        maximum=_amount_or_none(given, "maximum", method),
+        fee_fixed=_amount(given, "fee_fixed", method),
+        fee_percent=given.decimal("fee_percent"),
+        fee_minimum=_amount_or_none(given, "fee_minimum", method),
+        fee_maximum=_amount_or_none(given, "fee_maximum", method),
+    )
+
+
+def _amount(given: Form, name: str, method: Method) -> str:
+    amount = given.money(name, method.currency)
+    if amount.minor < 0:
+        raise BadForm(errors={name: "An amount is not below zero."})
+    return f"{amount.amount:f}"
+
+
+def _amount_or_none(given: Form, name: str, method: Method) -> str:
+    return _amount(given, name, method) if given.text(name) else "none"

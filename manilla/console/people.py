@@ -1,0 +1,134 @@
+"""The console's own people: who they are, in which role, and whether they may come in."""
+
+from collections.abc import Awaitable, Callable
+
+from manilla.console import answers
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.errors import Refusal
+from manilla.people import console_people, links, mail, persons, resets, second_factor
+from manilla.people.mail import Letter
+from manilla.people.queries import Person
+from manilla.people.roles import ConsoleRole, Permission, Realm
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+ID_MAX = 2**63 - 1
+ROLES = (
+    (ConsoleRole.SUPPORT.value, "Support: sees everything, sends notifications again"),
+    (ConsoleRole.OPERATIONS.value, "Operations: also merchants, payouts, refunds and cases"),
+    (ConsoleRole.ADMINISTRATOR.value, "Administrator: everything, people and settings included"),
+)
+
+
+class PeoplePages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one, needs = "/people/{person:int}", Permission.PEOPLE
+        return [
+            page("/people", self.show, needs),
+            form("/people/add", self.add, needs, step_up=True),
+            form(one + "/role", self.change_role, needs, step_up=True),
+            form(one + "/disable", self.disable, needs, step_up=True),
+            form(one + "/enable", self.enable, needs, step_up=True),
+            form(one + "/second-factor-off", self.reset_second_factor, needs, step_up=True),
+            form(one + "/sign-out", self.sign_out, needs, step_up=True),
+            form(one + "/link", self.new_link, needs, step_up=True),
+        ]
+
+    async def show(self, visit: Visit, link: str | None = None, about: str = "") -> Answer:
+        return visit.page(
+            "people.html",
+            people=await console_people.list_all(self._desk.db),
+            roles=ROLES,
+            link=link,
+            about=about,
+        )
+
+    async def add(self, visit: Visit) -> Answer:
+        try:
+            new = await console_people.create(
+                self._desk.db,
+                email=visit.form.needed("email"),
+                name=visit.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
+                role=visit.form.choice("role", ConsoleRole),
+                by=visit.visitor.person_id,
+            )
+        except Refusal as refusal:
+            return answers.sent_back(visit, "/people", refusal)
+        assert new.token is not None
+        return await self._invited(visit, new.person, new.token)
+
+    async def new_link(self, visit: Visit) -> Answer:
+        """To choose a password by: the first one, or a new one."""
+        db, person = self._desk.db, await self._person(visit)
+        if not person.has_password:
+            token = await console_people.invite_again(db, person.id, visit.visitor.person_id)
+            return await self._invited(visit, person, token)
+        link = links.reset(self._desk.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
+        self._desk.post.send_later(Letter(mail.Kind.RESET, person.email, link))
+        return await self.show(visit, link, f"{person.email} chooses a new password by it.")
+
+    async def change_role(self, visit: Visit) -> Answer:
+        role = visit.form.choice("role", ConsoleRole)
+
+        async def change(person: Person) -> None:
+            await console_people.change_role(self._desk.db, person.id, role)
+
+        return await self._do(visit, change, f"The role is {role} now.")
+
+    async def disable(self, visit: Visit) -> Answer:
+        return await self._do(
+            visit,
+            lambda person: persons.disable(self._desk.db, person.id),
+            "Disabled, and signed out everywhere.",
+        )
+
+    async def enable(self, visit: Visit) -> Answer:
+        return await self._do(
+            visit,
+            lambda person: persons.enable(self._desk.db, person.id),
+            "Enabled: they may sign in again.",
+        )
+
+    async def reset_second_factor(self, visit: Visit) -> Answer:
+        return await self._do(
+            visit,
+            lambda person: second_factor.remove(self._desk.db, person.id),
+            "The second factor is off. They set up a new one when they sign in.",
+        )
+
+    async def sign_out(self, visit: Visit) -> Answer:
+        return await self._do(
+            visit,
+            lambda person: persons.sign_out(self._desk.db, person.id),
+            "Signed out everywhere.",
+        )
+
+    async def _do(
+        self, visit: Visit, work: Callable[[Person], Awaitable[object]], done: str
+    ) -> Answer:
+        person = await self._person(visit)
+        try:
+            await work(person)
+        except Refusal as refusal:
+            return answers.sent_back(visit, "/people", refusal)
+        return visit.redirect("/people", done=f"{person.email}: {done}")
+
+    async def _invited(self, visit: Visit, person: Person, token: str) -> Answer:
+        """The link is shown once, whether or not mail can be sent."""
+        link = links.invitation(self._desk.base_url, Realm.CONSOLE, token)
+        self._desk.post.send_later(Letter(mail.Kind.INVITATION, person.email, link))
+        return await self.show(visit, link, f"{person.email} chooses a password by it.")
+
+    async def _person(self, visit: Visit) -> Person:
+        """Of the console: merchants' people are their owners' to manage."""
+        number = int(visit.parameter("person"))
+        if not 0 < number <= ID_MAX:
+            raise NotHere
+        person = await persons.get(self._desk.db, number)
+        if person.realm != Realm.CONSOLE:
+            raise NotHere
+        return person

@@ -1,0 +1,214 @@
+"""Providers: how their rails do, what they hold for us, their credentials and switches."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.approvals.changes import apply_or_ask
+from manilla.approvals.kinds import ProviderChange, ProviderClearing
+from manilla.console.answers import done_or_asked, sent_back
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.display import money
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.money import DECIMALS, Money
+from manilla.ledger import settlements
+from manilla.ledger.settlements import Kind
+from manilla.payouts import figures, reconcile
+from manilla.people.roles import Permission
+from manilla.providers import credentials, trial
+from manilla.providers.credentials import FIELDS, Credentials
+from manilla.providers.port import Direction, Done, Provider
+from manilla.providers.queries import RailHealth
+from manilla.web.forms import BadForm, Form
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+BANKS_SINCE = timedelta(days=7)
+BOOKS_SECONDS = 3.0
+COMPARE_SECONDS = 25.0
+SETTLEMENTS = (
+    (Kind.TOP_UP, "Top-up: from our bank to the provider"),
+    (Kind.SETTLEMENT, "Settlement: from the provider to our bank"),
+    (Kind.FEE, "Fee that the provider has kept"),
+    (Kind.FEE_RETURNED, "Fee that the provider has given back"),
+)
+NAMES = {Provider.A: "Provider A", Provider.B: "Provider B", Provider.C: "Provider C"}
+
+
+class Rail(msgspec.Struct, frozen=True):
+    """One direction of a provider, as its page shows it."""
+
+    direction: Direction
+    is_open: bool  # configured and switched on
+    health: RailHealth | None  # None: nothing was ever asked of it
+
+
+class ProviderPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one = "/providers/{provider:str}"
+        return [
+            page("/providers", self.show_all, Permission.CONSOLE_VIEW),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one + "/credentials", self.change, Permission.PLATFORM, step_up=True),
+            form(one + "/clear", self.clear, Permission.PLATFORM, step_up=True),
+            form(one + "/switches", self.switch, Permission.PLATFORM),
+            form(one + "/test", self.try_out, Permission.PLATFORM),
+            form(one + "/reconcile", self.compare, Permission.PAYOUT_DESK),
+            form(one + "/settle", self.settle, Permission.MONEY_ALONE, step_up=True),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        current = await credentials.load(self._desk.db, self._desk.keyring)
+        health = await self._desk.rails.health.overview()
+        rows = [(NAMES[each], current[each], _rails(current[each], health)) for each in Provider]
+        return visit.page("providers.html", rows=rows)
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page("provider.html", **await self._about(_provider(visit)))
+
+    async def change(self, visit: Visit) -> Answer:
+        provider = _provider(visit)
+        current = await self._current(provider)
+        try:
+            wanted = _wanted(visit.form, current)
+            if not wanted:
+                raise BadForm("Nothing was filled in that differs from what is set.")
+            result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
+        except Refusal as refusal:
+            return visit.refused("provider.html", refusal, **await self._about(provider))
+        return done_or_asked(visit, _path(provider), result, "The credentials are saved.")
+
+    async def clear(self, visit: Visit) -> Answer:
+        provider = _provider(visit)
+        result = await apply_or_ask(self._desk.office, ProviderClearing(provider))
+        done = f"{NAMES[provider]} is forgotten, and offered nowhere."
+        return done_or_asked(visit, _path(provider), result, done)
+
+    async def switch(self, visit: Visit) -> Answer:
+        provider = _provider(visit)
+        wanted = {
+            field.name: "true" if visit.form.is_ticked(field.name) else "false"
+            for field in FIELDS[provider]
+            if field.is_switch
+        }
+        try:
+            result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
+        except Refusal as refusal:
+            return sent_back(visit, _path(provider), refusal)
+        return done_or_asked(visit, _path(provider), result, "The switches are set.")
+
+    async def try_out(self, visit: Visit) -> Answer:
+        provider = _provider(visit)
+        try:
+            tried = await trial.try_out(self._desk.rails, provider)
+        except Refusal as refusal:
+            return sent_back(visit, _path(provider), refusal)
+        if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
+            failed = f"{NAMES[provider]} did not answer as it should: {tried.problem}"
+            return visit.redirect(_path(provider), failed=failed)
+        banks = len(tried.banks.value)
+        done = f"{NAMES[provider]} answers: it holds {money(tried.balance.value)}, knows {banks}"
+        return visit.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
+
+    async def compare(self, visit: Visit) -> Answer:
+        """Asks the provider now, for the balance and about recent transfers."""
+        provider = _provider(visit)
+        adapter = self._desk.rails.adapter(provider)
+        if adapter is None:
+            return visit.redirect(_path(provider), failed="Set its credentials first.")
+        try:
+            async with asyncio.timeout(COMPARE_SECONDS):
+                report = await reconcile.reconcile_one(self._desk.db, adapter, provider)
+        except TimeoutError:
+            failed = "It answers too slowly for a page. The worker compares every hour by itself."
+            return visit.redirect(_path(provider), failed=failed)
+        about = {**await self._about(provider), "report": report}
+        return visit.page("provider.html", **about)
+
+    async def settle(self, visit: Visit) -> Answer:
+        provider = _provider(visit)
+        try:
+            currency = visit.form.text("currency").upper()
+            if currency not in DECIMALS:
+                raise BadForm(errors={"currency": "An ISO currency is needed, such as NGN."})
+            settled = await settlements.settle(
+                self._desk.db,
+                visit.form.choice("kind", Kind),
+                provider,
+                visit.form.money("amount", currency),
+                visit.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
+                visit.form.needed("once"),
+            )
+        except Refusal as refusal:
+            return visit.refused("provider.html", refusal, **await self._about(provider))
+        done = f"Booked {money(settled.amount)} as {settled.trx_id}."
+        return visit.redirect(_path(provider), done=done)
+
+    async def _current(self, provider: Provider) -> Credentials:
+        return (await credentials.load(self._desk.db, self._desk.keyring))[provider]
+
+    async def _about(self, provider: Provider) -> dict[str, Any]:
+        db, current = self._desk.db, await self._current(provider)
+        since = datetime.now(UTC) - BANKS_SINCE
+        return {
+            "provider": provider,
+            "name": NAMES[provider],
+            "current": current,
+            "shown": current.shown(),
+            "fields": [field for field in FIELDS[provider] if not field.is_switch],
+            "switches": [field for field in FIELDS[provider] if field.is_switch],
+            "rails": _rails(current, await self._desk.rails.health.overview()),
+            "banks": await figures.by_bank(db, provider, since),
+            "books": await self._books(provider),
+            "settlements": SETTLEMENTS,
+            "once": settlements.new_id(),
+            "report": None,
+        }
+
+    async def _books(self, provider: Provider) -> Money | None:
+        """None where adding it up takes too long for a page."""
+        try:
+            async with asyncio.timeout(BOOKS_SECONDS):
+                books = await reconcile.in_our_books(self._desk.db, provider)
+        except (TimeoutError, Unavailable):
+            return None
+        return Money(reconcile.CURRENCY, books.ledger)
+
+
+def _wanted(given: Form, current: Credentials) -> dict[str, str]:
+    """What differs. An empty secret stays as it is, since it is never shown; a tick forgets it."""
+    wanted: dict[str, str] = {}
+    for field in FIELDS[current.provider]:
+        if field.is_switch or field.name not in given:
+            continue
+        value = given.secret(field.name).strip()
+        if field.is_secret and not value and not given.is_ticked(f"forget_{field.name}"):
+            continue
+        if value != current.given.get(field.name, ""):
+            wanted[field.name] = value
+    return wanted
+
+
+def _rails(current: Credentials, health: list[RailHealth]) -> list[Rail]:
+    known = {(each.provider, each.direction): each for each in health}
+    return [
+        Rail(direction, current.is_open(direction), known.get((current.provider, direction)))
+        for direction in Direction
+    ]
+
+
+def _provider(visit: Visit) -> Provider:
+    try:
+        return Provider(visit.parameter("provider"))
+    except ValueError:
+        raise NotHere from None
+
+
+def _path(provider: Provider) -> str:
+    return f"/providers/{provider}"

@@ -1,0 +1,151 @@
+"""The platform's settings: what each is for, what it is now, who changed it, and a way back."""
+
+from typing import Any
+
+import msgspec
+
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import SettingChange
+from manilla.audit import audit
+from manilla.audit.entry import Entry
+from manilla.console.answers import done_or_asked, sent_back
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.errors import Refusal
+from manilla.people.roles import Permission
+from manilla.platform import settings
+from manilla.platform.settings import WEEKDAYS, Bounds, Setting
+from manilla.web.forms import Form
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+DAYS = "payout_days"
+DAY_NAMES = dict(
+    zip(
+        WEEKDAYS,
+        ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+        strict=True,
+    )
+)
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Safety",
+        (
+            "signature_required",
+            "timestamp_tolerance_seconds",
+            "rate_limit_per_minute",
+            "adjustment_limit",
+        ),
+    ),
+    ("Payouts", ("withdrawals_enabled", DAYS, "kyc_required", "phone_required")),
+    ("Payments", ("checkout_minutes", "sandbox_complete_seconds")),
+    (
+        "Texts of the site",
+        ("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
+    ),
+)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A setting as the page shows it."""
+
+    setting: Setting
+    bounds: Bounds
+    title: str
+    value: str
+    default: str
+    changed: Entry | None  # the last time
+
+    @property
+    def is_default(self) -> bool:
+        return self.setting.value == self.setting.default
+
+
+class SettingPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one = "/settings/{setting:str}"
+        return [
+            page("/settings", self.show_all, Permission.CONSOLE_VIEW),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one, self.change, Permission.PLATFORM, step_up=True),
+            form(one + "/reset", self.reset, Permission.PLATFORM, step_up=True),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        rows = {row.setting.key: row for row in await self._rows()}
+        grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
+        if rows:
+            grouped.append(("Other", list(rows.values())))
+        return visit.page("settings.html", groups=grouped)
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page("setting.html", **await self._about(visit))
+
+    async def change(self, visit: Visit) -> Answer:
+        about = await self._about(visit)
+        row: Row = about["row"]
+        try:
+            change = SettingChange(row.setting.key, _given(visit.form, row))
+            result = await apply_or_ask(self._desk.office, change)
+        except Refusal as refusal:
+            return visit.refused("setting.html", refusal, **about)
+        return done_or_asked(visit, "/settings", result, f"{row.title} is saved.")
+
+    async def reset(self, visit: Visit) -> Answer:
+        row: Row = (await self._about(visit))["row"]
+        try:
+            change = SettingChange(row.setting.key, row.setting.default)
+            result: object | Asked = await apply_or_ask(self._desk.office, change)
+        except Refusal as refusal:
+            return sent_back(visit, f"/settings/{row.setting.key}", refusal)
+        return done_or_asked(visit, "/settings", result, f"{row.title} is what it was at first.")
+
+    async def _rows(self) -> list[Row]:
+        changed = await audit.latest(self._desk.db, "setting.change")
+        current = settings.describe(await settings.load(self._desk.db))
+        return [
+            Row(
+                setting,
+                settings.bounds(setting.key),
+                _title(setting.key),
+                _shown(setting.key, setting.value),
+                _shown(setting.key, setting.default),
+                changed.get(f"setting:{setting.key}"),
+            )
+            for setting in current
+        ]
+
+    async def _about(self, visit: Visit) -> dict[str, Any]:
+        key = visit.parameter("setting")
+        for row in await self._rows():
+            if row.setting.key == key:
+                chosen = row.setting.value.split(",") if key == DAYS else []
+                days = [(day, DAY_NAMES[day], day in chosen) for day in WEEKDAYS]
+                return {"row": row, "days": days if key == DAYS else None}
+        raise NotHere
+
+
+def _given(given: Form, row: Row) -> str:
+    if row.setting.key == DAYS:
+        return ",".join(given.all("day"))
+    if row.bounds.is_switch:
+        return "true" if given.is_ticked("value") else "false"
+    return given.text("value", at_most=1000).replace(",", "" if row.bounds.is_number else ",")
+
+
+def _shown(key: str, value: str) -> str:
+    """As people say it."""
+    if key == DAYS:
+        days = [DAY_NAMES[day] for day in value.split(",") if day]
+        return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No day"
+    if settings.bounds(key).is_switch:
+        return "Yes" if value == "true" else "No"
+    return value if not settings.bounds(key).is_number else f"{int(value):,}"
+
+
+def _title(key: str) -> str:
+    words = key.replace("_", " ").replace("kyc", "KYC").replace("url", "address")
+    return words[:1].upper() + words[1:]

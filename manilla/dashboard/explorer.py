@@ -1,0 +1,113 @@
+"""The explorer: a call of the API, put together in the browser and made in the sandbox."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from manilla.dashboard.desk import Desk
+from manilla.kit import strict_json
+from manilla.ledger.posting import Environment
+from manilla.ledger.transactions import Scenario
+from manilla.merchants import queries
+from manilla.methods.method import Kind
+from manilla.people.roles import Permission
+from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+from manilla.web.workbench import Attempt, Tool
+
+CURRENCY = "NGN"
+SAMPLES = {"currency": CURRENCY}
+# Goes into a header: what a browser lets people type must not end it.
+PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
+
+
+class Explorer:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        path = "/{environment:str}/explorer"
+        return [
+            page(path, self.show, Permission.USE_CREDENTIALS),
+            form(path, self.send, Permission.USE_CREDENTIALS),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        if visit.environment is not Environment.SANDBOX:
+            return visit.page("explorer_closed.html")
+        tool = self._tool(visit.query.text("operation")) or self._desk.workbench.tools[0]
+        return visit.page("explorer.html", exchange=None, **self._about(visit, tool))
+
+    async def send(self, visit: Visit) -> Answer:
+        tool = self._tool(visit.form.text("operation"))
+        if tool is None or visit.environment is not Environment.SANDBOX:
+            raise NotHere
+        try:
+            attempt = await self._attempt(visit, tool)
+        except BadForm as refusal:
+            return visit.refused(
+                "explorer.html", refusal, exchange=None, **self._about(visit, tool)
+            )
+        exchange = await self._desk.workbench.send(attempt)
+        about = self._about(visit, tool)
+        return visit.page("explorer.html", exchange=exchange, **{**about, "given": visit.form})
+
+    def _tool(self, wanted: str) -> Tool | None:
+        """One of a fixed list: no address ever comes from the form."""
+        return next((tool for tool in self._desk.workbench.tools if tool.id == wanted), None)
+
+    async def _attempt(self, visit: Visit, tool: Tool) -> Attempt:
+        rows = await queries.credentials(self._desk.db, visit.merchant_id, visit.environment)
+        return Attempt(
+            tool=tool,
+            merchant_id=visit.merchant_id,
+            merchant_key=rows[0].merchant_key,
+            address=visit.address,
+            parameters=_parameters(visit, tool),
+            # Browsers send a text's line ends as two characters each.
+            body=visit.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
+            idempotency_key=_printable(visit, "idempotency_key"),
+            scenario=visit.form.choice("scenario", Scenario) if visit.form.text("scenario") else "",
+        )
+
+    def _about(self, visit: Visit, tool: Tool) -> dict[str, Any]:
+        return {
+            "tools": self._desk.workbench.tools,
+            "tool": tool,
+            "body": self._body(tool),
+            "values": {
+                parameter.name: visit.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
+                for parameter in tool.parameters
+            },
+            "scenarios": [("", "By itself"), *((one.value, one.value) for one in Scenario)],
+            "base_url": self._desk.base_url,
+        }
+
+    def _body(self, tool: Tool) -> str:
+        """The endpoint's example, with a new reference and a method that there is."""
+        if tool.example is None:
+            return ""
+        body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
+        if "withdraw_method_id" in body:
+            offered = self._desk.methods.offered(Kind.WITHDRAW, CURRENCY, Environment.SANDBOX)
+            automatic = [method for method in offered if method.provider is not None]
+            body["withdraw_method_id"] = next((m.id for m in automatic), 0)
+        return msgspec.json.format(strict_json.encode(body), indent=2).decode()
+
+
+def _parameters(visit: Visit, tool: Tool) -> dict[str, str]:
+    given = {each.name: visit.form.text(each.name) for each in tool.parameters}
+    missing = [each.name for each in tool.parameters if each.is_required and not given[each.name]]
+    if missing:
+        raise BadForm(errors=dict.fromkeys(missing, "This is needed."))
+    return {name: value for name, value in given.items() if value}
+
+
+def _printable(visit: Visit, name: str) -> str:
+    value = visit.form.text(name)
+    if not set(value) <= PRINTABLE:
+        raise BadForm(errors={name: "Plain ASCII characters only."})
+    return value

@@ -1,0 +1,141 @@
+"""Payouts that wait for a person: those paid by hand, and automatic ones that got stuck."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone, within
+from manilla.payouts.initiate import SEND
+from manilla.payouts.payout import Payout
+from manilla.payouts.queries import PAYOUT_COLUMNS, read
+
+# By then a rail has answered, or something is wrong with it.
+STUCK_AFTER = timedelta(hours=1)
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How the job does that sends a payout, and asks what became of it."""
+
+    attempts: int
+    failures: int
+    due_at: datetime
+    parked_at: datetime | None
+    last_error: str | None
+
+
+class Stuck(msgspec.Struct, frozen=True):
+    payout: Payout
+    progress: Progress
+    case_id: int | None  # of the open case that says so
+
+
+async def by_hand(
+    db: Database,
+    scope: Everyone,
+    search: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Payout]:
+    """Real money first, and who has waited longest."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = within(scope)
+    _narrow(conditions, search)
+    key = listing.read_cursor(tuple[Environment, str], after)
+    if key is not None:
+        # `production` comes before `sandbox` by its name.
+        conditions.add("(environment, trx_id) > ({}, {})", *key)
+    records = await db.records(
+        f"""
+        SELECT {PAYOUT_COLUMNS} FROM payout
+         WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}
+         ORDER BY environment, trx_id LIMIT {limit}""",
+        *conditions.values,
+    )
+    rows = [read(record) for record in records]
+    if len(rows) < limit:
+        return Page(rows)
+    return Page(rows, listing.cursor((rows[-1].environment, rows[-1].trx_id)))
+
+
+def all_by_hand(
+    db: Database, scope: Everyone, search: str | None = None
+) -> AsyncIterator[list[Payout]]:
+    """What the list shows, whole."""
+    return listing.in_pages(
+        lambda after: by_hand(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def stuck(
+    db: Database,
+    scope: Everyone,
+    search: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Stuck]:
+    """Open for too long, or with a job that was parked; the oldest first.
+
+    What is open has a job, and jobs are few: the history is not read for it.
+    """
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = within(scope)
+    _narrow(conditions, search)
+    conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
+    kind, age = conditions.value(SEND), conditions.value(STUCK_AFTER)
+    records = await db.records(
+        f"""
+        SELECT found.*, j.attempts, j.failures, j.due_at, j.parked_at, j.last_error,
+               (SELECT c.id FROM operator_case c
+                 WHERE (c.merchant_id, c.kind, c.reference, c.status)
+                       = (found.merchant_id, 'no_answer', found.trx_id, 'open')) AS case_id
+          FROM job j
+         CROSS JOIN LATERAL (
+               SELECT {PAYOUT_COLUMNS} FROM payout
+                WHERE merchant_id = j.merchant_id AND trx_id = j.subject AND {conditions.sql}
+                LIMIT 1) AS found
+         WHERE j.kind = {kind} AND found.status = 'pending'
+           AND (j.parked_at IS NOT NULL OR found.created_at < now() - {age}::interval)
+         ORDER BY found.trx_id LIMIT {limit}""",
+        *conditions.values,
+    )
+    rows = [
+        Stuck(read(record), msgspec.convert(dict(record), Progress), record["case_id"])
+        for record in records
+    ]
+    return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
+
+
+def all_stuck(db: Database, scope: Everyone, search: str | None = None) -> AsyncIterator[list[Stuck]]:
+    return listing.in_pages(
+        lambda after: stuck(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def progress(db: Database, payout: Payout) -> Progress | None:
+    """None: it has no such job, or not any more."""
+    return await db.row(
+        Progress,
+        """
+        SELECT attempts, failures, due_at, parked_at, last_error FROM job
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3""",
+        *(payout.merchant_id, SEND, payout.trx_id),
+    )
+
+
+def _narrow(conditions: Conditions, search: str | None) -> None:
+    """An id finds that one; anything else a whole reference of the merchant's."""
+    text = listing.searched(search)
+    if text is None:
+        return
+    merchant_id = ids.merchant_of(text)
+    if merchant_id is None:
+        conditions.add("ref_trx = {}", text)
+    else:
+        conditions.add("merchant_id = {} AND trx_id = {}", merchant_id, text)

@@ -1,0 +1,61 @@
+"""Asks a provider because a person wants to know. Nothing is changed by asking."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    ChargeState,
+    Done,
+    EventKind,
+    Provider,
+    Refused,
+    RefundState,
+    TransferState,
+    Unknown,
+)
+from manilla.providers.rails import Rails
+
+
+class Question(msgspec.Struct, frozen=True):
+    provider: str
+    kind: EventKind
+    reference: str
+
+
+class Said(msgspec.Struct, frozen=True):
+    at: datetime
+    status: str | None  # None: there was no usable answer
+    amount: Money | None = None
+    detail: str = ""
+
+
+async def ask(rails: Rails, question: Question) -> Said:
+    adapter = rails.adapter(Provider(question.provider))
+    if adapter is None:
+        return Said(datetime.now(UTC), None, detail="The provider is not configured.")
+    answer = await _state(adapter, question)
+    match answer:
+        case Done(TransferState() as state):
+            return Said(datetime.now(UTC), state.status, state.amount, state.message)
+        case Done(ChargeState() as state):
+            return Said(datetime.now(UTC), state.status, state.paid, state.reason)
+        case Done(RefundState() as state):
+            return Said(datetime.now(UTC), state.status)
+        case Refused(_, reason) | Unknown(reason):
+            return Said(datetime.now(UTC), None, detail=reason)
+    raise AssertionError(answer)
+
+
+async def _state(adapter: Adapter, question: Question) -> Answer[Any]:
+    match question.kind:
+        case EventKind.TRANSFER:
+            return await adapter.transfer_state(question.reference)
+        case EventKind.CHARGE:
+            return await adapter.charge_state(question.reference)
+        case EventKind.REFUND:
+            return await adapter.refund_state(question.reference)

@@ -1,0 +1,1 @@
+"""The merchants' documentation at /docs, and the workbench on which a call is tried out."""

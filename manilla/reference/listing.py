@@ -1,0 +1,96 @@
+"""Code as the pages show it: the samples that the tests run, and answers, lightly coloured."""
+
+import re
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from markupsafe import Markup, escape
+
+from manilla.kit import strict_json
+
+SAMPLES = Path(str(resources.files("manilla.reference"))) / "samples"
+
+
+class Language(msgspec.Struct, frozen=True):
+    name: str
+    folder: str
+    ending: str
+    command: str  # how a sample is run, before its name
+
+
+LANGUAGES = (
+    Language("curl", "curl", ".sh", "sh"),
+    Language("Python", "python", ".py", "python3"),
+    Language("PHP", "php", ".php", "php"),
+    Language("Node", "node", ".mjs", "node"),
+    Language("Go", "go", ".go", "go run"),
+    Language("Java", "java", ".java", "java"),
+    Language("Python client", "python-client", ".py", "python3"),
+)
+JAVA_NAMES = {"sign_and_pay": "SignAndPay", "payout": "Payout", "verify_ipn": "VerifyIpn"}
+
+WORDS = (
+    "and async await case catch class const def do done echo else esac except exit export false fi "
+    "final for from func function if import in is let new nil not null or package print private "
+    "public raise return set static string then throw throws true try type use var while with yield"
+)
+TOKENS = re.compile(
+    r"""(?P<comment>(?:(?<=\s)|^)(?://|\#(?!!/))[^\n]*)
+      | (?P<key>"[^"\n\\]*"(?=\s*:\s))
+      | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | (?P<number>(?<![\w.$-])\d+(?:\.\d+)?(?![\w]))
+      | (?P<word>(?<![\w$.-])(?:"""
+    + "|".join(WORDS.split())
+    + r""")(?![\w-]))""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    language: str
+    file: str
+    command: str
+    text: str
+
+
+def samples(name: str) -> list[Sample]:
+    """One program in every language."""
+    return [_sample(language, name) for language in LANGUAGES]
+
+
+def _sample(language: Language, name: str) -> Sample:
+    stem = JAVA_NAMES[name] if language.folder == "java" else name
+    path = SAMPLES / language.folder / (stem + language.ending)
+    return Sample(language.name, path.name, f"{language.command} {path.name}", path.read_text())
+
+
+def coloured(text: str) -> Markup:
+    parts: list[Markup | str] = []
+    end = 0
+    for match in TOKENS.finditer(text):
+        parts += [escape(text[end : match.start()]), _span(match)]
+        end = match.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _span(match: re.Match[str]) -> Markup:
+    return Markup('<span class="c-{}">{}</span>').format(match.lastgroup, match.group())
+
+
+def json(value: Any) -> str:
+    """As the wire has it, with the amounts' zeros, but on several lines."""
+    return msgspec.json.format(strict_json.encode(value), indent=2).decode()
+
+
+def ticked(text: str) -> Markup:
+    """Our descriptions put `code` between backticks."""
+    pieces = text.split("`")
+    return Markup("").join(_alternating(pieces))
+
+
+def _alternating(pieces: Iterable[str]) -> Iterable[Markup]:
+    for place, piece in enumerate(pieces):
+        yield Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)

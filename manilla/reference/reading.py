@@ -1,0 +1,64 @@
+"""What a finished page says: its headings for the margin, and its text for the search."""
+
+import re
+from html.parser import HTMLParser
+
+import msgspec
+
+HEADINGS = ("h2", "h3")
+SILENT = {"script", "style", "button", "svg"}
+
+
+class Section(msgspec.Struct):
+    """A heading and what stands under it; the page's beginning has no heading."""
+
+    id: str
+    level: int
+    heading: str
+    text: str
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections = [Section("", 1, "", "")]
+        self._in_heading = False
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own_id = dict(attrs).get("id")
+        if tag in HEADINGS and own_id:
+            self.sections.append(Section(own_id, int(tag[1]), "", ""))
+            self._in_heading = True
+        self._silent += tag in SILENT
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in SILENT
+        if tag in HEADINGS:
+            self._in_heading = False
+        else:
+            self._add(" " if tag in ("td", "th", "p", "li", "pre", "dt", "dd", "tr") else "")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self._add(data)
+
+    def _add(self, text: str) -> None:
+        section = self.sections[-1]
+        if self._in_heading:
+            section.heading += text
+        else:
+            section.text += text
+
+
+def sections(html: str) -> list[Section]:
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    return [
+        Section(one.id, one.level, _plain(one.heading), _plain(one.text)) for one in reader.sections
+    ]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()

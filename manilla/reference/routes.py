@@ -1,0 +1,96 @@
+"""The addresses under /docs: pages from memory, and the search with or without a script."""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Self
+
+import msgspec
+from litestar import MediaType, Request, Response, Router, get
+from litestar.exceptions import NotFoundException
+
+from manilla.platform.settings import CurrentSettings, PlatformSettings
+from manilla.reference.book import ROOT, Book, Edition
+from manilla.reference.search import search
+
+QUERY_LENGTH_MAX = 100
+CACHE = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+Asked = Request[Any, Any, Any]
+
+
+def build(
+    document: Mapping[str, Any], platform: CurrentSettings, *, is_development: bool
+) -> Router:
+    reader = Reader(Book(document, is_development=is_development), platform)
+    return Router(path=ROOT, route_handlers=reader.handlers())
+
+
+class _File(msgspec.Struct, frozen=True):
+    """An answer, ready to be sent."""
+
+    content: bytes
+    compressed: bytes
+    tag: str
+    media_type: str
+
+
+class Reader:
+    def __init__(self, book: Book, platform: CurrentSettings) -> None:
+        self._book = book
+        self._platform = platform
+        self._edition: Edition | None = None
+        self._files: dict[str, _File] = {}
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Litestar copies what its routes hold; of us there is one."""
+        return self
+
+    def handlers(self) -> list[Any]:
+        return [
+            get("/")(self.show),
+            get("/search")(self.search),
+            get("/search.json")(self.index),
+            get("/{name:str}")(self.show),
+            get("/api/{name:str}")(self.show),
+        ]
+
+    async def show(self, request: Asked) -> Response[Any]:
+        address = request.url.path.rstrip("/")
+        printed = self._current().find(address)
+        if printed is None:
+            raise NotFoundException
+        return self._send(request, address, MediaType.HTML, printed.html.encode())
+
+    async def index(self, request: Asked) -> Response[Any]:
+        edition = self._current()
+        return self._send(request, "search.json", MediaType.JSON, edition.index_json)
+
+    async def search(self, request: Asked) -> Response[Any]:
+        query = request.query_params.get("q", "")[:QUERY_LENGTH_MAX].strip()
+        edition = self._current()
+        text = edition.search_page(query, search(edition.index, query))
+        return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
+
+    def _current(self) -> Edition:
+        settings: PlatformSettings = self._platform.now
+        if self._edition is None or self._edition.settings != settings:
+            self._edition, self._files = self._book.print(settings), {}
+        return self._edition
+
+    def _send(self, request: Asked, name: str, media_type: str, content: bytes) -> Response[Any]:
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = _ready(content, media_type)
+        headers = {**CACHE, "ETag": file.tag}
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(None, status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            return Response(file.compressed, media_type=file.media_type, headers=headers)
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+def _ready(content: bytes, media_type: str) -> _File:
+    tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return _File(content, gzip.compress(content, 6, mtime=0), tag, f"{media_type}; charset=utf-8")

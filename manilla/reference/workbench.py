@@ -1,0 +1,188 @@
+"""Makes the explorer's calls: through the signed kernel, by who is signed in to the dashboard.
+
+API keys are stored as hashes, so nobody here can send one. What stands for it is the session that
+the dashboard has checked: the merchant is taken from there, in the sandbox alone. Everything else
+is as for any caller: the request is signed with the merchant's own secret, the signature and the
+time are checked, it counts for the rate limit, and it stands in the log of requests.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+import msgspec
+
+from manilla.api import authenticate, examples
+from manilla.api.authenticate import Identity, SignedRequest
+from manilla.api.endpoint import Endpoint, Gate, MerchantApi
+from manilla.api.repeats import NAME as IDEMPOTENCY_KEY
+from manilla.api.scenario import NAME as SANDBOX_SCENARIO
+from manilla.kit import http, strict_json
+from manilla.kit.strict_json import JsonError
+from manilla.ledger.posting import Environment
+from manilla.merchants.directory import Caller
+from manilla.reference.book import ROOT
+from manilla.reference.operations import Operation, operations
+from manilla.web.workbench import Attempt, Exchange, Parameter, Tool
+
+USER_AGENT = "Manilla explorer"
+YOUR_API_KEY = "(your API key: stored as a hash, so not shown here)"
+NO_GENERATION = 0  # the key of no generation was used
+
+
+class Workbench:
+    """`document`: the description of the same endpoints."""
+
+    def __init__(
+        self, gate: Gate, endpoints: Sequence[Endpoint], document: Mapping[str, Any]
+    ) -> None:
+        self._gate = gate
+        self._endpoints = endpoints
+        self.tools = [_tool(one) for one in operations(document) if one.is_signed]
+
+    async def send(self, attempt: Attempt) -> Exchange:
+        caller = await self._gate.directory.of(Environment.SANDBOX, attempt.merchant_id)
+        request = _Request(attempt, caller)
+        kernel = _Rehearsal(self._gate, self._endpoints, caller)
+        status, headers, body = await request.through(kernel)
+        return Exchange(
+            method=attempt.tool.method,
+            target=request.target,
+            headers=[*request.shown, *request.headers],
+            signed=request.signed,
+            body=attempt.body,
+            status=status,
+            answer_headers=headers,
+            answer=body,
+            trx_id=_made(attempt.tool, status, body),
+        )
+
+
+class _Rehearsal(MerchantApi):
+    """The kernel, for one caller who has shown otherwise than by an API key who they are."""
+
+    def __init__(self, gate: Gate, endpoints: Sequence[Endpoint], caller: Caller) -> None:
+        assert caller.is_sandbox
+        super().__init__(gate, endpoints)
+        self._rehearsing = caller
+
+    async def _identify(self, exchange: Any, scope: Any, endpoint: Endpoint, body: bytes) -> Identity:
+        assert endpoint.is_signed
+        authenticate.check_signed(
+            self._rehearsing.live_credentials(),
+            self._gate.platform.now,
+            exchange.headers,
+            SignedRequest(scope["method"], http.target(scope), body),
+        )
+        return Identity(self._rehearsing, NO_GENERATION)
+
+
+class _Request:
+    """As the merchant's own server would send it."""
+
+    def __init__(self, attempt: Attempt, caller: Caller) -> None:
+        self._method = attempt.tool.method
+        self._body = attempt.body.encode()
+        self._address = attempt.address
+        self._path, self._query = _address(attempt)
+        self.target = self._path + (f"?{self._query}" if self._query else "")
+        moment = int(time.time())
+        secret = caller.live_credentials()[0].secret
+        self.signed = f"{moment}.{self._method}.{self.target}.{attempt.body}"
+        self.shown = [
+            ("X-Merchant-Key", attempt.merchant_key),
+            ("X-API-Key", YOUR_API_KEY),
+        ]
+        self.headers = [
+            ("X-Environment", str(Environment.SANDBOX)),
+            ("X-Timestamp", str(moment)),
+            (
+                "X-Signature",
+                authenticate.sign(secret, moment, self._method, self.target, self._body),
+            ),
+            *_optional(attempt),
+        ]
+
+    async def through(self, kernel: MerchantApi) -> tuple[int, list[tuple[str, str]], str]:
+        answers: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": self._body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            answers.append(message)
+
+        await kernel(self._scope(), receive, send)
+        start, end = answers
+        headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
+        return start["status"], headers, _laid_out(end["body"])
+
+    def _scope(self) -> dict[str, Any]:
+        sent = [
+            *self.headers,
+            ("User-Agent", USER_AGENT),
+            ("Content-Length", str(len(self._body))),
+        ]
+        return {
+            "type": "http",
+            "method": self._method,
+            "path": unquote(self._path),
+            "raw_path": self._path.encode(),
+            "query_string": self._query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in sent],
+            "client": (self._address, 0),
+            "state": {},
+        }
+
+
+def _address(attempt: Attempt) -> tuple[str, str]:
+    """The endpoint's own path, with the parameters in their places."""
+    path, brace, rest = attempt.tool.path.partition("{")
+    given = dict(attempt.parameters)
+    if brace:
+        path += quote(given.pop(rest.rstrip("}")), safe="")
+    return path, urlencode(given)
+
+
+def _optional(attempt: Attempt) -> list[tuple[str, str]]:
+    wanted = [
+        ("Content-Type", "application/json" if attempt.body else ""),
+        (IDEMPOTENCY_KEY, attempt.idempotency_key),
+        (SANDBOX_SCENARIO, attempt.scenario),
+    ]
+    return [(name, value) for name, value in wanted if value]
+
+
+def _tool(operation: Operation) -> Tool:
+    bodies = list(examples.REQUESTS.get(operation.id, {}).values())
+    return Tool(
+        id=operation.id,
+        title=operation.title,
+        group=operation.tag,
+        method=operation.method,
+        path=operation.path,
+        documentation=f"{ROOT}/api/{operation.slug}",
+        parameters=[
+            Parameter(each.name, each.is_required, each.description)
+            for each in operation.parameters
+        ],
+        example=bodies[0] if bodies else None,
+        is_repeatable=any(header.name == IDEMPOTENCY_KEY for header in operation.headers),
+    )
+
+
+def _laid_out(body: bytes) -> str:
+    return msgspec.json.format(body, indent=2).decode()
+
+
+def _made(tool: Tool, status: int, answer: str) -> str | None:
+    """The transaction that an initiation has made, to be verified next."""
+    if status != 200 or not tool.is_repeatable:
+        return None
+    try:
+        made = strict_json.decode(answer.encode())
+    except JsonError:
+        return None
+    own: str | None = made.get("trx_id")
+    return own or made["payment_url"].partition("/checkout/")[2].partition("?")[0]
