@@ -23,16 +23,16 @@ RATE_MIN = 500
 MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent while it is measured
 ANYWHERE = "0.0.0.0"
 
-# Taken as the product takes them, many at once: a call of the function for each merchant.
+# Taken as the product takes them, many at once.
 TAKE = """
     SELECT count(*)
       FROM generate_series($1::bigint, $2) AS merchant,
            LATERAL payout_initiate(
-               merchant,
                (SELECT jsonb_agg(
-                       jsonb_set(((($4::text[])[1] || 'bench' || ($4::text[])[2]
-                                   || 'TXN' || uuidv7() || ($4::text[])[3] || gen_random_uuid()
-                                   || ($4::text[])[4])::jsonb) -> 0, '{item}', to_jsonb(n)))
+                       jsonb_set(((($4::text[])[1] || merchant || ($4::text[])[2] || 'bench'
+                                   || ($4::text[])[3] || gen_random_uuid() || ($4::text[])[4]
+                                   || 'TXN' || uuidv7() || ($4::text[])[5])::jsonb) -> 0,
+                                 '{item}', to_jsonb(n)))
                   FROM generate_series(1, $3::integer) AS n),
                '1 day') AS taken
      WHERE taken.outcome = 'created'"""

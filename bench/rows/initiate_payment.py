@@ -33,14 +33,13 @@ STATISTICS_SECONDS = 1.1  # a session tells of what it has done at most once a s
 # One item a call, by the shortest way there is to the function. Every connection counts in a bucket
 # of its own, or each would wait for the others' commits. A refusal divides by zero, which ends
 # pgbench. A window that does not end: the count is how we know what pgbench has done.
-CLIENT, TRX_ID, REFERENCE = "<client>", "<trx_id>", "<reference>"
+CLIENT, REFERENCE, TRX_ID = "<client>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
 ONE_BY_ONE = """\
 SELECT 1 / (outcome = 'created')::integer
   FROM payment_initiate(
-       :merchant,
-       (:before_client::text || :client_id::text || :before_trx::text || uuidv7()::text
-        || :before_reference::text || gen_random_uuid()::text || :rest::text)::jsonb,
+       (:before_client::text || :client_id::text || :before_reference::text
+        || gen_random_uuid()::text || :before_trx::text || uuidv7()::text || :rest::text)::jsonb,
        '1 day');
 """
 
@@ -77,14 +76,14 @@ def orders(stage: Stage, name: str, served: Served, detail: str = "") -> Contend
 
 async def one_by_one(merchant_id: int) -> Script:
     text = await overheard("payment_initiate", _payment(merchant_id))
-    parts = re.split(f"{CLIENT}|{TRX_ID}|{REFERENCE}", text)
-    names = ("before_client", "before_trx", "before_reference", "rest")
+    parts = re.split(f"{CLIENT}|{REFERENCE}|{TRX_ID}", text)
+    names = ("before_client", "before_reference", "before_trx", "rest")
     return Script(
         ONE_BY_ONE,
         count=f"""
             SELECT coalesce(sum(used), 0)::bigint FROM rate_window
              WHERE bucket LIKE '{PGBENCH_BUCKETS}%'""",
-        variables={"merchant": str(merchant_id), **dict(zip(names, parts, strict=True))},
+        variables=dict(zip(names, parts, strict=True)),
     )
 
 
@@ -102,7 +101,7 @@ async def overheard(function: str, new: NewItem) -> str:
 
     listener: Any = Listener()
     await Intake(listener, function).take(new, Ticket(new.bucket, new.rate_limit))
-    text: str = handed[1][0]
+    text: str = handed[0]
     return text
 
 

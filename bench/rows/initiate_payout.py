@@ -43,16 +43,15 @@ BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "058", "0123456789", "SANDBOX BENEFICI
 # One item a call, by the shortest way there is to the function. Each merchant is counted in a
 # bucket of its own, as the product does. A refusal divides by zero, which ends pgbench. A window
 # that does not end: the count is how we know what pgbench has done.
-BUCKET, TRX_ID, REFERENCE = "<bucket>", "<trx_id>", "<reference>"
+MERCHANT, BUCKET, REFERENCE, TRX_ID = 987654321, "<bucket>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "pgbench:"
 ONE_BY_ONE = """\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'created')::integer
   FROM payout_initiate(
-       :merchant,
-       (:before_bucket::text || :buckets::text || :merchant::text || :before_trx::text
-        || uuidv7()::text || :before_reference::text || gen_random_uuid()::text
-        || :rest::text)::jsonb,
+       (:before_merchant::text || :merchant::text || :before_bucket::text || :buckets::text
+        || :merchant::text || :before_reference::text || gen_random_uuid()::text
+        || :before_trx::text || uuidv7()::text || :rest::text)::jsonb,
        '1 day');
 """
 
@@ -118,7 +117,7 @@ async def charged_method(db: Database) -> Method:
 
 async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Script:
     parts = await parts_of_item(Environment.SANDBOX, method)
-    names = ("before_bucket", "before_trx", "before_reference", "rest")
+    names = ("before_merchant", "before_bucket", "before_reference", "before_trx", "rest")
     return Script(
         ONE_BY_ONE,
         count=f"""
@@ -134,16 +133,16 @@ async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Sc
 
 
 async def parts_of_item(environment: Environment, method: Method) -> list[str]:
-    """What the product hands to the function, cut where bucket, id and reference stand."""
+    """What the product hands over, cut where merchant, bucket, reference and id stand."""
     text = await overheard("payout_initiate", _payout(environment, method))
-    return re.split(f"{BUCKET}|{TRX_ID}|{REFERENCE}", text)
+    return re.split(f"{MERCHANT}|{BUCKET}|{REFERENCE}|{TRX_ID}", text)
 
 
 def _payout(environment: Environment, method: Method) -> NewPayout:
     """As the product makes it of what the callers order."""
     is_sandbox = environment is Environment.SANDBOX
     return NewPayout(
-        merchant_id=0,
+        merchant_id=MERCHANT,
         bucket=BUCKET,
         rate_limit=int(NO_LIMIT),
         trx_id=TRX_ID,
@@ -162,6 +161,7 @@ def _payout(environment: Environment, method: Method) -> NewPayout:
         ipn_url="https://shop.example/ipn",
         scenario=None,
         remarks=SANDBOX_REMARK if is_sandbox else None,
+        ordered_by=None,
         note=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
         job_kind=COMPLETE_IN_SANDBOX if is_sandbox else SEND,
         due_at=datetime.now(UTC) + timedelta(seconds=5 if is_sandbox else 0),

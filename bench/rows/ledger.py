@@ -21,8 +21,9 @@ ONE_BY_ONE = f"""\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'posted')::integer
   FROM ledger_post(
-       :merchant, ARRAY[1], ARRAY[uuidv7()::text], ARRAY['payout'], ARRAY['production'],
-       ARRAY['NGN'], ARRAY[NULL]::text[], ARRAY[{-(AMOUNT_MINOR + FEE_MINOR)}]::bigint[],
+       ARRAY[1], ARRAY[:merchant]::bigint[], ARRAY[uuidv7()::text], ARRAY['payout'],
+       ARRAY['production'], ARRAY['NGN'], ARRAY[NULL]::text[],
+       ARRAY[{-(AMOUNT_MINOR + FEE_MINOR)}]::bigint[],
        ARRAY['{IN_FLIGHT}'], ARRAY[{AMOUNT_MINOR}]::bigint[],
        ARRAY['{PAYOUT_FEE}'], ARRAY[{FEE_MINOR}]::bigint[]);
 """

@@ -1,13 +1,15 @@
 """Notifications: how many one worker delivers, and whether claiming them slows as more wait."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench import merchants, seed, worker
 from bench.comparisons import growth
-from bench.frame import PRODUCT, Row, Target
+from bench.frame import PRODUCT, Comparison, Row, Target
 from bench.rows.disburse import rate, receiver
 from bench.stage import Stage
+from bench.worker import Worker
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -16,8 +18,8 @@ from manilla.ledger.posting import Environment
 RATE_MIN = 1000
 MERCHANTS = 200
 NOTIFICATIONS = 40_000  # more than can be delivered while it is measured
-FEW, MANY = 1000, 100_000
-SHOWN = {FEW: "10³", MANY: "10⁵"}
+FEW, MANY, MOST = 1000, 100_000, 1_000_000
+SHOWN = {FEW: "10³", MANY: "10⁵", MOST: "10⁶"}
 CLAIM_TIME_MAX = 1.2
 
 # Each merchant listens on an address of its own, as merchants do: all of them lead to the receiver.
@@ -65,32 +67,36 @@ async def deliveries(stage: Stage) -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def claims(stage: Stage) -> AsyncIterator[Row]:
-    names = {}
-    for number in (FEW, MANY):
-        names[number] = f"notify_{number}"
-        await stage.server.add_database(names[number])
-        wait = WAIT.format(merchants=MERCHANTS, number=number)
-        await stage.server.execute(names[number], wait)
-    module = "bench.workers.claim"
-    async with (
-        worker.started(module, stage.environment(names[FEW])) as few,
-        worker.started(module, stage.environment(names[MANY])) as many,
-    ):
-        contenders = [
-            few.contender(f"{SHOWN[FEW]} waiting", {}),
-            many.contender(f"{SHOWN[MANY]} waiting", {}),
-        ]
+    async with contextlib.AsyncExitStack() as stack:
+        contenders = {
+            number: (await stack.enter_async_context(_waiting(stage, number))).contender(
+                f"{shown} waiting", {}
+            )
+            for number, shown in SHOWN.items()
+        }
+
+        def grown(large: int, small: int) -> list[Comparison]:
+            name = f"claim of {SHOWN[large]} / {SHOWN[small]}"
+            target = Target(CLAIM_TIME_MAX, at_most=True)
+            return growth(name, contenders[small].name, contenders[large].name, target)
+
         yield Row(
             name="notify-claim",
             title="",
-            contenders=contenders,
-            comparisons=growth(
-                f"claim of {SHOWN[MANY]} / {SHOWN[FEW]}",
-                contenders[0].name,
-                contenders[1].name,
-                Target(CLAIM_TIME_MAX, at_most=True),
-            ),
+            contenders=list(contenders.values()),
+            comparisons=[*grown(MANY, FEW), *grown(MOST, MANY)],
         )
+
+
+@asynccontextmanager
+async def _waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
+    """A database in which so many wait, vacuumed as it would be by then, and who claims of them."""
+    database = f"notify_{number}"
+    await stage.server.add_database(database)
+    await stage.server.execute(database, WAIT.format(merchants=MERCHANTS, number=number))
+    await stage.server.execute(database, "VACUUM job")
+    async with worker.started("bench.workers.claim", stage.environment(database)) as claimer:
+        yield claimer
 
 
 async def _merchants(stage: Stage, database: str) -> int:

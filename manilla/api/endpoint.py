@@ -311,7 +311,7 @@ class MerchantApi:
         return self._gate.directory.remembered(environment, merchant_key)
 
     def _ticket(self, exchange: _Exchange, caller: Caller) -> Ticket:
-        # Padded, so that buckets sort as merchants do: all statements lock in the same order.
+        # Padded, so that buckets sort as merchants do.
         bucket = f"{caller.merchant_id:011d}:{caller.environment}:{exchange.address}"
         return Ticket(bucket, self._gate.platform.now.rate_limit_per_minute)
 

@@ -1,7 +1,7 @@
 """New rows that arrive together are written together: one statement counts, checks and writes them.
 
-Behind it stands a function of the database that takes one merchant's items as JSON and says of each
-what became of it. Requests are counted for the rate limit by the same statement.
+Behind it stands a function of the database that takes the items as JSON and says of each what
+became of it. Requests are counted for the rate limit by the same statement.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,17 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: int
     bucket: str
     rate_limit: int
-    # Where it stands in its batch; whether it counts for the rate limit, and how many after it do.
+    environment: str
+    ref_trx: str
+    endpoint: str | None
+    key: str | None
+    only_look: bool = False  # whether anything stands in its way; nothing is written
+    # Where it stands in its batch; whether it counts for the rate limit, and how many after it do;
+    # whether one before it would write the same reference or key.
     item: int = 0
     cost: int = 1
     behind: int = 0
+    repeats: bool = False
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -43,12 +50,7 @@ class Taken(msgspec.Struct, frozen=True):
 class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection()
-        # Each merchant's items go to their own call of the function, in merchant order: all
-        # statements take their locks in the same order.
-        self._sql = f"""
-            SELECT taken.*
-              FROM unnest($1::bigint[], $2::jsonb[]) AS m (merchant_id, items)
-             CROSS JOIN LATERAL {function}(m.merchant_id, m.items, $3) AS taken"""
+        self._sql = f"SELECT * FROM {function}($1::jsonb, $2)"
         self._batcher: Batcher[NewItem, Taken] = Batcher(self._write)
 
     async def take(self, new: NewItem, ticket: Ticket) -> Taken:
@@ -65,13 +67,12 @@ class Intake:
         raise Unavailable
 
     async def _write(self, new: Sequence[NewItem]) -> Sequence[Taken]:
-        by_merchant = _batched(new)
+        items = _batched(new)
         crash.point("before_intake_commit")
         rows = await self._connection.rows(
             Taken,
             self._sql,
-            list(by_merchant),
-            [strict_json.encode(items).decode() for items in by_merchant.values()],
+            strict_json.encode(items).decode(),
             ratelimit.WINDOW,
         )
         crash.point("after_intake_commit")
@@ -80,15 +81,31 @@ class Intake:
         return rows
 
 
-def _batched(new: Sequence[NewItem]) -> dict[int, list[NewItem]]:
-    """By merchant, in order; each item knows how many of its bucket are counted after it."""
+def _batched(new: Sequence[NewItem]) -> list[NewItem]:
+    """Each item knows what of its like stands before and after it."""
     behind: dict[str, int] = {}
-    by_merchant: dict[int, list[NewItem]] = {m: [] for m in sorted({n.merchant_id for n in new})}
-    for place in range(len(new) - 1, -1, -1):
-        item = new[place]
-        after = behind.get(item.bucket, 0)
-        behind[item.bucket] = after + item.cost
-        by_merchant[item.merchant_id].append(
-            msgspec.structs.replace(item, item=place, behind=after)
+    for item in new:
+        behind[item.bucket] = behind.get(item.bucket, 0) + item.cost
+    seen: set[tuple[object, ...]] = set()
+    batched = []
+    for place, item in enumerate(new):
+        behind[item.bucket] -= item.cost
+        names = _names(item)
+        batched.append(
+            msgspec.structs.replace(
+                item, item=place, behind=behind[item.bucket], repeats=not seen.isdisjoint(names)
+            )
         )
-    return by_merchant
+        seen |= names
+    return batched
+
+
+def _names(item: NewItem) -> set[tuple[object, ...]]:
+    """What nothing else may be written under."""
+    if item.only_look:
+        return set()
+    owner = (item.merchant_id, item.environment)
+    names: set[tuple[object, ...]] = {(*owner, item.ref_trx)}
+    if item.key is not None:
+        names.add((*owner, item.endpoint, item.key))
+    return names

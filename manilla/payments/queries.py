@@ -15,8 +15,6 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     """A row to be, its job, and what its request is answered by."""
 
     trx_id: str
-    environment: str
-    ref_trx: str
     currency: str
     amount_minor: int
     commission_minor: int
@@ -35,8 +33,6 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     expires_at: datetime
     job_kind: str
     due_at: datetime
-    endpoint: str | None
-    key: str | None
     body_hash: str | None
     answer: str | None
 

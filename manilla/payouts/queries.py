@@ -18,10 +18,7 @@ from manilla.payouts.payout import Payout
 class NewPayout(NewItem, frozen=True, kw_only=True):
     """A row to be, its job, and what its request is answered by."""
 
-    only_look: bool = False  # whether anything stands in its way; nothing is written
     trx_id: str
-    environment: str
-    ref_trx: str
     currency: str
     amount_minor: int
     fee_minor: int
@@ -39,8 +36,6 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     note: str  # for the timeline: who is paid, as the rail names it
     job_kind: str | None
     due_at: datetime | None
-    endpoint: str | None
-    key: str | None
     body_hash: str | None
     answer: str | None
 

@@ -153,6 +153,25 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
     assert await balance(db, merchant) == 1000 - 142 * 7
 
 
+async def test_who_waits_for_a_wallet_holds_none_that_stands_behind_it(db: Database) -> None:
+    """So that no two statements can wait for each other, however their items are mixed."""
+    first, second = next(_merchants), next(_merchants)
+    for merchant in (first, second):
+        await open_wallets(db, merchant)
+    async with db.transaction() as holder:
+        await holder.execute("SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", first)
+        waiting = asyncio.create_task(queries.post(db, [move(second, 3), move(first, 3)]))
+        while not await db.value(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND query LIKE '%ledger_post%')"
+        ):
+            await asyncio.sleep(0.01)
+        [done] = await queries.post(db, [move(second, 4)])
+        assert (done.outcome, done.balance_minor) == (Outcome.POSTED, 4)
+        assert not waiting.done()
+    assert [result.balance_minor for result in await waiting] == [7, 3]
+
+
 async def test_one_posting_submitted_from_everywhere_is_posted_once(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)

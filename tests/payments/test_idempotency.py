@@ -132,6 +132,21 @@ async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
     assert count == 1
 
 
+async def test_merchants_whose_requests_meet_under_one_key_get_an_answer_each(
+    merchant: Merchant, live: Merchant, site: Site, db: Database, keyring: Keyring
+) -> None:
+    callers = [merchant, live, await new_merchant(site, db, keyring)]
+    body = steps.encoded(order())
+    replies = await asyncio.gather(
+        *(steps.initiate(caller, body, Idempotency_Key="k") for caller in callers * 16)
+    )
+    for which in range(len(callers)):
+        own = replies[which :: len(callers)]
+        assert sum(map(is_fresh, own)) == 1
+        assert ({reply.status for reply in own}, len({reply.body for reply in own})) == ({200}, 1)
+    assert len({reply.body for reply in replies}) == len(callers)
+
+
 async def test_one_key_gets_one_answer_whichever_program_it_reaches(
     merchant: Merchant, services: Services
 ) -> None:

@@ -129,6 +129,27 @@ def _assert_one_was_taken(replies: list[Reply]) -> None:
     assert {reply.json["status"] for reply in replies} == {"pending"}
 
 
+async def test_merchants_whose_requests_meet_are_each_judged_alone(
+    desk: Desk, sandbox_desk: Desk, site: Site, db: Database, keyring: Keyring
+) -> None:
+    """One statement takes them all: everybody uses one reference, and one is too poor."""
+    neighbour = Desk(desk.services, desk.world, await new_merchant(site, db, keyring))
+    poor, rich, reference = desk, (sandbox_desk, neighbour), new_reference()
+    orders = [(caller, await caller.order(MANUAL, ref_trx=reference)) for caller in rich]
+    orders.append((poor, await poor.order(MANUAL, ref_trx=reference, payout_amount=10_000.01)))
+    before = {caller: await caller.balance() for caller, _ in orders}
+    asked = [(caller, caller.send(order)) for _ in range(8) for caller, order in orders]
+    replies = await asyncio.gather(*(reply for _, reply in asked))
+    answers = {caller: Counter[tuple[int, str | None]]() for caller in before}
+    for (caller, _), reply in zip(asked, replies, strict=True):
+        answers[caller][reply.status, reply.code] += 1
+    for caller in rich:
+        assert answers[caller] == {(200, None): 1, (422, "DUPLICATE_REFERENCE"): 7}
+        assert before[caller] - await caller.balance() == 100_000
+    assert answers[poor] == {(422, "insufficient_balance"): 8}
+    assert await poor.balance() == before[poor]
+
+
 async def test_one_reference_is_taken_once_whichever_program_it_reaches(desk: Desk) -> None:
     async with desk.at_another_program() as other:
         for _ in range(4):

@@ -1,17 +1,20 @@
--- Posts one merchant's items and says of each what became of it. A business refusal is an outcome,
--- not an exception, so that one item's refusal does not touch its neighbours:
+-- Posts items, of any merchants, and says of each what became of it. A business refusal is an
+-- outcome, not an exception, so that one item's refusal does not touch its neighbours:
 --   posted                the books have it
---   duplicate             they had it before: (trx_id, kind) is posted once
+--   duplicate             they had it before: (trx_id, kind) of a merchant is posted once
 --   insufficient_balance  the wallet cannot cover it
 --   no_wallet             the merchant has no such wallet
 --   balance_limit         the wallet would hold more than a 64-bit integer should
 --
 -- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
--- platform's accounts; together they are zero. Wallets are locked in sorted order; callers with
--- several merchants call in merchant order, so no two statements can wait for each other.
+-- platform's accounts; together they are zero. Wallets are locked in sorted order, here and wherever
+-- else several are, so no two statements can wait for each other.
+DROP FUNCTION IF EXISTS ledger_post(  -- which took one merchant's
+    bigint, integer[], text[], text[], text[], text[], text[], bigint[], text[], bigint[], text[],
+    bigint[]);
 CREATE OR REPLACE FUNCTION ledger_post(
-    p_merchant_id     bigint,
     p_items           integer[],  -- the caller's number for each item, given back with its outcome
+    p_merchant_ids    bigint[],
     p_trx_ids         text[],
     p_kinds           text[],
     p_environments    text[],
@@ -25,7 +28,8 @@ CREATE OR REPLACE FUNCTION ledger_post(
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
 -- One plan, made once, that goes by the keys from the first row to the billionth: a plan made for
--- an empty table would read a large merchant's whole history for each of its postings.
+-- an empty table would read a large merchant's whole history for each of its postings. For the same
+-- reason a table is only ever looked into by its whole key, one row at a time (LATERAL, LIMIT 1).
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
@@ -43,26 +47,35 @@ BEGIN
         RAISE EXCEPTION 'A posting must sum to zero.';
     END IF;
 
-    PERFORM FROM wallet w
-      WHERE w.merchant_id = p_merchant_id
-        AND (w.environment::text, w.currency::text) IN (
-            SELECT u.e, u.c FROM unnest(p_environments, p_currencies, p_wallet_minors) AS u (e, c, m)
-             WHERE u.m <> 0)
-      ORDER BY w.environment, w.currency
-        FOR NO KEY UPDATE;
+    PERFORM FROM (
+            SELECT DISTINCT u.m, u.e, u.c
+              FROM unnest(p_merchant_ids, p_environments, p_currencies, p_wallet_minors)
+                   AS u (m, e, c, minor)
+             WHERE u.minor <> 0
+             ORDER BY u.m, u.e, u.c) AS k
+      CROSS JOIN LATERAL (
+            SELECT FROM wallet w
+             WHERE w.merchant_id = k.m AND w.environment = k.e AND w.currency = k.c
+               FOR NO KEY UPDATE) AS locked;
 
     -- A new statement: it sees what the earlier holders of these locks have committed.
     FOR i IN
-        SELECT u.place, u.minor, dense_rank() OVER (ORDER BY u.environment, u.currency) AS wallet,
+        SELECT u.place, u.minor,
+               dense_rank() OVER (ORDER BY u.merchant_id, u.environment, u.currency) AS wallet,
                w.balance_minor AS balance, p.found IS NOT NULL AS in_books,
-               lag(u.place) OVER (PARTITION BY u.trx_id, u.kind ORDER BY u.place) AS earlier
-          FROM unnest(p_trx_ids, p_kinds, p_environments, p_currencies, p_wallet_minors)
-               WITH ORDINALITY AS u (trx_id, kind, environment, currency, minor, place)
-          LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
-               AND w.environment = u.environment AND w.currency = u.currency
+               lag(u.place) OVER (
+                   PARTITION BY u.merchant_id, u.trx_id, u.kind ORDER BY u.place) AS earlier
+          FROM unnest(p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies,
+                      p_wallet_minors)
+               WITH ORDINALITY AS u (merchant_id, trx_id, kind, environment, currency, minor, place)
+          LEFT JOIN LATERAL (
+               SELECT wallet.balance_minor FROM wallet
+                WHERE wallet.merchant_id = u.merchant_id
+                  AND wallet.environment = u.environment AND wallet.currency = u.currency
+                LIMIT 1) AS w ON true
           LEFT JOIN LATERAL (
                SELECT true AS found FROM posting
-                WHERE posting.merchant_id = p_merchant_id
+                WHERE posting.merchant_id = u.merchant_id
                   AND posting.trx_id = u.trx_id AND posting.kind = u.kind
                 LIMIT 1) AS p ON true
          ORDER BY u.place
@@ -82,35 +95,44 @@ BEGIN
         END IF;
     END LOOP;
 
+    -- By the row's place, which stands while we hold its lock: a join by the key could be planned as
+    -- a walk through all wallets.
     UPDATE wallet w
        SET balance_minor = w.balance_minor + moved.minor
-      FROM (SELECT u.e, u.c, sum(u.m)::bigint AS minor
-              FROM unnest(p_environments, p_currencies, p_wallet_minors, outcomes) AS u (e, c, m, o)
-             WHERE u.o = 'posted' AND u.m <> 0
-             GROUP BY u.e, u.c) AS moved
-     WHERE w.merchant_id = p_merchant_id AND w.environment = moved.e AND w.currency = moved.c;
+      FROM (SELECT u.m, u.e, u.c, sum(u.minor)::bigint AS minor
+              FROM unnest(p_merchant_ids, p_environments, p_currencies, p_wallet_minors, outcomes)
+                   AS u (m, e, c, minor, outcome)
+             WHERE u.outcome = 'posted' AND u.minor <> 0
+             GROUP BY u.m, u.e, u.c) AS moved
+     CROSS JOIN LATERAL (
+            SELECT wallet.ctid FROM wallet
+             WHERE wallet.merchant_id = moved.m
+               AND wallet.environment = moved.e AND wallet.currency = moved.c
+             LIMIT 1) AS found
+     WHERE w.ctid = found.ctid;
 
-    WITH accepted AS (
-        SELECT u.* FROM unnest(
-               p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons, p_wallet_minors,
-               p_first_accounts, p_first_minors, p_second_accounts, p_second_minors,
-               outcomes, balances) WITH ORDINALITY
-            AS u (trx_id, kind, environment, currency, reason, wallet_minor,
-                  first_account, first_minor, second_account, second_minor,
-                  outcome, balance_minor, place)
-         WHERE u.outcome = 'posted'
+    WITH accepted AS MATERIALIZED (
+        SELECT nextval('posting_id_seq') AS id, a.*
+          FROM (SELECT u.* FROM unnest(
+                       p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons,
+                       p_wallet_minors, p_first_accounts, p_first_minors, p_second_accounts,
+                       p_second_minors, outcomes, balances) WITH ORDINALITY
+                    AS u (merchant_id, trx_id, kind, environment, currency, reason, wallet_minor,
+                          first_account, first_minor, second_account, second_minor,
+                          outcome, balance_minor, place)
+                 WHERE u.outcome = 'posted'
+                 ORDER BY u.place) AS a
     ), posted AS (
-        INSERT INTO posting (merchant_id, environment, currency, kind, trx_id, reason)
-        SELECT p_merchant_id, a.environment, a.currency, a.kind, a.trx_id, a.reason
-          FROM accepted a ORDER BY a.place
-        RETURNING id, posting.trx_id, posting.kind
+        INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, reason)
+               OVERRIDING SYSTEM VALUE
+        SELECT a.merchant_id, a.id, a.environment, a.currency, a.kind, a.trx_id, a.reason
+          FROM accepted a
     )
     INSERT INTO entry
            (merchant_id, posting_id, line, environment, currency, account, amount_minor, balance_minor)
-    SELECT p_merchant_id, posted.id, line.line, a.environment, a.currency,
+    SELECT a.merchant_id, a.id, line.line, a.environment, a.currency,
            line.account, line.minor, line.balance
-      FROM posted
-      JOIN accepted a ON a.trx_id = posted.trx_id AND a.kind = posted.kind
+      FROM accepted a
      CROSS JOIN LATERAL (VALUES
            (1, 'wallet', a.wallet_minor, a.balance_minor),
            (2, a.first_account, a.first_minor, NULL),

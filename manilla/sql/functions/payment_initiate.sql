@@ -1,4 +1,4 @@
--- Takes one merchant's new payments and says of each what became of it:
+-- Takes new payments, of any merchants, and says of each what became of it:
 --   created               it is there, with its job, and its answer under its Idempotency-Key
 --   rate_limited          the caller has used up its window; nothing was written
 --   replayed              the key was used before, for the same body: here is what was answered
@@ -9,7 +9,8 @@
 --
 -- Two statements that write the same reference or key at once do not agree on who was first: one of
 -- them fails on the unique index, without an effect, and its next try finds what the other wrote.
-CREATE OR REPLACE FUNCTION payment_initiate(p_merchant_id bigint, p_items jsonb, p_window interval)
+DROP FUNCTION IF EXISTS payment_initiate(bigint, jsonb, interval);  -- which took one merchant's
+CREATE OR REPLACE FUNCTION payment_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
@@ -23,7 +24,8 @@ BEGIN
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(p_items) AS g (
-               item integer, bucket text, cost bigint, behind bigint, rate_limit bigint,
+               item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
+               behind bigint, rate_limit bigint,
                trx_id text, environment text, ref_trx text, currency text, amount_minor bigint,
                commission_minor bigint, commission_bearer text, covers_minor bigint,
                description text, customer_name text, customer_email text, ipn_url text,
@@ -45,8 +47,7 @@ BEGIN
                WHEN k.body_hash IS NOT NULL THEN 'key_conflict'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
                WHEN g.covers_minor > coalesce(w.balance_minor, 0) THEN 'insufficient_balance'
-               WHEN row_number() OVER same_reference > 1 THEN 'again'
-               WHEN g.key IS NOT NULL AND row_number() OVER same_key > 1 THEN 'again'
+               WHEN g.repeats THEN 'again'
                ELSE 'created'
                END AS outcome
           FROM given g
@@ -55,36 +56,38 @@ BEGIN
           -- one has ever done.
           LEFT JOIN LATERAL (
                SELECT i.body_hash, i.answer FROM idempotency i
-                WHERE i.merchant_id = p_merchant_id AND i.environment = g.environment::environment
+                WHERE i.merchant_id = g.merchant_id AND i.environment = g.environment::environment
                   AND i.endpoint = g.endpoint AND i.key = g.key
                 LIMIT 1) AS k ON true
           LEFT JOIN LATERAL (
                SELECT o.trx_id, o.status FROM payment o
-                WHERE o.merchant_id = p_merchant_id AND o.environment = g.environment::environment
+                WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
                   AND o.ref_trx = g.ref_trx
                 LIMIT 1) AS p ON true
-          LEFT JOIN wallet w ON g.covers_minor > 0 AND w.merchant_id = p_merchant_id
-               AND w.environment = g.environment::environment AND w.currency = g.currency
-        WINDOW same_reference AS (PARTITION BY g.environment, g.ref_trx ORDER BY g.item),
-               same_key AS (PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.item)
+          LEFT JOIN LATERAL (
+               SELECT wallet.balance_minor FROM wallet
+                WHERE g.covers_minor > 0 AND wallet.merchant_id = g.merchant_id
+                  AND wallet.environment = g.environment::environment
+                  AND wallet.currency = g.currency
+                LIMIT 1) AS w ON true
     ), created AS (
         INSERT INTO payment (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
                scenario, remarks, expires_at)
-        SELECT p_merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
+        SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
                scenario, remarks, expires_at
-          FROM judged WHERE outcome = 'created' ORDER BY environment, ref_trx
+          FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT p_merchant_id, job_kind, trx_id, due_at
+        SELECT merchant_id, job_kind, trx_id, due_at
           FROM judged WHERE outcome = 'created'
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
-        SELECT p_merchant_id, environment::environment, endpoint, key, body_hash, answer
+        SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer
           FROM judged WHERE outcome = 'created' AND key IS NOT NULL
     )
     SELECT item, outcome, first_trx_id, first_status, first_answer, used, resets_in_seconds

@@ -1,4 +1,4 @@
--- Takes one merchant's new payouts, debits its wallets, and says of each what became of it:
+-- Takes new payouts, of any merchants, debits their wallets, and says of each what became of it:
 --   created               the wallet is debited, the payout is there, and so is its job
 --   free                  it was only looked at, and nothing seems to stand in its way
 --   rate_limited          the caller has used up its window; nothing was written
@@ -12,8 +12,10 @@
 --   insufficient_balance  the wallet cannot cover the amount and the fee
 --
 -- What a process holds in memory may refuse a payout; only this permits one. It reads the merchant,
--- the switches, the wallet and its balance under the wallet's lock.
-CREATE OR REPLACE FUNCTION payout_initiate(p_merchant_id bigint, p_items jsonb, p_window interval)
+-- the switches, the wallet and its balance under the wallet's lock. Wallets are locked first, and
+-- rate limits after them, both in sorted order: no two statements can wait for each other.
+DROP FUNCTION IF EXISTS payout_initiate(bigint, jsonb, interval);  -- which took one merchant's
+CREATE OR REPLACE FUNCTION payout_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
@@ -23,21 +25,25 @@ SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM FROM wallet w
-      WHERE w.merchant_id = p_merchant_id
-        AND (w.environment::text, w.currency::text) IN (
-            SELECT g.environment, g.currency
-              FROM jsonb_to_recordset(p_items) AS g (environment text, currency text))
-      ORDER BY w.environment, w.currency
-        FOR NO KEY UPDATE;
+    PERFORM FROM (
+            SELECT DISTINCT g.merchant_id, g.environment, g.currency
+              FROM jsonb_to_recordset(p_items)
+                   AS g (merchant_id bigint, environment text, currency text)
+             ORDER BY g.merchant_id, g.environment, g.currency) AS k
+      CROSS JOIN LATERAL (
+            SELECT FROM wallet w
+             WHERE w.merchant_id = k.merchant_id
+               AND w.environment = k.environment AND w.currency = k.currency
+               FOR NO KEY UPDATE) AS locked;
 
     -- A new statement: it sees what the earlier holders of these locks have committed.
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(p_items) AS g (
-               item integer, bucket text, cost bigint, behind bigint, rate_limit bigint,
-               only_look boolean, trx_id text, environment text, ref_trx text, currency text,
-               amount_minor bigint, fee_minor bigint, method_id integer, method_code text,
+               item integer, repeats boolean, merchant_id bigint, bucket text, cost bigint,
+               behind bigint, rate_limit bigint, only_look boolean, trx_id text,
+               environment text, ref_trx text, currency text, amount_minor bigint,
+               fee_minor bigint, method_id integer, method_code text,
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
                ordered_by text, job_kind text, due_at timestamptz,
@@ -64,52 +70,52 @@ BEGIN
                WHEN w.status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN p.trx_id IS NOT NULL THEN 'duplicate'
                WHEN w.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
-               WHEN NOT g.only_look AND row_number() OVER same_reference > 1 THEN 'again'
-               WHEN NOT g.only_look AND g.key IS NOT NULL AND row_number() OVER same_key > 1
-                    THEN 'again'
+               WHEN g.repeats THEN 'again'
                WHEN g.only_look THEN 'free'
                ELSE 'created'
                END AS outcome
           FROM given g
           JOIN taken t ON t.bucket = g.bucket
-          LEFT JOIN merchant m ON m.id = p_merchant_id
           -- By the whole key, one by one: a plan for the average merchant would read all that a large
           -- one has ever done.
           LEFT JOIN LATERAL (
+               SELECT merchant.status, merchant.payouts_enabled FROM merchant
+                WHERE merchant.id = g.merchant_id
+                LIMIT 1) AS m ON true
+          LEFT JOIN LATERAL (
                SELECT i.body_hash, i.answer FROM idempotency i
-                WHERE i.merchant_id = p_merchant_id AND i.environment = g.environment::environment
+                WHERE i.merchant_id = g.merchant_id AND i.environment = g.environment::environment
                   AND i.endpoint = g.endpoint AND i.key = g.key
                 LIMIT 1) AS k ON true
           LEFT JOIN LATERAL (
                SELECT o.trx_id, o.status FROM payout o
-                WHERE o.merchant_id = p_merchant_id AND o.environment = g.environment::environment
+                WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
                   AND o.ref_trx = g.ref_trx
                 LIMIT 1) AS p ON true
-          LEFT JOIN wallet w ON w.merchant_id = p_merchant_id
-               AND w.environment = g.environment::environment AND w.currency = g.currency
-        WINDOW same_reference AS (
-                   PARTITION BY g.environment, g.ref_trx ORDER BY g.only_look, g.item),
-               same_key AS (
-                   PARTITION BY g.environment, g.endpoint, g.key ORDER BY g.only_look, g.item)
+          LEFT JOIN LATERAL (
+               SELECT wallet.status, wallet.balance_minor FROM wallet
+                WHERE wallet.merchant_id = g.merchant_id
+                  AND wallet.environment = g.environment::environment
+                  AND wallet.currency = g.currency
+                LIMIT 1) AS w ON true
     ), debited AS MATERIALIZED (
         SELECT d.item, d.outcome
-          FROM (SELECT coalesce(array_agg(item ORDER BY item), '{}') AS items,
-                       coalesce(array_agg(trx_id ORDER BY item), '{}') AS trx_ids,
-                       coalesce(array_agg('payout'::text), '{}') AS kinds,
-                       coalesce(array_agg(environment ORDER BY item), '{}') AS environments,
-                       coalesce(array_agg(currency ORDER BY item), '{}') AS currencies,
-                       coalesce(array_agg(NULL::text), '{}') AS reasons,
-                       coalesce(array_agg(-(amount_minor + fee_minor) ORDER BY item), '{}')
-                                AS wallet_minors,
-                       coalesce(array_agg('in_flight'::text), '{}') AS first_accounts,
-                       coalesce(array_agg(amount_minor ORDER BY item), '{}') AS first_minors,
-                       coalesce(array_agg(CASE WHEN fee_minor > 0 THEN 'payout_fee' END
-                                ORDER BY item), '{}') AS second_accounts,
-                       coalesce(array_agg(nullif(fee_minor, 0) ORDER BY item), '{}')
-                                AS second_minors
-                  FROM judged WHERE outcome = 'created') AS a,
+          FROM (SELECT array_agg(item ORDER BY item) AS items,
+                       array_agg(merchant_id ORDER BY item) AS merchant_ids,
+                       array_agg(trx_id ORDER BY item) AS trx_ids,
+                       array_agg('payout'::text) AS kinds,
+                       array_agg(environment ORDER BY item) AS environments,
+                       array_agg(currency ORDER BY item) AS currencies,
+                       array_agg(NULL::text) AS reasons,
+                       array_agg(-(amount_minor + fee_minor) ORDER BY item) AS wallet_minors,
+                       array_agg('in_flight'::text) AS first_accounts,
+                       array_agg(amount_minor ORDER BY item) AS first_minors,
+                       array_agg(CASE WHEN fee_minor > 0 THEN 'payout_fee' END ORDER BY item)
+                                AS second_accounts,
+                       array_agg(nullif(fee_minor, 0) ORDER BY item) AS second_minors
+                  FROM judged WHERE outcome = 'created' HAVING count(*) > 0) AS a,
                LATERAL ledger_post(
-                   p_merchant_id, a.items, a.trx_ids, a.kinds, a.environments, a.currencies,
+                   a.items, a.merchant_ids, a.trx_ids, a.kinds, a.environments, a.currencies,
                    a.reasons, a.wallet_minors, a.first_accounts, a.first_minors,
                    a.second_accounts, a.second_minors) AS d
     ), decided AS MATERIALIZED (
@@ -122,21 +128,21 @@ BEGIN
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by)
-        SELECT p_merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
+        SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                fee_minor, method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by
-          FROM decided WHERE decision = 'created' ORDER BY environment, ref_trx
+          FROM decided WHERE decision = 'created' ORDER BY merchant_id, environment, ref_trx
     ), noted AS (
         INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)
-        SELECT p_merchant_id, trx_id, 1, 'accepted', 'pending', 'pending', note
+        SELECT merchant_id, trx_id, 1, 'accepted', 'pending', 'pending', note
           FROM decided WHERE decision = 'created'
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT p_merchant_id, job_kind, trx_id, due_at
+        SELECT merchant_id, job_kind, trx_id, due_at
           FROM decided WHERE decision = 'created' AND job_kind IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
-        SELECT p_merchant_id, environment::environment, endpoint, key, body_hash, answer
+        SELECT merchant_id, environment::environment, endpoint, key, body_hash, answer
           FROM decided WHERE decision = 'created' AND key IS NOT NULL
     )
     SELECT item, decision, first_trx_id, first_status, first_answer, used, resets_in_seconds

@@ -7,7 +7,8 @@ down_revision = "0002"
 
 SCHEMA = """
 -- Work that is due, now or later. A job is there until it is done, so the table stays small however
--- large the history grows.
+-- large the history grows. Half of a page stays free: a claim of all its jobs then finds room for
+-- their new versions beside the old, and writes to no index.
 CREATE SEQUENCE job_fence;  -- no two claims have the same number, also of a job that comes anew
 CREATE TABLE job (
     merchant_id bigint NOT NULL,  -- 0: of no merchant that we know
@@ -22,7 +23,7 @@ CREATE TABLE job (
     parked_at   timestamptz,                 -- failed too often: waits for a person
     last_error  text,
     PRIMARY KEY (merchant_id, kind, subject)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 50);
 CREATE INDEX job_due ON job (kind, due_at) WHERE parked_at IS NULL;
 
 CREATE TABLE payment (
