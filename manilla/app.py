@@ -101,7 +101,7 @@ def _endpoints(services: Services) -> list[Endpoint]:
 def _shop(services: Services) -> Router:
     """The demonstration's shop: in development mode alone."""
     keys = credentials.derived(services.keyring, Environment.SANDBOX)
-    return shop.build(services.settings.base_url, keys)
+    return shop.build(services.db, services.settings.base_url, keys)
 
 
 def dashboard_desk(services: Services) -> Desk:

@@ -1,19 +1,19 @@
 """What the shop does: orders a payment through the API, and hears of it by notification."""
 
-import itertools
+import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
-from manilla.client import AsyncClient, Credentials, Notification, verify_ipn
+from manilla.client import AsyncClient, Credentials, verify_ipn
+from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.merchants.credentials import NewCredentials
+from manilla.shop import queries
+from manilla.shop.queries import News, OrderRow
 
-ORDERS_MAX = 200
 CURRENCY = "NGN"
 
 
@@ -23,46 +23,39 @@ class Article(msgspec.Struct, frozen=True):
     price: Money
 
 
-ARTICLES = (
-    Article("chair", "A palm-wood chair", Money.of(18_500, CURRENCY)),
-    Article("lamp", "A calabash lamp", Money.of("7250.50", CURRENCY)),
-    Article("coffee", "Coffee for two", Money.of(3_200, CURRENCY)),
-)
+ARTICLES = {
+    article.code: article
+    for article in (
+        Article("chair", "A palm-wood chair", Money.of(18_500, CURRENCY)),
+        Article("lamp", "A calabash lamp", Money.of("7250.50", CURRENCY)),
+        Article("coffee", "Coffee for two", Money.of(3_200, CURRENCY)),
+    )
+}
 
 
-class News(msgspec.Struct, frozen=True):
-    """A notification whose signature was right."""
-
-    at: datetime
-    notification: Notification
-    body: str
-
-
-class Order(msgspec.Struct):
+class Order(msgspec.Struct, frozen=True):
     reference: str
     article: Article
     trx_id: str
     payment_url: str
     made_at: datetime
-    news: list[News]
+    news: Sequence[News]
 
     @property
     def status(self) -> str:
-        return self.news[-1].notification.status if self.news else "pending"
+        return self.news[-1].status if self.news else "pending"
 
 
 class Counter:
-    """Keeps the last orders in memory: it is a shop for show."""
-
-    def __init__(self, base_url: str, keys: NewCredentials) -> None:
+    def __init__(self, db: Database, base_url: str, keys: NewCredentials) -> None:
+        self._db = db
         self._base_url = base_url
         self._keys = keys
         self._client: AsyncClient | None = None
-        self._orders: OrderedDict[str, Order] = OrderedDict()
-        self._numbers = itertools.count(1)
 
-    async def buy(self, article: Article) -> Order:
-        reference = f"SHOP-{int(time.time())}-{next(self._numbers)}"
+    async def buy(self, article: Article) -> str:
+        """Gives the address of checkout."""
+        reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
         session = await self._api().initiate_payment(
             payment_amount=article.price.amount,
@@ -75,33 +68,42 @@ class Counter:
             customer_name="Ada Obi",
             customer_email="ada@example.com",
         )
-        order = Order(
-            reference, article, session.trx_id, session.payment_url, datetime.now(UTC), []
+        await queries.add_order(
+            self._db, reference, article.code, session.trx_id, session.payment_url
         )
-        self._orders[reference] = order
-        if len(self._orders) > ORDERS_MAX:
-            self._orders.popitem(last=False)
-        return order
+        return session.payment_url
 
-    def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
+    async def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Raises BadNotification where it is not Manilla's."""
-        notification = verify_ipn(body, headers, self._keys.api_secret)
-        order = self._orders.get(notification.ref_trx or "")
-        if order is None:
-            return
-        known = {each.notification.handled_once_by for each in order.news}
-        if notification.handled_once_by not in known:
-            order.news.append(News(datetime.now(UTC), notification, body.decode()))
+        told = verify_ipn(body, headers, self._keys.api_secret)
+        key = "/".join(told.handled_once_by)
+        message = told.message or told.event
+        await queries.add_news(
+            self._db, told.ref_trx or "", key, told.status, message, body.decode()
+        )
 
-    def order(self, reference: str) -> Order | None:
-        return self._orders.get(reference)
+    async def order(self, reference: str) -> Order | None:
+        row = await queries.order(self._db, reference)
+        return None if row is None else (await self._with_news([row]))[0]
 
-    def latest(self, number: int) -> list[Order]:
-        return list(reversed(self._orders.values()))[:number]
+    async def latest(self, number: int) -> list[Order]:
+        return await self._with_news(await queries.latest(self._db, number))
 
-    def income(self) -> Decimal:
-        paid = (order for order in self._orders.values() if order.status == "completed")
-        return sum((order.article.price.amount for order in paid), Decimal(0))
+    async def _with_news(self, rows: Sequence[OrderRow]) -> list[Order]:
+        told: dict[str, list[News]] = {row.reference: [] for row in rows}
+        for each in await queries.news(self._db, list(told)):
+            told[each.reference].append(each)
+        return [
+            Order(
+                row.reference,
+                ARTICLES[row.article],
+                row.trx_id,
+                row.payment_url,
+                row.made_at,
+                told[row.reference],
+            )
+            for row in rows
+        ]
 
     def _api(self) -> AsyncClient:
         """Made when it is first needed: its threads are none of those who never buy."""

@@ -9,6 +9,7 @@ from litestar import MediaType, Request, Response, Router, get, post
 from litestar.exceptions import NotFoundException
 
 from manilla.client import BadNotification, ManillaError
+from manilla.kit.db import Database
 from manilla.merchants.credentials import NewCredentials
 from manilla.shop.counter import ARTICLES, Counter, Order
 from manilla.web.rendering import environment
@@ -20,8 +21,8 @@ LATEST = 8
 Asked = Request[Any, Any, Any]
 
 
-def build(base_url: str, keys: NewCredentials) -> Router:
-    return Router(path="/shop", route_handlers=Shop(Counter(base_url, keys)).handlers())
+def build(db: Database, base_url: str, keys: NewCredentials) -> Router:
+    return Router(path="/shop", route_handlers=Shop(Counter(db, base_url, keys)).handlers())
 
 
 class Shop:
@@ -43,37 +44,38 @@ class Shop:
         ]
 
     async def show(self) -> Response[str]:
-        return self._page("shop.html", articles=ARTICLES, orders=self._counter.latest(LATEST))
+        orders = await self._counter.latest(LATEST)
+        return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
     async def buy(self, request: Asked) -> Response[Any]:
         """Only from our own page: whoever sends the visitor here must not order in their name."""
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("trouble.html", 403, text="Please order from the shop's own page.")
         wanted = str((await request.form()).get("article", ""))
-        article = next((each for each in ARTICLES if each.code == wanted), None)
+        article = ARTICLES.get(wanted)
         if article is None:
             raise NotFoundException
         try:
-            order = await self._counter.buy(article)
+            address = await self._counter.buy(article)
         except ManillaError as error:
             return self._page("trouble.html", 502, text=str(error))
-        return Response(None, status_code=303, headers={"Location": order.payment_url, **NO_STORE})
+        return Response(None, status_code=303, headers={"Location": address, **NO_STORE})
 
     async def hear(self, request: Asked) -> Response[Any]:
         try:
-            self._counter.hear(await request.body(), dict(request.headers))
+            await self._counter.hear(await request.body(), dict(request.headers))
         except BadNotification as error:
             return Response({"error": str(error)}, status_code=400)
         return Response({"ok": True})
 
     async def show_order(self, request: Asked) -> Response[str]:
-        return self._page("order.html", order=self._order(request))
+        return self._page("order.html", order=await self._order(request))
 
     async def show_news(self, request: Asked) -> Response[str]:
-        return self._page("news.html", order=self._order(request))
+        return self._page("news.html", order=await self._order(request))
 
-    def _order(self, request: Asked) -> Order:
-        order = self._counter.order(str(request.path_params["reference"]))
+    async def _order(self, request: Asked) -> Order:
+        order = await self._counter.order(str(request.path_params["reference"]))
         if order is None:
             raise NotFoundException
         return order

@@ -1,0 +1,72 @@
+"""The statements of the demonstration's shop."""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.kit.db import Database
+
+
+class OrderRow(msgspec.Struct, frozen=True):
+    reference: str
+    article: str
+    trx_id: str
+    payment_url: str
+    made_at: datetime
+
+
+class News(msgspec.Struct, frozen=True):
+    """A notification whose signature was right."""
+
+    reference: str
+    status: str
+    message: str
+    body: str
+    at: datetime
+
+
+async def add_order(
+    db: Database, reference: str, article: str, trx_id: str, payment_url: str
+) -> None:
+    """And forgets those of days past: it is a shop for show."""
+    await db.execute(
+        """
+        WITH old AS (DELETE FROM shop_order WHERE made_at < now() - interval '2 days'),
+             told AS (DELETE FROM shop_news WHERE at < now() - interval '2 days')
+        INSERT INTO shop_order (reference, article, trx_id, payment_url)
+        VALUES ($1, $2, $3, $4)""",
+        *(reference, article, trx_id, payment_url),
+    )
+
+
+async def add_news(
+    db: Database, reference: str, key: str, status: str, message: str, body: str
+) -> None:
+    """Once, however often it is delivered; nothing for an order that is none of ours."""
+    await db.execute(
+        """
+        INSERT INTO shop_news (reference, id, status, message, body)
+        SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT FROM shop_order WHERE reference = $1)
+            ON CONFLICT DO NOTHING""",
+        *(reference, key, status, message, body),
+    )
+
+
+async def order(db: Database, reference: str) -> OrderRow | None:
+    return await db.row(OrderRow, "SELECT * FROM shop_order WHERE reference = $1", reference)
+
+
+async def latest(db: Database, number: int) -> list[OrderRow]:
+    return await db.rows(
+        OrderRow, "SELECT * FROM shop_order ORDER BY made_at DESC LIMIT $1", number
+    )
+
+
+async def news(db: Database, references: list[str]) -> list[News]:
+    return await db.rows(
+        News,
+        """
+        SELECT reference, status, message, body, at FROM shop_news
+         WHERE reference = ANY($1) ORDER BY at""",
+        references,
+    )

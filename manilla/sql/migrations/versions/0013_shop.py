@@ -1,0 +1,30 @@
+"""The orders of the demonstration's shop; empty but in development mode."""
+
+from manilla.sql import script
+
+revision = "0013"
+down_revision = "0012"
+
+SCHEMA = """
+-- Kept here because any process may be told of an order that another one made.
+CREATE UNLOGGED TABLE shop_order (
+    reference   text PRIMARY KEY,
+    article     text NOT NULL,
+    trx_id      text NOT NULL,
+    payment_url text NOT NULL,
+    made_at     timestamptz NOT NULL DEFAULT now()
+);
+CREATE UNLOGGED TABLE shop_news (
+    reference text NOT NULL,
+    id        text NOT NULL,
+    status    text NOT NULL,
+    message   text NOT NULL,
+    body      text NOT NULL,
+    at        timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (reference, id)
+);
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
