@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test faults fuzz check format bench lock clean
+.PHONY: help run setup test faults fuzz check format docs bench lock clean
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -38,6 +38,9 @@ check: $(VENV)/.dev ## format, lint, types, import contracts
 format: $(VENV)/.dev ## let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## write the documents' tables of settings and metrics anew
+	@$(BIN)/python -m tests.operating.tables
 
 bench: $(VENV)/.dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(BIN)/python -m bench

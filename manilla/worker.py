@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 import structlog
 
+from manilla import measuring
 from manilla.approvals import queries as approvals
 from manilla.kit import idempotency, metrics, outbound, ratelimit
 from manilla.kit.db import Database
@@ -58,6 +59,7 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
+        Chore("measure", 15, lambda: measuring.measure(db, works(services))),
         Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
         Chore("prove_books", 2, lambda: _prove_books(services)),

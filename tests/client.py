@@ -20,8 +20,10 @@ from tests.signing import sign
 
 class Reply(msgspec.Struct, frozen=True):
     status: int
-    headers: dict[str, str]
+    headers: dict[str, str]  # in small letters
     body: bytes
+    location: str = ""  # as it was sent
+    cookies: dict[str, str] = {}
 
     @property
     def json(self) -> Any:
@@ -71,7 +73,14 @@ class Site(msgspec.Struct, frozen=True):
         head, _, body = answer.partition(b"\r\n\r\n")
         status, *lines = head.decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines)
-        return Reply(int(status.split()[1]), headers, body)
+        sent = [line.split(": ", 1) for line in lines]
+        cookies = dict(
+            value.partition(";")[0].split("=", 1)
+            for name, value in sent
+            if name.lower() == "set-cookie"
+        )
+        location = next((value for name, value in sent if name.lower() == "location"), "")
+        return Reply(int(status.split()[1]), headers, body, location, cookies)
 
 
 class Merchant(msgspec.Struct, frozen=True):

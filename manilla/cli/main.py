@@ -22,6 +22,7 @@ from manilla.cli import (
     payout,
     programs,
     provider,
+    restore_check,
     setting,
     settle,
     trigger,
@@ -66,6 +67,7 @@ app.command("verify-signature")(verify_signature.verify_signature)
 app.add_typer(case.app, name="case")
 app.command("settle")(settle.settle)
 app.command("reconcile")(settle.reconcile)
+app.command("restore-check")(restore_check.restore_check)
 app.add_typer(setting.app, name="setting")
 app.add_typer(provider.app, name="provider")
 app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")

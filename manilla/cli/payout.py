@@ -10,8 +10,10 @@ from manilla.cli.provider import configured_rails
 from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.ledger import timeline
-from manilla.payouts import lost, manual, queries
+from manilla.payments import refund_holding
+from manilla.payouts import holding, lost, manual, queries
 from manilla.payouts.payout import Payout, Status
+from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
 
 app = typer.Typer(help="Payouts.", no_args_is_help=True)
@@ -100,6 +102,42 @@ def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
         return await _described(tools, await manual.requeue(tools.db, trx_id))
 
     _print(run(data, command), as_json)
+
+
+@app.command()
+def hold(as_json: Json = False, data: Data = None) -> None:
+    """Send no payout and no refund from now on; what was sent is asked about all the same."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        await holding.hold(tools.db)
+        return await _hold_shown(tools)
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command()
+def release(as_json: Json = False, data: Data = None) -> None:
+    """Send again, once every provider has said what it knows of what we think unsent."""
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        async with open_session() as session:
+            rails = configured_rails(tools, session)
+            await rails.load()
+            since = await holding.held_since(tools.db)
+            await refund_holding.look(tools.db, rails, since)
+            await holding.release(tools.db, rails)
+        return await _hold_shown(tools)
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+async def _hold_shown(tools: Tools) -> dict[str, Any]:
+    since = await payouts_held_since(tools.db)
+    return {
+        "held": since is not None,
+        "since": iso(since) if since else None,
+        "waiting": await holding.waiting(tools.db),
+    }
 
 
 def _print(described: dict[str, Any], as_json: bool) -> None:

@@ -21,8 +21,12 @@ def print_summary(
         f"  [dim]{settings.mode} mode, ready in {seconds:.1f} s[/]"
     )
     rows = [
+        ("Dashboard", f"{base_url}/dashboard/"),
+        ("Console", f"{base_url}/console/"),
+        *([("Demo shop", f"{base_url}/shop")] if settings.is_development else ()),
         ("API", f"{base_url}/api/v1"),
-        ("Reference", f"{base_url}/api/openapi.json"),
+        ("Reference", f"{base_url}/docs"),
+        ("OpenAPI", f"{base_url}/api/openapi.json"),
         ("Health", f"{base_url}/readyz"),
     ]
     if seeded is not None:

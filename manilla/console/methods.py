@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -82,7 +84,9 @@ class MethodPages:
             "method": method,
             "obstacle": self._obstacle(method),
             "problem": "",
-            "major": lambda minor: "" if minor is None else f"{Money(method.currency, minor).amount:f}",
+            "major": lambda minor: (
+                "" if minor is None else f"{Money(method.currency, minor).amount:f}"
+            ),
         }
 
     def _fee(self, visit: Visit, method: Method) -> dict[str, Any]:
@@ -100,12 +104,17 @@ def _change(given: Form, method: Method) -> Change:
     position = given.whole("position")
     if position > POSITION_MAX:
         raise BadForm(errors={"position": f"At most {POSITION_MAX}."})
-    return Change(
+    change = Change(
         name=name,
         active=given.is_ticked("active"),
         position=position,
         minimum=_amount(given, "minimum", method),
         maximum=_amount_or_none(given, "maximum", method),
+    )
+    if method.kind is Kind.DEPOSIT:
+        return change  # paying in has no fee of its own
+    return msgspec.structs.replace(
+        change,
         fee_fixed=_amount(given, "fee_fixed", method),
         fee_percent=given.decimal("fee_percent"),
         fee_minimum=_amount_or_none(given, "fee_minimum", method),

@@ -35,6 +35,16 @@ SETTLEMENTS = (
     (Kind.FEE, "Fee that the provider has kept"),
     (Kind.FEE_RETURNED, "Fee that the provider has given back"),
 )
+LABELS = {
+    "public_key": "Public key",
+    "secret_key": "Secret key",
+    "encryption_key": "Encryption key",
+    "webhook_secret": "Webhook secret",
+    "api_key": "API key",
+    "business_id": "Business ID",
+    "default_va_bank": "Bank of virtual accounts",
+    "base_url": "Address of its API",
+}
 NAMES = {Provider.A: "Provider A", Provider.B: "Provider B", Provider.C: "Provider C"}
 
 
@@ -161,6 +171,7 @@ class ProviderPages:
             "name": NAMES[provider],
             "current": current,
             "shown": current.shown(),
+            "labels": LABELS,
             "fields": [field for field in FIELDS[provider] if not field.is_switch],
             "switches": [field for field in FIELDS[provider] if field.is_switch],
             "rails": _rails(current, await self._desk.rails.health.overview()),

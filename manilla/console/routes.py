@@ -7,10 +7,21 @@ from litestar import Router
 
 from manilla.console.approvals import ApprovalPages
 from manilla.console.audit import AuditPages
+from manilla.console.cases import CasePages
 from manilla.console.desk import ConsoleDesk
+from manilla.console.jobs import JobPages
+from manilla.console.ledger import LedgerPages
 from manilla.console.merchants import MerchantPages
+from manilla.console.methods import MethodPages
+from manilla.console.notifications import NotificationDesk
 from manilla.console.overview import Overview
+from manilla.console.payouts import PayoutDesk
 from manilla.console.people import PeoplePages
+from manilla.console.providers import ProviderPages
+from manilla.console.refunds import RefundPages
+from manilla.console.settings import SettingPages
+from manilla.console.system import SystemPages
+from manilla.console.transactions import TransactionPages
 from manilla.console.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
@@ -69,6 +80,17 @@ def table(desk: ConsoleDesk) -> list[Route]:
         *ApprovalPages(desk).routes(),
         *PeoplePages(desk).routes(),
         *AuditPages(desk).routes(),
+        *PayoutDesk(desk).routes(),
+        *RefundPages(desk).routes(),
+        *CasePages(desk).routes(),
+        *JobPages(desk).routes(),
+        *NotificationDesk(desk).routes(),
+        *TransactionPages(desk).routes(),
+        *ProviderPages(desk).routes(),
+        *MethodPages(desk).routes(),
+        *LedgerPages(desk).routes(),
+        *SettingPages(desk).routes(),
+        *SystemPages(desk).routes(),
     ]
 
 

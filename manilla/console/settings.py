@@ -37,7 +37,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "adjustment_limit",
         ),
     ),
-    ("Payouts", ("withdrawals_enabled", DAYS, "kyc_required", "phone_required")),
+    ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
     ("Payments", ("checkout_minutes", "sandbox_complete_seconds")),
     (
         "Texts of the site",
@@ -143,9 +143,16 @@ def _shown(key: str, value: str) -> str:
         return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No day"
     if settings.bounds(key).is_switch:
         return "Yes" if value == "true" else "No"
-    return value if not settings.bounds(key).is_number else f"{int(value):,}"
+    if settings.bounds(key).is_number:
+        return f"{int(value):,} {_unit(key)}".rstrip()
+    return value
+
+
+def _unit(key: str) -> str:
+    """Of a length of time."""
+    return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
 
 
 def _title(key: str) -> str:
-    words = key.replace("_", " ").replace("kyc", "KYC").replace("url", "address")
+    words = key.removesuffix("_" + _unit(key)).replace("_", " ").replace("kyc", "KYC").replace("url", "address")
     return words[:1].upper() + words[1:]

@@ -58,7 +58,8 @@ class Home:
         tenant = Tenant(visit.merchant_id, visit.environment)
         merchant = await merchants.get(db, visit.merchant_id)
         wallets = await merchant_queries.wallets(db, visit.merchant_id)
-        currency = visit.query.text("currency") or merchant.currencies[0]
+        wanted = visit.query.text("currency")
+        currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
         paid_in = await payments.daily(db, tenant, currency)
         paid_out = await payouts.daily(db, tenant, currency)
         return visit.page(

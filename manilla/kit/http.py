@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import ids, strict_json
@@ -48,9 +49,33 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._in_head:
             self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("Invalid HTTP request received.")
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The request's headers are too large.")
+
+    def _parse(self, data: bytes) -> None:
+        """An offer to speak another protocol is ignored, as RFC 9110 (7.8) has it."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                # The parser takes what follows for the other protocol, a body included. It is
+                # given the head again, without the offer.
+                data = self._head_without_offer() + data[offer.args[0] :]
+
+    def _head_without_offer(self) -> bytes:
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        if method == b"CONNECT":  # always an offer, and nothing that we do
+            raise httptools.HttpParserError
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -64,11 +89,15 @@ class Protocol(HttpToolsProtocol):
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
             # The parser passes it on to data_received as an error of the request.
             raise ValueError
+        if self.parser.should_upgrade():
+            return
         super().on_headers_complete()
         # As it was sent: a signature covers these bytes, down to a lone question mark.
         self.scope["state"][_TARGET] = self.url
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self.scope["state"][_WHOLE] = True
         super().on_message_complete()
 

@@ -77,6 +77,86 @@ transfers_differ = Gauge(
 )
 
 
+payouts_decided = Counter(
+    "manilla_payouts_decided", "Payouts that were decided, by what happened to them.", ["event"]
+)
+payouts_open = Gauge(
+    "manilla_payouts_open",
+    "Payouts of production that are not decided, by whether they were sent.",
+    ["provider", "state"],
+    multiprocess_mode="mostrecent",
+)
+payouts_held = Gauge(
+    "manilla_payouts_held",
+    "Whether payouts and refunds wait instead of being sent: 1 or 0.",
+    multiprocess_mode="mostrecent",
+)
+jobs_due = Gauge(
+    "manilla_jobs_due",
+    "Jobs whose time has come, and that no worker does yet.",
+    ["kind"],
+    multiprocess_mode="mostrecent",
+)
+jobs_oldest_seconds = Gauge(
+    "manilla_jobs_oldest_seconds",
+    "How long the longest due of them has waited.",
+    ["kind"],
+    multiprocess_mode="mostrecent",
+)
+jobs_parked = Gauge(
+    "manilla_jobs_parked",
+    "Jobs that failed too often, and wait for a person.",
+    ["kind"],
+    multiprocess_mode="mostrecent",
+)
+cases_open = Gauge(
+    "manilla_cases_open",
+    "Cases that wait for a person.",
+    ["kind"],
+    multiprocess_mode="mostrecent",
+)
+rail_down = Gauge(
+    "manilla_rail_down",
+    "Whether a provider is not called in a direction, because it does not answer: 1 or 0.",
+    ["provider", "direction"],
+    multiprocess_mode="mostrecent",
+)
+rail_answered_share = Gauge(
+    "manilla_rail_answered_share",
+    "Share of calls to a provider in the last 15 minutes that it gave a usable answer to.",
+    ["provider", "direction"],
+    multiprocess_mode="mostrecent",
+)
+books_broken = Gauge(
+    "manilla_books_broken",
+    "Promises of the books that the last proof found broken.",
+    multiprocess_mode="mostrecent",
+)
+books_proved_at = Gauge(
+    "manilla_books_proved_at_seconds",
+    "When the last proof of the books ended, in Unix seconds.",
+    multiprocess_mode="mostrecent",
+)
+database_connections = Gauge(
+    "manilla_database_connections",
+    "Connections to the database server, of everybody.",
+    multiprocess_mode="mostrecent",
+)
+database_connections_max = Gauge(
+    "manilla_database_connections_max",
+    "How many connections the database server takes.",
+    multiprocess_mode="mostrecent",
+)
+database_bytes = Gauge(
+    "manilla_database_bytes", "Size of the database.", multiprocess_mode="mostrecent"
+)
+measured_at = Gauge(
+    "manilla_measured_at_seconds",
+    "When a worker last measured all this, in Unix seconds.",
+    multiprocess_mode="mostrecent",
+)
+
+
 def render() -> bytes:
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]

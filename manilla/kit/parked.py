@@ -1,5 +1,6 @@
 """Jobs that failed too often and wait for a person."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 
 import msgspec
@@ -51,6 +52,11 @@ async def parked(
         return Page(rows)
     last = rows[-1]
     return Page(rows, listing.cursor((last.parked_at, last.merchant_id, last.kind, last.subject)))
+
+
+def all_parked(db: Database, wanted: ParkedFilter) -> AsyncIterator[list[ParkedJob]]:
+    """What the list shows, whole."""
+    return listing.in_pages(lambda after: parked(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
 async def count_parked(db: Database) -> int:

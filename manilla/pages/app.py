@@ -33,16 +33,41 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
+REFUSED = {
+    404: ("NOT_FOUND", "There is nothing at this address."),
+    405: ("METHOD_NOT_ALLOWED", "This address does not answer to that method."),
+    413: ("TOO_LARGE", "What was sent is too large."),
+}
+
+Asked = Request[Any, Any, Any]
+
 
 def build(
     db: Database, platform: CurrentSettings, rooms: Sequence[Any], *, is_development: bool
 ) -> Any:
     """`rooms`: the routes of the rooms that have pages."""
-    front = environment(FOLDER / "templates").get_template("front.html")
+    templates = environment(FOLDER / "templates")
+    front, problem = templates.get_template("front.html"), templates.get_template("problem.html")
 
     @get("/", media_type=MediaType.HTML)
     async def front_page() -> str:
         return front.render(site_name=platform.now.site_name, is_development=is_development)
+
+    def answer(request: Asked, status: int, code: str, text: str, **more: Any) -> Response[Any]:
+        """As a page for whoever asked for one."""
+        if "text/html" not in request.headers.get("accept", ""):
+            return Response({"error": text, "error_code": code}, status_code=status, **more)
+        page = problem.render(site_name=platform.now.site_name, status=status, text=text)
+        return Response(page, status_code=status, media_type=MediaType.HTML, **more)
+
+    def http_error(request: Asked, error: HTTPException) -> Response[Any]:
+        status = error.status_code
+        code, text = REFUSED.get(status, ("REFUSED", error.detail))
+        return answer(request, status, code, text, headers=error.headers)
+
+    def server_error(request: Asked, error: Exception) -> Response[Any]:
+        log.error("page_failed", path=request.url.path, exc_info=error)
+        return answer(request, 500, "SERVER_ERROR", "Something went wrong on our side.")
 
     site = Litestar(
         route_handlers=[
@@ -54,7 +79,7 @@ def build(
             static_files.handler(),
             *rooms,
         ],
-        exception_handlers={HTTPException: _http_error, Exception: _server_error},
+        exception_handlers={HTTPException: http_error, Exception: server_error},
         logging_config=None,
         openapi_config=None,
         request_max_body_size=64 * 1024,
@@ -76,19 +101,3 @@ def hardened(asgi: Any) -> Any:
         await asgi(scope, receive, send_hardened)
 
     return app
-
-
-def _http_error(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "REFUSED")
-    text = "There is nothing at this address." if error.status_code == 404 else error.detail
-    return Response(
-        {"error": text, "error_code": code}, status_code=error.status_code, headers=error.headers
-    )
-
-
-def _server_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    log.error("page_failed", path=request.url.path, exc_info=error)
-    return Response(
-        {"error": "Something went wrong on our side.", "error_code": "SERVER_ERROR"},
-        status_code=500,
-    )

@@ -134,3 +134,19 @@ async def decide(
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(decided.merchant_id, decided.trx_id, status, detail),
     )
+
+
+async def unsent(db: Database, since: datetime) -> list[Refund]:
+    """Made before that moment, for a provider to pay, and not sent by our books."""
+    records = await db.records(
+        f"""
+        SELECT found.*
+          FROM job j
+         CROSS JOIN LATERAL ({_REFUND}
+               WHERE refund.merchant_id = j.merchant_id AND refund.trx_id = j.subject) AS found
+         WHERE j.kind = 'refund' AND found.status = 'pending' AND found.provider IS NOT NULL
+           AND found.sent_at IS NULL AND found.created_at <= $1
+         ORDER BY found.created_at""",
+        since,
+    )
+    return [msgspec.convert(dict(record), Refund) for record in records]

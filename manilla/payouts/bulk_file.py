@@ -9,7 +9,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.methods.method import Method
 from manilla.payouts import beneficiary, methods, nuban
-from manilla.payouts.preview import ODD_NUMBER
 from manilla.payouts.refusals import InvalidBeneficiary
 from manilla.providers.port import Bank
 
@@ -19,6 +18,7 @@ COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "descri
 NEEDED = COLUMNS[:3]
 REFERENCE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 60, 255
 CELL_LENGTH_MAX = 300
+ODD_NUMBER = "The account number's check digit does not fit the bank."
 
 
 class BadFile(Refusal):

@@ -112,7 +112,9 @@ async def stuck(
     return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
 
 
-def all_stuck(db: Database, scope: Everyone, search: str | None = None) -> AsyncIterator[list[Stuck]]:
+def all_stuck(
+    db: Database, scope: Everyone, search: str | None = None
+) -> AsyncIterator[list[Stuck]]:
     return listing.in_pages(
         lambda after: stuck(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
     )

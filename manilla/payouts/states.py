@@ -11,7 +11,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import Kind
-from manilla.kit import crash, jobs
+from manilla.kit import crash, jobs, metrics
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
@@ -74,6 +74,7 @@ async def settle(
             return False
         crash.point("before_payout_commit")
     crash.point("after_payout_commit")
+    metrics.payouts_decided.labels(news.event).inc()
     return True
 
 

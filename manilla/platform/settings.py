@@ -26,16 +26,34 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether merchant calls must carry X-Timestamp and X-Signature.")
     ] = True
     timestamp_tolerance_seconds: Annotated[
-        int, Meta(ge=1, le=86_400, description="How far X-Timestamp may be from our clock.")
+        int,
+        Meta(ge=1, le=86_400, description="How far X-Timestamp may be from our clock, either way."),
     ] = 300
     rate_limit_per_minute: Annotated[
-        int, Meta(ge=1, le=100_000_000, description="Requests per merchant and address, in 60 s.")
+        int,
+        Meta(
+            ge=1,
+            le=100_000_000,
+            description="Requests per merchant, environment and address, in 60 s; "
+            "also failed authentications per address.",
+        ),
     ] = 120
     checkout_minutes: Annotated[
-        int, Meta(ge=1, le=10_080, description="How long a payment_url is good for.")
+        int,
+        Meta(
+            ge=1,
+            le=10_080,
+            description="How long a payment_url is good for; a change touches new payments only.",
+        ),
     ] = 30
     sandbox_complete_seconds: Annotated[
-        int, Meta(ge=0, le=86_400, description="When a sandbox transaction completes by itself.")
+        int,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="When a sandbox transaction completes by itself; "
+            "three times as long after its checkout was opened.",
+        ),
     ] = 5
     withdrawals_enabled: Annotated[bool, Meta(description="Whether payouts are open at all.")] = (
         True
@@ -66,7 +84,9 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 100_000
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
-    site_url: Annotated[Text, Meta(description="Address of the site; empty: this host.")] = ""
+    site_url: Annotated[Text, Meta(description="Address of the site; empty: MANILLA_BASE_URL.")] = (
+        ""
+    )
     gateway_name: Annotated[
         Text, Meta(min_length=1, description="The name of the payment gateway.")
     ] = "Manilla Payments"
@@ -179,7 +199,7 @@ async def load(db: Database | Connection) -> PlatformSettings:
 
 
 async def payouts_held_since(db: Database | Connection) -> datetime | None:
-    """Since when nothing is sent; None where nothing holds it. Read afresh."""
+    """When it was last said that nothing is to be sent; None where it may be. Read afresh."""
     since: datetime | None = await db.value(
         "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
     )
@@ -194,8 +214,7 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
         await connection.execute(
             """
             INSERT INTO setting (key, value) VALUES ($1, $2)
-                ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = now()
-             WHERE setting.value <> excluded.value""",
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = now()""",
             key,
             value,
         )

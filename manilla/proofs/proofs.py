@@ -47,7 +47,7 @@ async def last(db: Database) -> Proof:
         """
         SELECT asked_at, began_at, ended_at, findings, problem,
                coalesce(asked_at > coalesce(began_at, '-infinity'), false)
-               OR coalesce(began_at > greatest(coalesce(ended_at, '-infinity'), now() - $1),
+               OR coalesce(began_at > greatest(coalesce(ended_at, '-infinity'), now() - $1::interval),
                            false) AS is_coming
           FROM proof""",
         LONG,
@@ -67,7 +67,7 @@ async def is_mine(db: Database) -> bool:
     claimed = await db.value(
         """
         UPDATE proof SET began_at = now()
-         WHERE began_at IS NULL OR began_at < now() - $1 OR asked_at > began_at
+         WHERE began_at IS NULL OR began_at < now() - $1::interval OR asked_at > began_at
         RETURNING true""",
         EVERY,
     )

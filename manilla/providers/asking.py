@@ -13,8 +13,8 @@ from manilla.providers.port import (
     Done,
     EventKind,
     Provider,
-    Refused,
     RefundState,
+    Refused,
     TransferState,
     Unknown,
 )

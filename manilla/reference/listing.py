@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ TOKENS = re.compile(
     r"""(?P<comment>(?:(?<=\s)|^)(?://|\#(?!!/))[^\n]*)
       | (?P<key>"[^"\n\\]*"(?=\s*:\s))
       | (?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-      | (?P<number>(?<![\w.$-])\d+(?:\.\d+)?(?![\w]))
+      | (?P<number>(?<=[\s:=,(\[])\d+(?:\.\d+)?(?=[\s,;)\]}]|$))
       | (?P<word>(?<![\w$.-])(?:"""
     + "|".join(WORDS.split())
     + r""")(?![\w-]))""",
@@ -56,6 +57,7 @@ class Sample(msgspec.Struct, frozen=True):
     text: str
 
 
+@cache
 def samples(name: str) -> list[Sample]:
     """One program in every language."""
     return [_sample(language, name) for language in LANGUAGES]
@@ -67,6 +69,7 @@ def _sample(language: Language, name: str) -> Sample:
     return Sample(language.name, path.name, f"{language.command} {path.name}", path.read_text())
 
 
+@cache
 def coloured(text: str) -> Markup:
     parts: list[Markup | str] = []
     end = 0

@@ -1,5 +1,6 @@
 """The addresses under /docs: pages from memory, and the search with or without a script."""
 
+import asyncio
 import gzip
 import hashlib
 from collections.abc import Mapping
@@ -9,11 +10,12 @@ import msgspec
 from litestar import MediaType, Request, Response, Router, get
 from litestar.exceptions import NotFoundException
 
-from manilla.platform.settings import CurrentSettings, PlatformSettings
+from manilla.platform.settings import CurrentSettings
 from manilla.reference.book import ROOT, Book, Edition
 from manilla.reference.search import search
 
 QUERY_LENGTH_MAX = 100
+HTML, JSON = "text/html; charset=utf-8", "application/json"
 CACHE = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 Asked = Request[Any, Any, Any]
@@ -41,6 +43,7 @@ class Reader:
         self._platform = platform
         self._edition: Edition | None = None
         self._files: dict[str, _File] = {}
+        self._printing = asyncio.Lock()
 
     def __deepcopy__(self, _memo: object) -> Self:
         """Litestar copies what its routes hold; of us there is one."""
@@ -57,26 +60,29 @@ class Reader:
 
     async def show(self, request: Asked) -> Response[Any]:
         address = request.url.path.rstrip("/")
-        printed = self._current().find(address)
+        printed = (await self._current()).find(address)
         if printed is None:
             raise NotFoundException
-        return self._send(request, address, MediaType.HTML, printed.html.encode())
+        return self._send(request, address, HTML, printed.html.encode())
 
     async def index(self, request: Asked) -> Response[Any]:
-        edition = self._current()
-        return self._send(request, "search.json", MediaType.JSON, edition.index_json)
+        edition = await self._current()
+        return self._send(request, "search.json", JSON, edition.index_json)
 
     async def search(self, request: Asked) -> Response[Any]:
         query = request.query_params.get("q", "")[:QUERY_LENGTH_MAX].strip()
-        edition = self._current()
+        edition = await self._current()
         text = edition.search_page(query, search(edition.index, query))
         return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
 
-    def _current(self) -> Edition:
-        settings: PlatformSettings = self._platform.now
-        if self._edition is None or self._edition.settings != settings:
-            self._edition, self._files = self._book.print(settings), {}
-        return self._edition
+    async def _current(self) -> Edition:
+        """Printed in a thread: payments are not to wait while a page is made."""
+        async with self._printing:
+            settings = self._platform.now
+            if self._edition is None or self._edition.settings != settings:
+                self._edition = await asyncio.to_thread(self._book.print, settings)
+                self._files = {}
+            return self._edition
 
     def _send(self, request: Asked, name: str, media_type: str, content: bytes) -> Response[Any]:
         file = self._files.get(name)
@@ -93,4 +99,4 @@ class Reader:
 
 def _ready(content: bytes, media_type: str) -> _File:
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return _File(content, gzip.compress(content, 6, mtime=0), tag, f"{media_type}; charset=utf-8")
+    return _File(content, gzip.compress(content, 6, mtime=0), tag, media_type)

@@ -67,7 +67,9 @@ class _Rehearsal(MerchantApi):
         super().__init__(gate, endpoints)
         self._rehearsing = caller
 
-    async def _identify(self, exchange: Any, scope: Any, endpoint: Endpoint, body: bytes) -> Identity:
+    async def _identify(
+        self, exchange: Any, scope: Any, endpoint: Endpoint, body: bytes
+    ) -> Identity:
         assert endpoint.is_signed
         authenticate.check_signed(
             self._rehearsing.live_credentials(),

@@ -214,15 +214,24 @@ class Account:
     async def begin_second_factor(self, visit: Visit) -> Answer:
         issuer = visit.shell.platform.now.site_name
         begun = await second_factor.begin(self._db, self._keyring, visit.visitor, issuer=issuer)
-        picture = segno.make(begun.uri, error="m").svg_data_uri(scale=4, border=2)
-        return visit.page("second_factor.html", secret=begun.secret, picture=picture)
+        return visit.page("second_factor.html", **_to_scan(begun.secret, begun.uri))
 
     async def confirm_second_factor(self, visit: Visit) -> Answer:
-        codes = await second_factor.confirm(
-            self._db, self._keyring, visit.visitor, visit.form.needed("code")
-        )
+        try:
+            codes = await second_factor.confirm(
+                self._db, self._keyring, visit.visitor, visit.form.text("code")
+            )
+        except second_factor.CodeRefused as refusal:
+            # The page that was shown to them, as they have it: no secret is read again for it.
+            secret, uri = visit.form.text("secret"), visit.form.text("uri", at_most=500)
+            return visit.refused("second_factor.html", refusal, **_to_scan(secret, uri))
         return visit.page("recovery_codes.html", codes=codes)
 
     async def end_second_factor(self, visit: Visit) -> Answer:
         await second_factor.remove(self._db, visit.visitor.person_id)
         return visit.redirect("/account", done="The second factor is off.")
+
+
+def _to_scan(secret: str, uri: str) -> dict[str, Any]:
+    picture = segno.make(uri or " ", error="m").svg_data_uri(scale=4, border=2)
+    return {"secret": secret, "uri": uri, "picture": picture}

@@ -1,8 +1,10 @@
 """Figures by day, as the pages draw them."""
 
 import calendar
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, time
+
+import msgspec
 
 from manilla.kit import strict_json
 from manilla.kit.display import money_symbol
@@ -25,3 +27,21 @@ def success_rate(days: Sequence[PaymentDay]) -> str:
     succeeded = sum(day.succeeded for day in days)
     decided = succeeded + sum(day.failed for day in days)
     return f"{100 * succeeded / decided:.1f} %" if decided else "—"
+
+
+def hourly(
+    hours: Sequence[datetime],
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    unit: str = "",
+    high: int | None = None,
+) -> str:
+    """Any figures by hour; `high` is where the axis ends, if that is known."""
+    drawn = {
+        "days": [int(hour.timestamp()) for hour in hours],
+        "hours": True,
+        "series": [{"label": label, "values": values} for label, values in series.items()],
+        "unit": unit,
+        "high": high,
+    }
+    return msgspec.json.encode(drawn).decode()

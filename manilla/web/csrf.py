@@ -26,7 +26,8 @@ class Csrf:
         """Old browsers do not say where a form comes from; the token decides in any case."""
         if fetch_site not in (None, "same-origin", "none"):
             raise ForgedForm
-        if not any(hmac.compare_digest(token, given) for token in self._tokens(cookie)):
+        sent = given.encode()
+        if not any(hmac.compare_digest(token.encode(), sent) for token in self._tokens(cookie)):
             raise ForgedForm
 
     def _tokens(self, cookie: str) -> list[str]:

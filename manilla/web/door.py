@@ -14,10 +14,12 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.listing import INTEGER_MAX
 from manilla.ledger.posting import Environment
 from manilla.people import sessions
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
+from manilla.web.exports import File
 from manilla.web.forms import Form
 from manilla.web.routes import SIGNED_IN, Answer, Needs, Route
 from manilla.web.shell import NotHere, Shell
@@ -64,31 +66,40 @@ class Door:
 
     async def _serve(self, route: Route, request: Request[Any, Any, Any]) -> Answer:
         token = request.cookies.get(self._shell.cookie, "")
-        visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
-        anonymous = request.cookies.get(ANONYMOUS) or secrets.token_urlsafe(24)
+        try:
+            visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
+        except Refusal as refusal:  # the database is away: nobody can be known
+            return Visit(self._shell, request, None, csrf="").turned_away(refusal)
+        name = self._shell.cookie_named(ANONYMOUS)
+        anonymous = request.cookies.get(name) or secrets.token_urlsafe(24)
         binding = token if visitor is not None else anonymous
         visit = Visit(self._shell, request, visitor, csrf=self._csrf.token(binding))
-        if visitor is None and ANONYMOUS not in request.cookies:
-            visit.set_cookie(ANONYMOUS, anonymous, ANONYMOUS_SECONDS)
+        if visitor is None and name not in request.cookies:
+            visit.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
         try:
             await self._admit(route, visit, visitor, binding)
             answer = await self._before_step_up(route, visit, visitor)
             if answer is not None:
                 return answer
             with acting(_actor(visitor, self._shell)):
-                return await route.handler(visit)
+                answer = await route.handler(visit)
+            if isinstance(answer, File):
+                await answer.begin()
+            return answer
         except _SignInFirst:
             return self._to_sign_in(visit)
         except Refusal as refusal:
-            return visit.page("refused.html", refusal.status, refusal=refusal)
+            return visit.turned_away(refusal)
 
     async def _admit(
         self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
     ) -> None:
-        """Raises where the visit ends at the door; else it has its form and environment."""
+        """Raises where the visit ends at the door; else it has all that was sent with it."""
         if not route.is_public and visitor is None:
             raise _SignInFirst
+        _check_parameters(visit.request)
         visit.environment_or_none = _environment(visit.request)
+        visit.query = Form(list(visit.request.query_params.multi_items()))
         if route.method == "POST":
             visit.form = Form(list((await visit.request.form()).multi_items()))
             fetch_site = visit.request.headers.get("sec-fetch-site")
@@ -140,6 +151,15 @@ class Door:
 
 class _SignInFirst(Exception):
     """Nobody is signed in."""
+
+
+def _check_parameters(request: Request[Any, Any, Any]) -> None:
+    """What the database could not even look for is not here."""
+    for value in request.path_params.values():
+        if isinstance(value, int) and abs(value) > INTEGER_MAX:
+            raise NotHere
+        if isinstance(value, str) and not value.isprintable():
+            raise NotHere
 
 
 def _environment(request: Request[Any, Any, Any]) -> Environment | None:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 import xlsxwriter
@@ -33,18 +33,27 @@ class Column(msgspec.Struct, Generic[Row], frozen=True):
     value: Callable[[Row], Cell]
 
 
+class File(Stream):
+    """What is sent as it is made."""
+
+    async def begin(self) -> None:
+        """Makes its first bytes: a list that is refused is so before anything was sent."""
+        content = cast(AsyncIterator[bytes], self.iterator)
+        self.iterator = _rejoined(await anext(content, b""), content)
+
+
 def is_wanted(visit: Visit) -> bool:
     return visit.query.text(FORMAT) in ("csv", "xlsx")
 
 
 def send(
     visit: Visit, name: str, columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
-) -> Stream:
+) -> File:
     """Page by page: no connection is held while the reader is slow."""
     kind = visit.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     content = as_csv(columns, pages) if kind == "csv" else as_xlsx(columns, pages)
-    return Stream(
+    return File(
         content,
         media_type=CSV_TYPE if kind == "csv" else XLSX_TYPE,
         headers={
@@ -52,6 +61,12 @@ def send(
             "Cache-Control": "no-store",
         },
     )
+
+
+async def _rejoined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 async def as_csv(
@@ -73,18 +88,20 @@ async def as_xlsx(
 ) -> AsyncIterator[bytes]:
     """Its rows go to a file as they come; what is sent is read from there."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-        book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
-        sheet = book.add_worksheet()
-        bold = book.add_format({"bold": True})
-        for place, column in enumerate(columns):
-            sheet.write_string(0, place, column.title, bold)
-        number = 0
-        async for rows in pages:
-            for row in rows[: XLSX_ROWS_MAX - number]:
-                number += 1
-                for place, column in enumerate(columns):
-                    _write(sheet, number, place, column.value(row))
-        book.close()
+        # Closed whatever happens: where a reader goes before the end, no file of ours stays behind.
+        with xlsxwriter.Workbook(
+            file, {"constant_memory": True, "strings_to_formulas": False}
+        ) as book:
+            sheet = book.add_worksheet()
+            bold = book.add_format({"bold": True})
+            for place, column in enumerate(columns):
+                sheet.write_string(0, place, column.title, bold)
+            number = 0
+            async for rows in pages:
+                for row in rows[: XLSX_ROWS_MAX - number]:
+                    number += 1
+                    for place, column in enumerate(columns):
+                        _write(sheet, number, place, column.value(row))
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk

@@ -1,7 +1,8 @@
 """What a form or an address brings: text, looked at before anybody uses it."""
 
+import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 
 VALUE_LENGTH_MAX = 20_000
+
+_NUMBER = re.compile(r"-?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?")
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -68,13 +71,11 @@ class Form:
         return int(value)
 
     def decimal(self, name: str) -> Decimal:
-        try:
-            number = Decimal(self.text(name, at_most=30).replace(",", ""))
-        except InvalidOperation:
-            number = Decimal("NaN")
-        if not number.is_finite():
+        """Commas stand between thousands alone: 1500,50 must not become a hundred times as much."""
+        value = self.text(name, at_most=30)
+        if not _NUMBER.fullmatch(value):
             raise BadForm(errors={name: "A number is needed, such as 1500.50."})
-        return number
+        return Decimal(value.replace(",", ""))
 
     def money(self, name: str, currency: str) -> Money:
         try:

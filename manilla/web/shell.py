@@ -55,8 +55,12 @@ class Shell:
 
     @property
     def cookie(self) -> str:
-        """Of the session. Browsers take a `__Secure-` one over https alone."""
-        return f"{'__Secure-' if self.is_secure else ''}manilla_{self.realm}"
+        """Of the session."""
+        return self.cookie_named(f"manilla_{self.realm}")
+
+    def cookie_named(self, name: str) -> str:
+        """Browsers take a `__Secure-` one over https alone."""
+        return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:
         defaults: Mapping[str, Any] = {"alert": None, "errors": {}, "given": None}

@@ -154,13 +154,13 @@ def _told(told: Told) -> Iterable[Happening]:
     )
     for attempt in told.attempts:
         is_good = attempt.status is not None and 200 <= attempt.status < 300
-        answer = f"answered {attempt.status}" if attempt.status else attempt.error or "no answer"
+        answer = f"was answered {attempt.status}" if attempt.status else "failed"
         yield Happening(
             at=attempt.at,
             place=ATTEMPT,
             source="IPN",
-            title=f"Attempt {attempt.number}: {answer}",
-            detail=f"After {attempt.milliseconds} ms.",
+            title=f"Attempt {attempt.number} {answer}",
+            detail=f"After {attempt.milliseconds} ms. {attempt.error or ''}".rstrip(),
             tone="green" if is_good else "red",
             notification_id=notification.id,
         )

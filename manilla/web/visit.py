@@ -45,7 +45,7 @@ class Visit:
         self._visitor = visitor
         self.environment_or_none: Environment | None = None
         self.form = Form({})
-        self.query = Form(list(request.query_params.multi_items()))
+        self.query = Form({})
         self.csrf = csrf
         self._cookies: list[Cookie] = []
 
@@ -75,10 +75,18 @@ class Visit:
     def may(self, permission: Permission) -> bool:
         return self._visitor is not None and permission in self._visitor.permissions
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response[Any]:
-        flash = _read_flash(self.request.cookies.get(FLASH))
+    def page(
+        self,
+        template: str,
+        status: int = 200,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
+    ) -> Response[Any]:
+        name = self.shell.cookie_named(FLASH)
+        flash = _read_flash(self.request.cookies.get(name))
         if flash is not None:
-            self._cookies.append(Cookie(key=FLASH, value="", max_age=0, path="/", httponly=True))
+            self.set_cookie(name, "", 0, path="/")
         text = self.shell.render(
             template,
             visit=self,
@@ -94,7 +102,7 @@ class Visit:
             text,
             status_code=status,
             media_type=MediaType.HTML,
-            headers=NO_STORE,
+            headers={**NO_STORE, **(headers or {})},
             cookies=self._cookies,
         )
 
@@ -109,7 +117,8 @@ class Visit:
         """To an address of this realm; what is `done` or has `failed` is told there."""
         if done is not None or failed is not None:
             flash = Flash("danger", failed) if failed is not None else Flash("success", done or "")
-            self.set_cookie(FLASH, _write_flash(flash), FLASH_SECONDS, path="/")
+            name = self.shell.cookie_named(FLASH)
+            self.set_cookie(name, _write_flash(flash), FLASH_SECONDS, path="/")
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
         headers = {"Location": target, **NO_STORE}
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
@@ -129,11 +138,17 @@ class Visit:
         return self.page(
             template,
             status,
+            headers=_retry_after(refusal),
             alert=refusal.text,
             errors=dict(refusal.errors or {}),
             given=self.form,
             **values,
         )
+
+    def turned_away(self, refusal: Refusal) -> Response[Any]:
+        """A page that says why."""
+        headers = _retry_after(refusal)
+        return self.page("refused.html", refusal.status, headers=headers, refusal=refusal)
 
     @property
     def session_token(self) -> str:
@@ -172,8 +187,16 @@ class Visit:
 
 def way_on(shell: Shell, wanted: str, otherwise: str) -> str:
     """Where to go after signing in: an address of this realm and no other site's."""
-    is_ours = wanted.startswith(shell.root + "/") and not set(wanted) & set("\\\r\n\t")
+    is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
+    # Browsers read a dot that is written as %2e like any other.
+    segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
+    is_ours = is_plain and wanted.startswith(shell.root + "/") and ".." not in segments
     return wanted[len(shell.root) :] if is_ours else otherwise
+
+
+def _retry_after(refusal: Refusal) -> dict[str, str]:
+    seconds = refusal.retry_after_seconds
+    return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def _write_flash(flash: Flash) -> str:

@@ -56,6 +56,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workbench(Protocol):
-    tools: Sequence[Tool]
+    @property
+    def tools(self) -> Sequence[Tool]: ...
 
     async def send(self, attempt: Attempt) -> Exchange: ...

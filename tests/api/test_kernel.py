@@ -294,6 +294,9 @@ async def test_every_answer_has_a_request_id_and_the_rate_limit(caller: Merchant
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: -5\r\n\r\n",
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Big: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n",
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_is_refused_in_the_same_format(probe: Site, request_: bytes) -> None:
@@ -354,4 +357,37 @@ async def test_several_requests_share_a_connection(caller: Merchant) -> None:
             assert b" 200 " in head
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             assert json.loads(await reader.readexactly(length))["parameter"] == "a"
+    writer.close()
+
+
+async def test_an_offer_to_speak_another_protocol_is_ignored(caller: Merchant) -> None:
+    """Java's client offers h2c with every first request, with a body too."""
+    target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
+    reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
+
+    async def answer() -> Any:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in head, head
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        return json.loads(await reader.readexactly(length))
+
+    def request(framing: str, sent: bytes) -> tuple[bytes, bytes]:
+        headers = caller.headers("POST", target, body)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        offer = "Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AA\r\nUpgrade: h2c\r\n"
+        head = f"POST {target} HTTP/1.1\r\nHost: m\r\n{offer}{lines}{framing}\r\n\r\n"
+        return head.encode(), sent
+
+    whole = request(f"Content-Length: {len(body)}", body)
+    chunked = request("Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    async with asyncio.timeout(10):
+        for head, sent in (whole, chunked):
+            writer.write(head + sent)
+            assert (await answer())["reference"] == "a"
+            for piece in (head[:40], head[40:], sent[:5], sent[5:]):  # the body arrives later
+                writer.write(piece)
+                await asyncio.sleep(0.02)
+            assert (await answer())["reference"] == "a"
+            writer.write((head + sent) * 2)  # pipelined
+            assert [(await answer())["reference"] for _ in range(2)] == ["a", "a"]
     writer.close()

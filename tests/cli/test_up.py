@@ -71,6 +71,8 @@ def test_the_printed_curl_works_when_pasted(folder: Path) -> None:
         answer = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True)
         assert json.loads(answer.stdout)["api_version"] == "1.0"
         assert len(re.findall(r"\btest_[0-9a-z]{32}\b", summary)) >= 3
+        for path in ("dashboard/", "console/", "shop", "docs"):
+            assert f"http://127.0.0.1:{instance.port}/{path}" in summary
     finally:
         tree = instance.tree()
         assert instance.stop(signal.SIGINT) == 0

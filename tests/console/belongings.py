@@ -3,9 +3,12 @@
 from manilla.approvals import approvals
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cases import cases
+from manilla.cases.cases import Kind
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
+from manilla.payments import refund_queries, refunds
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.services import Services
@@ -23,10 +26,46 @@ async def furnish(
         "merchant": str(merchant.new.id),
         "environment": "sandbox",
         "currency": "NGN",
+        "provider": "providerb",
+        "code": "providera_ngn_transfer",
+        "setting": "payout_days",
         "approval": str(await ask(desk, merchant, text)),
         **await _person(services, text),
-        **await belongings.furnish(services, merchant, text),
+        **await _queues(services, merchant, text),
     }
+
+
+async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
+    """Something of everything that waits for a person."""
+    db, merchant_id = services.db, merchant.new.id
+    theirs = await belongings.furnish(services, merchant, text)
+    payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
+    refund = await refunds.start(db, theirs["trx_id"], "1", text)
+    await refund_queries.leave_to_operator(db, refund, text)
+    await cases.open_case(
+        db,
+        Kind.CONTRADICTION,
+        payout,
+        text,
+        merchant_id=merchant_id,
+        environment=Environment.SANDBOX,
+        trx_id=payout,
+        amount=refund.amount,
+    )
+    case = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
+    await park(services, merchant_id, text)
+    return {**theirs, "payout": payout, "refund": refund.trx_id, "case": str(case)}
+
+
+async def park(services: Services, merchant_id: int, text: str) -> None:
+    """A job of a kind that no worker takes."""
+    await services.db.execute(
+        """
+        INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,
+                         last_error)
+        VALUES ($1, 'of-a-test', $2, now(), 14, 12, now(), $2)""",
+        *(merchant_id, text),
+    )
 
 
 async def ask(desk: ConsoleDesk, merchant: Merchant, reason: str) -> int:

@@ -12,7 +12,16 @@ from tests.web.visitors import administrator
 
 SIGN_IN = "/dashboard/sign-in"
 # What names somebody's own thing, and not only a place.
-BELONGINGS = {"trx_id", "notification", "person", "invitation", "session", "account", "batch"}
+BELONGINGS = {
+    "trx_id",
+    "payout",
+    "notification",
+    "person",
+    "invitation",
+    "session",
+    "account",
+    "batch",
+}
 
 
 async def test_nobody_gets_past_the_door_without_a_session(

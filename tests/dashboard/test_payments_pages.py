@@ -7,7 +7,6 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.services import Services
-from tests.checkout.looking import opened
 from tests.client import Site
 from tests.dashboard.till import Till, new_till, unchunked
 from tests.payments.orders import INITIATE, order
@@ -100,17 +99,9 @@ async def test_a_refund_that_is_sent_twice_is_made_once(till: Till) -> None:
     assert await till.balance() == before - 400_00
 
 
-async def test_somebody_refunds_a_part_on_a_phone(
-    till: Till, services: Services, browser: Browser
-) -> None:
+async def test_somebody_refunds_a_part_on_a_phone(till: Till, browser: Browser) -> None:
     trx_id = await till.pay_in(payment_amount=500, customer_name="Bola")
-    await services.db.execute(
-        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", till.owner.person_id
-    )
-    base = services.settings.base_url
-    async with opened(browser, f"{base}/dashboard/sign-in", width=390) as page:
-        await till.owner.enter(page.context)
-        await page.goto(f"{base}/dashboard{PAYMENTS}/{trx_id}")
+    async with till.sat_at(browser, f"{PAYMENTS}/{trx_id}", width=390) as page:
         await page.get_by_role("link", name="Refund").click()
         await page.get_by_label("Amount").fill("125.50")
         await page.get_by_label("Reason").fill("One was broken")

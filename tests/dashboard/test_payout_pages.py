@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from manilla.payouts import bulk_file
 from manilla.services import Services
-from tests.checkout.looking import faults_found, opened
+from tests.checkout.looking import faults_found
 from tests.client import Reply, Site
 from tests.dashboard.till import Till, led_to, new_till, unchunked
 from tests.payouts.desk import new_account, new_reference
@@ -282,13 +282,10 @@ async def test_a_template_can_be_uploaded_as_it_is(till: Till) -> None:
 
 
 async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
-    till: Till, services: Services, browser: Browser
+    till: Till, browser: Browser
 ) -> None:
-    await _step_down(services, till)
-    base = services.settings.base_url
-    async with opened(browser, f"{base}/dashboard/sign-in", width=1280) as page:
-        await till.owner.enter(page.context)
-        await page.goto(f"{base}/dashboard{PAYOUTS}/new?method={await till.method_id()}")
+    path = f"{PAYOUTS}/new?method={await till.method_id()}"
+    async with till.sat_at(browser, path, width=1280) as page:
         await page.get_by_label("Bank", exact=True).select_option(GTBANK)
         await page.get_by_label("Account number").press_sequentially("0123456789")
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
@@ -305,16 +302,10 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         assert not await faults_found(page)
 
 
-async def test_somebody_pays_a_file_and_watches(
-    till: Till, services: Services, browser: Browser
-) -> None:
-    await _step_down(services, till)
-    base = services.settings.base_url
+async def test_somebody_pays_a_file_and_watches(till: Till, browser: Browser) -> None:
     rows = [f"1000,{GTBANK},{new_account()},Ada,,", f"250,{GTBANK},{new_account()},,,", "x,y,z,,,"]
     content = "\n".join([HEADER, *rows]).encode()
-    async with opened(browser, f"{base}/dashboard/sign-in", width=1280) as page:
-        await till.owner.enter(page.context)
-        await page.goto(f"{base}/dashboard{BULK}")
+    async with till.sat_at(browser, BULK, width=1280) as page:
         file = {"name": "july.csv", "mimeType": "text/csv", "buffer": content}
         await page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
         await page.get_by_label("Method").select_option(str(await till.method_id()))
@@ -329,9 +320,3 @@ async def test_somebody_pays_a_file_and_watches(
         await page.get_by_text("Done: 2 of 2").wait_for()
         await page.get_by_text("Payout completed").first.wait_for()
         assert not await faults_found(page)
-
-
-async def _step_down(services: Services, till: Till) -> None:
-    await services.db.execute(
-        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", till.owner.person_id
-    )

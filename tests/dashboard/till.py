@@ -1,11 +1,14 @@
 """A merchant of the sandbox at its dashboard, and what tests want to know of its money."""
 
 import asyncio
+import contextlib
 import csv
 import io
+from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
 import msgspec
+from playwright.async_api import Browser, Page
 
 from manilla import worker
 from manilla.kit import jobs
@@ -66,6 +69,28 @@ class Till(msgspec.Struct, frozen=True):
             f"SELECT count(*) FROM {table} WHERE merchant_id = $1", self.merchant.new.id
         )
         return number
+
+    @contextlib.asynccontextmanager
+    async def sat_at(self, browser: Browser, path: str, *, width: int) -> AsyncIterator[Page]:
+        """The owner at a browser, who must show again who they are before money moves."""
+        await self.services.db.execute(
+            "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", self.owner.person_id
+        )
+        context = await browser.new_context(viewport={"width": width, "height": 844})
+        await self.owner.enter(context)
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text) if said.type in ("error", "warning") else None
+            ),
+        )
+        await page.goto(f"{self.services.settings.base_url}/dashboard{path}")
+        yield page
+        assert complaints == []
+        await context.close()
 
     async def rows(self, path: str, **query: str) -> list[list[str]]:
         """A list as a CSV file, without its first line."""

@@ -1,12 +1,15 @@
 import pytest
 from playwright.async_api import Browser
 
+from manilla.pages import app as pages
+from manilla.services import Services
+from tests.checkout.looking import faults_found
 from tests.client import Site
+from tests.conftest import serving
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_front_page_shows_what_this_is(
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+async def test_the_front_page_leads_everywhere(
     browser: Browser, site: Site, width: int, scheme: str
 ) -> None:
     page = await browser.new_page(
@@ -19,15 +22,31 @@ async def test_the_front_page_shows_what_this_is(
     page.on("requestfailed", lambda request: complaints.append(request.url))
     await page.goto(f"http://127.0.0.1:{site.port}/")
     assert await page.title() == "Manilla"
-    assert await page.get_by_role("note").inner_text() == (
+    assert await page.get_by_label("Mode").inner_text() == (
         "Development mode: no real money moves here."
     )
     overflow = await page.evaluate("document.body.scrollWidth - window.innerWidth")
     assert overflow <= 0
+    assert await faults_found(page) == []
+    doors = await page.locator(".doors a").evaluate_all("all => all.map(a => a.pathname)")
+    assert doors == ["/shop", "/dashboard/", "/console/", "/docs"]
+    await page.get_by_role("link", name="Demo shop", exact=False).first.click()
+    assert await page.get_by_role("heading", level=1).inner_text() == "Buy something"
+    assert await faults_found(page) == []
     assert not complaints
-    await page.get_by_role("link", name="API description").click()
-    assert '"openapi":"3.1.0"' in await page.content()
     await page.close()
+
+
+async def test_in_production_there_is_no_shop_and_no_sign_to_the_console(
+    services: Services,
+) -> None:
+    asgi = pages.build(services.db, services.platform, [], is_development=False)
+    async with serving(asgi) as port:
+        reply = await Site(port).send("GET", "/")
+    assert reply.status == 200
+    assert b"/dashboard/" in reply.body
+    for word in (b"/shop", b"/console", b"Development mode"):
+        assert word not in reply.body
 
 
 async def test_pages_carry_a_strict_policy(site: Site) -> None:

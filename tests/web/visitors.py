@@ -42,6 +42,15 @@ class Visitor(msgspec.Struct, frozen=True):
         headers = {**self.headers(), "Content-Type": "application/x-www-form-urlencoded"}
         return await self.site.send("POST", self._target(path), headers, body)
 
+    async def follow(self, reply: Reply) -> str:
+        """What the page says that a form has led to."""
+        assert reply.status == 303, reply.body
+        headers = self.headers()
+        headers["Cookie"] += "".join(f"; {name}={text}" for name, text in reply.cookies.items())
+        page = await self.site.send("GET", reply.location, headers)
+        assert page.status == 200, page.body
+        return page.body.decode()
+
     async def csrf(self) -> str:
         found = re.search(rb'name="csrf" value="([0-9a-f]+)"', (await self.get("/account")).body)
         assert found, "no form on the account page"

@@ -48,7 +48,7 @@
       scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, 1)] } },
       axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
       series: [{ value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
-        ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: days.length < 2 }, value: (_plot, value) => number(value) }))],
+        ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);

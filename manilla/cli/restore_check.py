@@ -1,0 +1,135 @@
+"""`manilla restore-check`: what providers know and a restored database does not."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from manilla.cli.instance import Data, InstanceRefusal, Tools, run
+from manilla.cli.output import Json, print_json, print_rows
+from manilla.cli.provider import configured_rails
+from manilla.kit.clock import iso
+from manilla.payments import refund_holding
+from manilla.payments.refund_holding import FoundRefund
+from manilla.payouts import holding
+from manilla.payouts.holding import Found, Lost
+from manilla.providers.port import Provider, TransferState, TransferStatus
+from manilla.providers.rails import open_session
+
+REFERENCES_MAX = 100_000
+
+
+class Report(msgspec.Struct, frozen=True):
+    payouts: list[Found]
+    refunds: list[FoundRefund]
+    lost: list[Lost]
+
+    @property
+    def is_clear(self) -> bool:
+        return not any(each.is_in_doubt for each in self.payouts) and not self.lost
+
+
+def restore_check(
+    provider: Annotated[
+        Provider | None, typer.Option("--provider", help="Whose transfers --references lists.")
+    ] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option(
+            "--references",
+            metavar="FILE",
+            help="The provider's own list of our references since the backup, one a line.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Ask providers about all that is open, while payouts are held; exit 1 where doubt is left."""
+    if (provider is None) != (references is None):
+        raise typer.BadParameter("go together.", param_hint="--provider, --references")
+    listed = _read(references) if references else []
+
+    async def command(tools: Tools) -> Report:
+        async with open_session() as session:
+            rails = configured_rails(tools, session)
+            await rails.load()
+            since = await holding.held_since(tools.db)
+            payouts = await holding.look(tools.db, rails)
+            refunds = await refund_holding.look(tools.db, rails, since)
+            lost = await holding.missing(tools.db, rails, provider, listed) if provider else []
+            return Report(payouts, refunds, lost)
+
+    report = run(data, command)
+    _print(report, as_json)
+    if not report.is_clear:
+        raise typer.Exit(1)
+
+
+def _read(file: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InstanceRefusal(f"{file} cannot be read: {error}.") from error
+    if len(lines) > REFERENCES_MAX:
+        raise InstanceRefusal(f"{file} has more than {REFERENCES_MAX} lines.")
+    return [line for line in lines if line]
+
+
+def _print(report: Report, as_json: bool) -> None:
+    payouts = [_payout_row(each) for each in report.payouts]
+    refunds = [
+        {
+            "refund": each.refund.trx_id,
+            "merchant_id": each.refund.merchant_id,
+            "provider": each.refund.provider,
+            "amount": each.refund.amount.amount,
+            "provider_says": each.said,
+        }
+        for each in report.refunds
+    ]
+    lost = [_lost_row(each) for each in report.lost]
+    if as_json:
+        is_clear = report.is_clear
+        print_json({"clear": is_clear, "payouts": payouts, "refunds": refunds, "lost": lost})
+        return
+    print_rows(payouts, as_json=False, empty="No payout of before the hold is open.")
+    if refunds:
+        print_rows(refunds, as_json=False, empty="")
+    if lost:
+        print_rows(lost, as_json=False, empty="")
+
+
+def _payout_row(found: Found) -> dict[str, Any]:
+    payout = found.payout
+    return {
+        "payout": payout.trx_id,
+        "merchant_id": payout.merchant_id,
+        "provider": payout.provider,
+        "amount": payout.amount.amount,
+        "sent_at": iso(payout.began_at) if payout.began_at else None,
+        "provider_says": _said(found.said, found.problem),
+        "then": _then(found),
+    }
+
+
+def _then(found: Found) -> str:
+    if found.said is None:
+        return "in doubt" if found.is_in_doubt else "is asked about"
+    if found.said.status is TransferStatus.NOT_FOUND:
+        return "is sent on release"
+    return "is asked about"
+
+
+def _lost_row(lost: Lost) -> dict[str, Any]:
+    amount = lost.said.amount if lost.said else None
+    return {
+        "lost_transfer": lost.reference,
+        "merchant_id": lost.merchant_id,
+        "amount": amount.amount if amount else None,
+        "provider_says": _said(lost.said, lost.problem),
+    }
+
+
+def _said(said: TransferState | None, problem: str) -> str:
+    return f"no usable answer: {problem}" if said is None else said.status

@@ -1,0 +1,147 @@
+"""Cases: the evidence side by side, and the few legal ways to resolve them."""
+
+from typing import Any
+
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.cases import cases, listing
+from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseNotFound, Kind
+from manilla.cases.listing import CaseFilter, CaseStatus
+from manilla.cases.suspense import Action
+from manilla.console import evidence, queues
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.errors import Refusal
+from manilla.merchants import roster
+from manilla.payouts import disputes
+from manilla.people.roles import Permission
+from manilla.providers import asking
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+TEMPLATE = "case.html"
+CASE_ID_MAX = 2**63 - 1
+
+TITLES: dict[str, str] = {
+    Kind.PAID_AFTER_DECLINE: "Paid after it was declined",
+    Kind.SECOND_CHARGE_PAID: "Paid a second time",
+    Kind.WRONG_AMOUNT: "Another amount than agreed",
+    Kind.WEBHOOK_DISAGREES: "The provider says two things",
+    Kind.UNKNOWN_REFERENCE: "A reference that is not ours",
+    Kind.CONTRADICTION: "The provider changed its word",
+    Kind.CLEARING_DIFFERS: "Our books and the provider's balance differ",
+    Kind.NO_ANSWER: "No answer for too long",
+}
+ACTIONS: dict[str, str] = {
+    Action.NOTHING: "Close it: nothing is to be moved",
+    Action.CREDIT: "Credit the merchant",
+    Action.RETURN: "Return it to who paid",
+    Action.KEEP: "Keep it for the platform",
+    Action.WRITE_OFF: "Write it off",
+    Action.DEBIT: "Debit the merchant",
+    Action.REVERSE: "Settle the payout as reversed",
+}
+
+COLUMNS: tuple[Column[Case], ...] = (
+    Column("id", lambda row: row.id),
+    Column("merchant_id", lambda row: row.merchant_id or None),
+    Column("environment", lambda row: row.environment),
+    Column("kind", lambda row: row.kind),
+    Column("reference", lambda row: row.reference),
+    Column("trx_id", lambda row: row.trx_id),
+    Column("currency", lambda row: row.currency),
+    Column("amount", lambda row: row.amount.amount if row.amount else None),
+    Column("detail", lambda row: row.detail),
+    Column("status", lambda row: row.status),
+    Column("resolution", lambda row: row.resolution),
+    Column("opened_at", lambda row: row.opened_at),
+    Column("resolved_at", lambda row: row.resolved_at),
+)
+
+
+class CasePages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one, needs = "/cases/{case:int}", Permission.PAYOUT_DESK
+        return [
+            page("/cases", self.show_all, Permission.CONSOLE_VIEW),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one + "/ask", self.ask, needs),
+            form(one + "/resolve", self.resolve, needs, step_up=True),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        db, scope = self._desk.db, queues.scope(visit)
+        status = queues.shown(visit, "status", list(CaseStatus))
+        kind = visit.query.text("kind")
+        wanted = CaseFilter(
+            status=None if status == queues.ALL else CaseStatus(status),
+            kind=Kind(kind) if kind in set(Kind) else None,
+            since=lists.day(visit.query, "since"),
+            until=lists.day(visit.query, "until", is_end=True),
+            search=visit.query.text("q") or None,
+        )
+        if exports.is_wanted(visit):
+            return exports.send(visit, "cases", COLUMNS, listing.all_cases(db, scope, wanted))
+        found = await listing.cases(db, scope, wanted, after=lists.after(visit))
+        return visit.page(
+            "cases.html",
+            rows=found.rows,
+            names=await roster.names(db, (row.merchant_id for row in found.rows)),
+            listing=lists.ListView(visit, found.next),
+            shown_status=status,
+            titles=TITLES,
+            kinds=[(each.value, TITLES[each]) for each in Kind],
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page(TEMPLATE, **await self._details(await self._case(visit)))
+
+    async def ask(self, visit: Visit) -> Answer:
+        """A page and no redirect: what the provider said is kept nowhere."""
+        details = await self._details(await self._case(visit))
+        if details["evidence"].question is None:
+            raise NotHere
+        details["said"] = await asking.ask(self._desk.rails, details["evidence"].question)
+        return visit.page(TEMPLATE, **details)
+
+    async def resolve(self, visit: Visit) -> Answer:
+        case = await self._case(visit)
+        try:
+            action = visit.form.choice("action", Action)
+            note = visit.form.needed("note", at_most=NOTE_LENGTH_MAX)
+            await disputes.resolve(self._desk.db, case.id, note, action)
+        except BadForm as refusal:
+            return visit.refused(TEMPLATE, refusal, **await self._details(case))
+        except Refusal as refusal:
+            return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
+        return visit.redirect(f"/cases/{case.id}", done=f"Resolved: {ACTIONS[action].lower()}.")
+
+    async def _case(self, visit: Visit) -> Case:
+        number = int(visit.parameter("case"))
+        if not 0 < number <= CASE_ID_MAX:
+            raise NotHere
+        try:
+            return await cases.find(self._desk.db, number)
+        except CaseNotFound:
+            raise NotHere from None
+
+    async def _details(self, case: Case) -> dict[str, Any]:
+        db = self._desk.db
+        about = Filters(merchant_id=case.merchant_id or None, subject=f"case:{case.id}")
+        return {
+            "case": case,
+            "title": TITLES.get(case.kind, case.kind),
+            "names": await roster.names(db, [case.merchant_id]),
+            "evidence": await evidence.gather(db, case),
+            "said": None,
+            "ways": await cases.ways(db, case),
+            "actions": ACTIONS,
+            "history": await cases.history(db, case),
+            "lines": await audit.listed(db, about),
+        }

@@ -1,0 +1,90 @@
+"""What is known about a case: our own side of it, and the provider's."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla.cases.cases import Case, Kind
+from manilla.kit.db import Database
+from manilla.payments.payment import Charge, Payment
+from manilla.payments.refund_queries import Refund
+from manilla.payments.story import PaymentStory, payment_story
+from manilla.payouts import queue
+from manilla.payouts.payout import Payout
+from manilla.payouts.queue import Progress
+from manilla.payouts.story import PayoutStory, payout_story
+from manilla.providers import listing as providers
+from manilla.providers.asking import Question
+from manilla.providers.port import EventKind, Provider
+from manilla.web import story
+from manilla.web.story import Happening
+
+OURS = frozenset({"API", "Checkout", "Status", "Ledger"})
+THEIRS = frozenset({"Provider"})
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """`ours` and `theirs` are in the order of time. What the case is not about is None."""
+
+    ours: list[Happening]
+    theirs: list[Happening]
+    payment: Payment | None = None
+    charge: Charge | None = None
+    refund: Refund | None = None
+    payout: Payout | None = None
+    progress: Progress | None = None
+    question: Question | None = None  # that the provider can be asked now
+
+
+async def gather(db: Database, case: Case) -> Evidence:
+    trx_id = case.trx_id or case.reference.partition("-")[0]
+    payout = await payout_story(db, case.merchant_id, trx_id)
+    if payout is not None:
+        return _of_payout(payout, await queue.progress(db, payout.payout))
+    payment = await payment_story(db, case.merchant_id, trx_id)
+    if payment is not None:
+        return _of_payment(payment, case)
+    heard = await providers.heard_of(db, case.merchant_id, [case.reference])
+    provider = heard[0].provider if heard else ""
+    question = None
+    if case.kind == Kind.UNKNOWN_REFERENCE and provider in set(Provider):
+        question = Question(provider, EventKind(heard[0].kind), case.reference)
+    return Evidence(ours=[], theirs=story.of_webhooks(heard), question=question)
+
+
+def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
+    payout = told.payout
+    question = None
+    if payout.provider is not None and not payout.is_sandbox:
+        question = Question(payout.provider, EventKind.TRANSFER, payout.trx_id)
+    happenings = story.of_payout(told, all_accounts=True)
+    return Evidence(
+        ours=_from(happenings, OURS),
+        theirs=_from(happenings, THEIRS),
+        payout=payout,
+        progress=progress,
+        question=question,
+    )
+
+
+def _of_payment(told: PaymentStory, case: Case) -> Evidence:
+    charge = next((each for each in told.charges if each.reference == case.reference), None)
+    refund = next((each for each in told.refunds if each.trx_id == case.reference), None)
+    question = None
+    if charge is not None:
+        question = Question(charge.provider, EventKind.CHARGE, charge.reference)
+    elif refund is not None and refund.provider is not None:
+        question = Question(refund.provider, EventKind.REFUND, refund.trx_id)
+    happenings = story.of_payment(told, all_accounts=True)
+    return Evidence(
+        ours=_from(happenings, OURS),
+        theirs=_from(happenings, THEIRS),
+        payment=told.payment,
+        charge=charge,
+        refund=refund,
+        question=question,
+    )
+
+
+def _from(happenings: Sequence[Happening], sources: frozenset[str]) -> list[Happening]:
+    return [each for each in happenings if each.source in sources]

@@ -1,0 +1,64 @@
+"""Parked jobs: what failed too often, why, and tried again."""
+
+from manilla.console import answers, queues
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import parked
+from manilla.kit.errors import Refusal
+from manilla.kit.parked import ParkedFilter, ParkedJob
+from manilla.merchants import roster
+from manilla.people.roles import Permission
+from manilla.platform import work
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.visit import Visit
+
+# What a job is about, where there is a page of it.
+PLACES = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
+
+COLUMNS: tuple[Column[ParkedJob], ...] = (
+    Column("merchant_id", lambda row: row.merchant_id or None),
+    Column("kind", lambda row: row.kind),
+    Column("subject", lambda row: row.subject),
+    Column("attempts", lambda row: row.attempts),
+    Column("failures", lambda row: row.failures),
+    Column("parked_at", lambda row: row.parked_at),
+    Column("last_error", lambda row: row.last_error),
+)
+
+
+class JobPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/jobs", self.show, Permission.CONSOLE_VIEW),
+            form("/jobs/retry", self.retry, Permission.SUPPORT_TOOLS),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        kind, subject = visit.query.text("kind"), visit.query.text("q")
+        wanted = ParkedFilter(
+            merchant_id=queues.merchant(visit), kind=kind or None, search=subject or None
+        )
+        if exports.is_wanted(visit):
+            pages = parked.all_parked(self._desk.db, wanted)
+            return exports.send(visit, "parked-jobs", COLUMNS, pages)
+        found = await parked.parked(self._desk.db, wanted, after=lists.after(visit))
+        return visit.page(
+            "jobs.html",
+            rows=found.rows,
+            names=await roster.names(self._desk.db, (row.merchant_id for row in found.rows)),
+            listing=lists.ListView(visit, found.next),
+            places=PLACES,
+        )
+
+    async def retry(self, visit: Visit) -> Answer:
+        given = visit.form
+        try:
+            merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
+            await work.retry(self._desk.db, merchant_id, kind, given.needed("subject"))
+        except Refusal as refusal:
+            return answers.sent_back(visit, "/jobs", refusal)
+        return visit.redirect("/jobs", done="It is tried again at once.")

@@ -1,0 +1,162 @@
+"""The books: what is on each account, what was posted, and the proof that they are in order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from decimal import Decimal
+
+import msgspec
+
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import listing
+from manilla.kit.errors import Unavailable
+from manilla.kit.money import Money
+from manilla.ledger import balances
+from manilla.ledger import listing as books
+from manilla.ledger.balances import AccountBalance
+from manilla.ledger.listing import EntryLine, PostingFilter, PostingLine
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.people.roles import Permission
+from manilla.proofs import proofs
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, form, page, part
+from manilla.web.visit import Visit
+
+SUM_SECONDS = 4.0
+EXPLANATIONS = {
+    "wallet": "What merchants own, all wallets together",
+    "clearing": "What the provider holds for us (below zero by that much)",
+    "commission": "Earned on payments",
+    "payout_fee": "Earned on payouts",
+    "provider_fee": "Kept by the provider for its services",
+    "in_flight": "Debited for payouts that are under way",
+    "suspense": "Came in and belongs to nobody yet: see the cases",
+    "adjustment": "Put in or taken out by hand",
+    "bank": "Moved between our bank and providers",
+}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    merchant: listing.Number | None = None
+    environment: Environment | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """An entry with its posting, as a file has it."""
+
+    posting: PostingLine
+    entry: EntryLine
+
+
+def _balance(line: Line) -> Decimal | None:
+    minor = line.entry.balance_minor
+    return None if minor is None else Money(line.posting.currency, minor).amount
+
+
+COLUMNS: tuple[Column[Line], ...] = (
+    Column("posting", lambda line: line.posting.id),
+    Column("posted_at", lambda line: line.posting.posted_at),
+    Column("merchant_id", lambda line: line.posting.merchant_id),
+    Column("environment", lambda line: line.posting.environment),
+    Column("kind", lambda line: line.posting.kind),
+    Column("trx_id", lambda line: line.posting.trx_id),
+    Column("reason", lambda line: line.posting.reason),
+    Column("account", lambda line: line.entry.account),
+    Column("currency", lambda line: line.posting.currency),
+    Column("amount", lambda line: Money(line.posting.currency, line.entry.amount_minor).amount),
+    Column("balance", _balance),
+)
+
+
+class LedgerPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/ledger", self.show, Permission.CONSOLE_VIEW),
+            page("/ledger/postings", self.show_postings, Permission.CONSOLE_VIEW),
+            part("/ledger/proof", self.show_proof, Permission.CONSOLE_VIEW),
+            form("/ledger/proof", self.prove, Permission.PAYOUT_DESK),
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        sums = await self._sums()
+        return visit.page(
+            "ledger.html",
+            proof=await proofs.last(self._desk.db),
+            sums=None if sums is None else _grouped(sums),
+            explain=_explain,
+        )
+
+    async def show_proof(self, visit: Visit) -> Answer:
+        """The proof alone, for a script that waits for it."""
+        return visit.page("ledger_proof.html", proof=await proofs.last(self._desk.db))
+
+    async def prove(self, visit: Visit) -> Answer:
+        await proofs.ask(self._desk.db)
+        return visit.redirect("/ledger", done="A worker proves the books now.")
+
+    async def show_postings(self, visit: Visit) -> Answer:
+        scope, wanted = _scope(visit), _filter(visit)
+        db = self._desk.db
+        if exports.is_wanted(visit):
+            lines = _lines(books.all_postings(db, scope, wanted))
+            return exports.send(visit, "postings", COLUMNS, lines)
+        found = await books.postings(db, scope, wanted, after=lists.after(visit))
+        return visit.page(
+            "postings.html", rows=found.rows, listing=lists.ListView(visit, found.next)
+        )
+
+    async def _sums(self) -> list[AccountBalance] | None:
+        """None where adding them up takes too long for a page."""
+        try:
+            async with asyncio.timeout(SUM_SECONDS):
+                return await balances.balances(self._desk.db)
+        except (TimeoutError, Unavailable):
+            return None
+
+
+def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBalance]]]:
+    """By environment and currency; what is real first."""
+    keys = sorted({(each.environment, each.currency) for each in sums})
+    return [
+        (
+            environment,
+            currency,
+            [each for each in sums if (each.environment, each.currency) == (environment, currency)],
+        )
+        for environment, currency in keys
+    ]
+
+
+def _explain(account: str) -> str:
+    return EXPLANATIONS[account.partition(":")[0]]
+
+
+async def _lines(pages: AsyncIterator[list[PostingLine]]) -> AsyncIterator[list[Line]]:
+    async for rows in pages:
+        yield [Line(posting, entry) for posting in rows for entry in posting.entries]
+
+
+def _scope(visit: Visit) -> Everyone:
+    query = visit.query
+    given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
+    wanted = listing.read_filter(Wanted, given)
+    return Everyone(wanted.merchant, wanted.environment)
+
+
+def _filter(visit: Visit) -> PostingFilter:
+    query = visit.query
+    wanted = listing.read_filter(
+        PostingFilter,
+        {
+            "kind": query.text("kind"),
+            "currency": query.text("currency").upper(),
+            "search": query.text("q"),
+        },
+    )
+    return msgspec.structs.replace(
+        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
+    )

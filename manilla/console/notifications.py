@@ -1,0 +1,110 @@
+"""What all merchants were told: given up ones first, attempt by attempt, and told again."""
+
+from datetime import UTC, datetime, timedelta
+
+from manilla.console import answers, queues
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.errors import Refusal
+from manilla.merchants import roster
+from manilla.notify import listing, queries, redeliver
+from manilla.notify.listing import NotificationFilter, State
+from manilla.notify.queries import Notification
+from manilla.people.roles import Permission
+from manilla.web import exports, lists
+from manilla.web.exports import Column
+from manilla.web.forms import BadForm, Form
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # of a browser's field for date and time
+STATES = (State.FAILED, State.WAITING, State.DELIVERED)
+
+COLUMNS: tuple[Column[Notification], ...] = (
+    Column("id", lambda row: row.id),
+    Column("merchant_id", lambda row: row.merchant_id),
+    Column("environment", lambda row: row.environment),
+    Column("event", lambda row: row.event),
+    Column("status", lambda row: row.status),
+    Column("trx_id", lambda row: row.trx_id),
+    Column("url", lambda row: row.url),
+    Column("state", lambda row: row.state),
+    Column("attempts", lambda row: row.attempts),
+    Column("created_at", lambda row: row.created_at),
+    Column("decided_at", lambda row: row.decided_at),
+)
+
+
+class NotificationDesk:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one, needs = "/notifications/{notification:str}", Permission.SUPPORT_TOOLS
+        return [
+            page("/notifications", self.show_all, Permission.CONSOLE_VIEW),
+            form("/notifications/redeliver-failed", self.redeliver_failed, needs),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one + "/redeliver", self.redeliver, needs),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        db, scope = self._desk.db, queues.scope(visit)
+        state = queues.shown(visit, "state", STATES)
+        wanted = NotificationFilter(
+            state=None if state == queues.ALL else State(state),
+            since=lists.day(visit.query, "since"),
+            until=lists.day(visit.query, "until", is_end=True),
+            search=visit.query.text("q") or None,
+        )
+        if exports.is_wanted(visit):
+            pages = listing.all_notifications(db, scope, wanted)
+            return exports.send(visit, "notifications", COLUMNS, pages)
+        found = await listing.notifications(db, scope, wanted, after=lists.after(visit))
+        return visit.page(
+            "notifications.html",
+            rows=found.rows,
+            names=await roster.names(db, (row.merchant_id for row in found.rows)),
+            listing=lists.ListView(visit, found.next),
+            state=state,
+            a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        db, found = self._desk.db, await self._notification(visit)
+        return visit.page(
+            "notification.html",
+            notification=found,
+            attempts=await queries.attempts(db, found.merchant_id, found.id),
+            names=await roster.names(db, [found.merchant_id]),
+        )
+
+    async def redeliver(self, visit: Visit) -> Answer:
+        found = await self._notification(visit)
+        await redeliver.redeliver(self._desk.db, found.id)
+        done = "It is on its way again, under the same id."
+        return visit.redirect(f"/notifications/{found.id}", done=done)
+
+    async def redeliver_failed(self, visit: Visit) -> Answer:
+        try:
+            since, merchant_id = _moment(visit.form, "since"), queues.merchant(visit)
+            sent = await redeliver.redeliver_failed(self._desk.db, since, merchant_id)
+        except Refusal as refusal:
+            return answers.sent_back(visit, "/notifications", refusal)
+        done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
+        return visit.redirect("/notifications", done=done)
+
+    async def _notification(self, visit: Visit) -> Notification:
+        found = await queries.notification(self._desk.db, visit.parameter("notification"))
+        if found is None:
+            raise NotHere
+        return found
+
+
+def _moment(given: Form, name: str) -> datetime:
+    """In Lagos."""
+    try:
+        at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)
+        return at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadForm(errors={name: "A date and a time are needed."}) from None

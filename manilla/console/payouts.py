@@ -1,0 +1,173 @@
+"""Payouts that wait for a person: paid by hand, or stuck on their way."""
+
+from typing import Any
+
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.cases import listing as cases
+from manilla.cases.cases import Case, Kind
+from manilla.cases.listing import CaseFilter
+from manilla.console import queues
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids
+from manilla.kit.errors import Refusal
+from manilla.ledger.scope import Everyone
+from manilla.merchants import merchants, roster
+from manilla.payouts import lost, manual, queue
+from manilla.payouts.manual import NotToDecide
+from manilla.payouts.payout import Payout
+from manilla.payouts.queue import Stuck
+from manilla.payouts.story import PayoutStory, payout_story
+from manilla.people.roles import Permission
+from manilla.web import exports, lists, story
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, form, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+TEMPLATE = "queue_payout.html"
+BY_HAND, STUCK = "by_hand", "stuck"
+DONE = {
+    "complete": "Paid. The merchant is told.",
+    "reject": "Rejected. The wallet has its money back, and the merchant is told.",
+    "requeue": "It is worked on at once: look again in a moment.",
+}
+
+COLUMNS: tuple[Column[Payout], ...] = (
+    Column("trx_id", lambda row: row.trx_id),
+    Column("merchant_id", lambda row: row.merchant_id),
+    Column("environment", lambda row: str(row.environment)),
+    Column("ref_trx", lambda row: row.ref_trx),
+    Column("currency", lambda row: row.currency),
+    Column("payout_amount", lambda row: row.amount.amount),
+    Column("fee", lambda row: row.fee.amount),
+    Column("bank", lambda row: row.bank),
+    Column("account_number", lambda row: row.account_number),
+    Column("account_name", lambda row: row.account_name),
+    Column("description", lambda row: row.description),
+    Column("created_at", lambda row: row.created_at),
+)
+STUCK_COLUMNS: tuple[Column[Stuck], ...] = (
+    Column("trx_id", lambda row: row.payout.trx_id),
+    Column("merchant_id", lambda row: row.payout.merchant_id),
+    Column("provider", lambda row: row.payout.provider),
+    Column("currency", lambda row: row.payout.currency),
+    Column("payout_amount", lambda row: row.payout.amount.amount),
+    Column("attempts", lambda row: row.progress.attempts),
+    Column("failures", lambda row: row.progress.failures),
+    Column("last_error", lambda row: row.progress.last_error),
+    Column("parked_at", lambda row: row.progress.parked_at),
+    Column("case", lambda row: row.case_id),
+    Column("created_at", lambda row: row.payout.created_at),
+)
+
+
+class PayoutDesk:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        one, needs = "/payouts/{payout:str}", Permission.PAYOUT_DESK
+        return [
+            page("/payouts", self.show_all, Permission.CONSOLE_VIEW),
+            page(one, self.show, Permission.CONSOLE_VIEW),
+            form(one + "/complete", self.complete, needs, step_up=True),
+            form(one + "/reject", self.reject, needs, step_up=True),
+            form(one + "/requeue", self.requeue, needs),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        if visit.query.text("show") == STUCK:
+            return await self._show_stuck(visit)
+        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        if exports.is_wanted(visit):
+            pages = queue.all_by_hand(db, scope, search)
+            return exports.send(visit, "manual-payouts", COLUMNS, pages)
+        found = await queue.by_hand(db, scope, search, after=lists.after(visit))
+        stuck = await queue.stuck(db, Everyone(), limit=1)
+        return visit.page(
+            "queue_payouts.html",
+            rows=found.rows,
+            names=await roster.names(db, (row.merchant_id for row in found.rows)),
+            listing=lists.ListView(visit, found.next),
+            has_stuck=bool(stuck.rows),
+        )
+
+    async def _show_stuck(self, visit: Visit) -> Answer:
+        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        if exports.is_wanted(visit):
+            pages = queue.all_stuck(db, scope, search)
+            return exports.send(visit, "stuck-payouts", STUCK_COLUMNS, pages)
+        found = await queue.stuck(db, scope, search, after=lists.after(visit))
+        return visit.page(
+            "queue_stuck.html",
+            rows=found.rows,
+            names=await roster.names(db, (row.payout.merchant_id for row in found.rows)),
+            listing=lists.ListView(visit, found.next),
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        return visit.page(TEMPLATE, **await self._details(visit))
+
+    async def complete(self, visit: Visit) -> Answer:
+        reference = visit.form.text("bank_reference")
+        try:
+            await manual.complete(self._desk.db, visit.parameter("payout"), reference)
+        except Refusal as refusal:
+            return await self._refused(visit, refusal)
+        return _done(visit, "complete")
+
+    async def reject(self, visit: Visit) -> Answer:
+        desk, reason = self._desk, visit.form.text("reason")
+        try:
+            await lost.reject(desk.db, desk.rails, visit.parameter("payout"), reason)
+        except Refusal as refusal:
+            return await self._refused(visit, refusal)
+        return _done(visit, "reject")
+
+    async def requeue(self, visit: Visit) -> Answer:
+        try:
+            await manual.requeue(self._desk.db, visit.parameter("payout"))
+        except Refusal as refusal:
+            return await self._refused(visit, refusal)
+        return _done(visit, "requeue")
+
+    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+        """Who comes second is told what the first decided."""
+        details = await self._details(visit)
+        if details["decision"] is not None and isinstance(refusal, NotToDecide):
+            refusal = NotToDecide(f"{refusal.text} {details['decision']}")
+        return visit.refused(TEMPLATE, refusal, **details)
+
+    async def _details(self, visit: Visit) -> dict[str, Any]:
+        db, told = self._desk.db, await self._story(visit)
+        payout = told.payout
+        about = Filters(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
+        return {
+            "payout": payout,
+            "merchant": await merchants.get(db, payout.merchant_id),
+            "happenings": story.of_payout(told, all_accounts=True),
+            "progress": await queue.progress(db, payout),
+            "cases": await self._cases(payout),
+            "decision": await manual.decision(db, payout),
+            "lines": await audit.listed(db, about),
+            "NO_ANSWER": Kind.NO_ANSWER,
+        }
+
+    async def _story(self, visit: Visit) -> PayoutStory:
+        trx_id = visit.parameter("payout")
+        merchant_id = ids.merchant_of(trx_id)
+        told = None
+        if merchant_id is not None:
+            told = await payout_story(self._desk.db, merchant_id, trx_id)
+        if told is None:
+            raise NotHere
+        return told
+
+    async def _cases(self, payout: Payout) -> list[Case]:
+        about = CaseFilter(search=payout.trx_id)
+        return (await cases.cases(self._desk.db, Everyone(payout.merchant_id), about)).rows
+
+
+def _done(visit: Visit, what: str) -> Answer:
+    return visit.redirect(f"/payouts/{visit.parameter('payout')}", done=DONE[what])

@@ -1,0 +1,136 @@
+"""How the installation does: programs, queues, the database, and how the API answers."""
+
+import asyncio
+import platform
+import shutil
+from collections.abc import Awaitable, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from manilla import __version__
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import vitals
+from manilla.kit.display import duration
+from manilla.kit.errors import Unavailable
+from manilla.merchants import request_figures
+from manilla.merchants.request_figures import RequestHour
+from manilla.notify import queries as notify
+from manilla.people.roles import Permission
+from manilla.web import charts
+from manilla.web.routes import Answer, Route, page
+from manilla.web.visit import Visit
+
+FIGURES_SECONDS = 4.0
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
+Value = TypeVar("Value")
+
+
+class Disk(msgspec.Struct, frozen=True):
+    free: str
+    percent_free: int
+
+    @property
+    def is_low(self) -> bool:
+        return self.percent_free < 10
+
+
+class SystemPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+        self._began = datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        return [page("/system", self.show, Permission.CONSOLE_VIEW)]
+
+    async def show(self, visit: Visit) -> Answer:
+        db = self._desk.db
+        store = await vitals.store(db)
+        queues = await vitals.queues(db)
+        hours = await _soon(request_figures.hourly(db))
+        oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
+        return visit.page(
+            "system.html",
+            programs=await vitals.programs(db),
+            store=store,
+            size=_bytes(store.size_bytes),
+            replicas=await vitals.replicas(db),
+            queues=queues,
+            oldest=_ago(min(oldest)) if oldest else None,
+            ago=_ago,
+            backlog=await notify.backlog(db),
+            waited=duration,
+            disk=self._disk(),
+            version=__version__,
+            python=platform.python_version(),
+            uptime=_ago(self._began),
+            hours=hours,
+            charts=None if hours is None else _charts(hours),
+        )
+
+    def _disk(self) -> Disk | None:
+        """None where there is no data folder: the database is elsewhere."""
+        folder = self._desk.data_folder
+        if folder is None or not folder.is_dir():
+            return None
+        usage = shutil.disk_usage(folder)
+        return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
+
+
+async def _soon(figures: Awaitable[Value]) -> Value | None:
+    """None where counting takes too long: the rest of the page must be seen all the same."""
+    try:
+        async with asyncio.timeout(FIGURES_SECONDS):
+            return await figures
+    except (TimeoutError, Unavailable):
+        return None
+
+
+def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:
+    """Titles, and what the script draws."""
+    moments = [hour.hour for hour in hours]
+    return [
+        (
+            "Requests per hour",
+            charts.hourly(moments, {"Requests": [hour.count for hour in hours]}),
+        ),
+        (
+            "Answered without fault",
+            charts.hourly(
+                moments,
+                {"Answered": [_rounded(hour.success_percent) for hour in hours]},
+                unit=" %",
+                high=100,
+            ),
+        ),
+        (
+            "Time to answer",
+            charts.hourly(
+                moments,
+                {
+                    "Half within": [_rounded(hour.median_milliseconds) for hour in hours],
+                    "95 % within": [_rounded(hour.slow_milliseconds) for hour in hours],
+                },
+                unit=" ms",
+            ),
+        ),
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _ago(moment: datetime) -> str:
+    return duration(max(int((datetime.now(UTC) - moment).total_seconds()), 0))
+
+
+def _bytes(count: int) -> str:
+    size, place = float(count), 0
+    while size >= 1000 and place < len(UNITS) - 1:
+        size, place = size / 1000, place + 1
+    return (
+        f"{size:.0f} {UNITS[place]}" if size >= 100 or not place else f"{size:.1f} {UNITS[place]}"
+    )

@@ -1,0 +1,239 @@
+"""Transactions of all merchants: payments, payouts and refunds, and the whole story of one."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from manilla.cases import listing as cases
+from manilla.cases.listing import CaseFilter
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids, listing
+from manilla.kit.db import Database
+from manilla.kit.listing import Page
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.merchants import merchants, roster
+from manilla.payments import listing as payments
+from manilla.payments import refund_queries
+from manilla.payments.listing import PaymentFilter, RefundFilter
+from manilla.payments.payment import Payment
+from manilla.payments.refund_queries import Refund
+from manilla.payments.story import payment_story
+from manilla.payouts import listing as payouts
+from manilla.payouts.listing import PayoutFilter
+from manilla.payouts.payout import Payout
+from manilla.payouts.story import payout_story
+from manilla.people.roles import Permission
+from manilla.web import exports, lists, story
+from manilla.web.exports import Column
+from manilla.web.routes import Answer, Route, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+
+class Kind(StrEnum):
+    PAYMENT = "payment"
+    PAYOUT = "payout"
+    REFUND = "refund"
+
+
+STATUSES = {
+    Kind.PAYMENT: ("pending", "success", "failed"),
+    Kind.PAYOUT: ("pending", "completed", "failed", "canceled"),
+    Kind.REFUND: ("pending", "completed", "failed"),
+}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose transactions, and of which environment."""
+
+    merchant: listing.Number | None = None
+    environment: Environment | None = None
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A row, and whose it is."""
+
+    row: Any
+    merchant: str
+
+
+PAYMENT_COLUMNS: tuple[Column[Named], ...] = (
+    Column("trx_id", lambda each: each.row.trx_id),
+    Column("ref_trx", lambda each: each.row.ref_trx),
+    Column("merchant_id", lambda each: each.row.merchant_id),
+    Column("merchant", lambda each: each.merchant),
+    Column("environment", lambda each: str(each.row.environment)),
+    Column("status", lambda each: str(each.row.status)),
+    Column("error_code", lambda each: each.row.error_code and str(each.row.error_code)),
+    Column("currency", lambda each: each.row.currency),
+    Column("amount", lambda each: each.row.amount.amount),
+    Column("commission_fee", lambda each: each.row.quote.commission.amount),
+    Column("commission_bearer", lambda each: str(each.row.commission_bearer)),
+    Column("refunded", lambda each: Money(each.row.currency, each.row.refunded_minor).amount),
+    Column("customer_name", lambda each: each.row.customer_name),
+    Column("customer_email", lambda each: each.row.customer_email),
+    Column("created_at", lambda each: each.row.created_at),
+    Column("updated_at", lambda each: each.row.updated_at),
+)
+PAYOUT_COLUMNS: tuple[Column[Named], ...] = (
+    *PAYMENT_COLUMNS[:9],
+    Column("fee", lambda each: each.row.fee.amount),
+    Column("method", lambda each: each.row.method_code),
+    Column("provider", lambda each: each.row.provider),
+    Column("provider_reference", lambda each: each.row.provider_reference),
+    Column("bank", lambda each: each.row.bank),
+    Column("account_number", lambda each: each.row.account_number),
+    Column("account_name", lambda each: each.row.account_name),
+    *PAYMENT_COLUMNS[-2:],
+)
+REFUND_COLUMNS: tuple[Column[Named], ...] = (
+    PAYMENT_COLUMNS[0],
+    Column("payment_trx_id", lambda each: each.row.payment_trx_id),
+    *PAYMENT_COLUMNS[2:6],
+    Column("currency", lambda each: each.row.amount.currency),
+    Column("amount", lambda each: each.row.amount.amount),
+    Column("reason", lambda each: each.row.reason),
+    Column("provider", lambda each: each.row.provider),
+    Column("created_at", lambda each: each.row.created_at),
+)
+COLUMNS = {
+    Kind.PAYMENT: PAYMENT_COLUMNS,
+    Kind.PAYOUT: PAYOUT_COLUMNS,
+    Kind.REFUND: REFUND_COLUMNS,
+}
+
+
+class TransactionPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [
+            page("/transactions", self.show_all, Permission.CONSOLE_VIEW),
+            page("/transactions/{trx_id:str}", self.show, Permission.CONSOLE_VIEW),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        kind = _kind(visit)
+        if exports.is_wanted(visit):
+            return exports.send(visit, f"{kind}s", COLUMNS[kind], self._whole(visit, kind))
+        found = await self._page(visit, kind, lists.after(visit), listing.PAGE_ROWS)
+        return visit.page(
+            "transactions.html",
+            kind=kind,
+            kinds=list(Kind),
+            statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
+            rows=await _named(self._desk.db, found.rows),
+            listing=_view(visit, kind, found.next),
+        )
+
+    async def show(self, visit: Visit) -> Answer:
+        """A payment or a payout; a refund is a part of its payment's story."""
+        trx_id = visit.parameter("trx_id")
+        merchant_id = ids.merchant_of(trx_id.partition("-")[0])
+        if merchant_id is None:
+            raise NotHere
+        db = self._desk.db
+        paid = await payment_story(db, merchant_id, trx_id.partition("-")[0])
+        if paid is not None:
+            values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
+            happenings = story.of_payment(paid, all_accounts=True)
+            template = "transaction_payment.html"
+            return await self._show(visit, template, paid.payment, values, happenings)
+        sent = await payout_story(db, merchant_id, trx_id)
+        if sent is not None:
+            happenings = story.of_payout(sent, all_accounts=True)
+            return await self._show(
+                visit, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
+            )
+        refund = await refund_queries.refund(db, merchant_id, trx_id)
+        if refund is None:
+            raise NotHere
+        return visit.redirect(f"/transactions/{refund.payment_trx_id}")
+
+    async def _show(
+        self,
+        visit: Visit,
+        template: str,
+        about: Payment | Payout,
+        values: dict[str, Any],
+        happenings: Sequence[story.Happening],
+    ) -> Answer:
+        db, scope = self._desk.db, Everyone(about.merchant_id)
+        return visit.page(
+            template,
+            **values,
+            merchant=await merchants.get(db, about.merchant_id),
+            cases=(await cases.cases(db, scope, CaseFilter(search=about.trx_id))).rows,
+            happenings=happenings,
+        )
+
+    async def _page(
+        self, visit: Visit, kind: Kind, after: str | None, limit: int
+    ) -> Page[Payment] | Page[Payout] | Page[Refund]:
+        db, scope = self._desk.db, _scope(visit)
+        match kind:
+            case Kind.PAYMENT:
+                paid = _filter(visit, PaymentFilter)
+                return await payments.payments(db, scope, paid, after=after, limit=limit)
+            case Kind.PAYOUT:
+                sent = _filter(visit, PayoutFilter)
+                return await payouts.payouts(db, scope, sent, after=after, limit=limit)
+            case Kind.REFUND:
+                given_back = _filter(visit, RefundFilter)
+                return await payments.refunds(db, scope, given_back, after=after, limit=limit)
+
+    async def _whole(self, visit: Visit, kind: Kind) -> AsyncIterator[list[Named]]:
+        """What the list shows, whole."""
+
+        async def fetch(after: str | None) -> Page[Any]:
+            return await self._page(visit, kind, after, listing.PAGE_ROWS_MAX)
+
+        async for rows in listing.in_pages(fetch):
+            yield await _named(self._desk.db, rows)
+
+
+async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[Named]:
+    rows = list(rows)
+    names = await roster.names(db, {row.merchant_id for row in rows})
+    return [Named(row, names.get(row.merchant_id, "")) for row in rows]
+
+
+def _view(visit: Visit, kind: Kind, following: str | None) -> lists.ListView:
+    """The kind is a place of its own, and no filter."""
+    view = lists.ListView(visit, following)
+    view.is_filtered = any(
+        name not in ("kind", "after") for name, text in visit.query.pairs() if text
+    )
+    view.plain_address += f"?kind={kind}"
+    return view
+
+
+def _kind(visit: Visit) -> Kind:
+    try:
+        return Kind(visit.query.text("kind") or Kind.PAYMENT)
+    except ValueError:
+        raise NotHere from None
+
+
+def _scope(visit: Visit) -> Everyone:
+    query = visit.query
+    given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
+    wanted = listing.read_filter(Wanted, given)
+    return Everyone(wanted.merchant, wanted.environment)
+
+
+FilterType = TypeVar("FilterType", PaymentFilter, PayoutFilter, RefundFilter)
+
+
+def _filter(visit: Visit, kind: type[FilterType]) -> FilterType:
+    query = visit.query
+    fields = {name: query.text(name) for name in ("status", "currency")}
+    wanted = listing.read_filter(kind, {**fields, "search": query.text("q")})
+    return msgspec.structs.replace(
+        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
+    )

@@ -1,0 +1,110 @@
+"""What a worker measures of the whole instance: the same whichever of them looks.
+
+A value that has gone is set to zero, not left as it was: an alert must be able to end.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+import msgspec
+
+from manilla.cases.cases import Kind
+from manilla.kit import metrics, vitals
+from manilla.kit.db import Database
+from manilla.notify.outbox import DELIVER
+from manilla.platform.settings import payouts_held_since
+from manilla.proofs import proofs
+from manilla.providers import queries as providers
+from manilla.providers.health import FIGURES_MINUTES
+from manilla.providers.port import Direction, Provider
+
+STATES = ("unsent", "sent")
+
+
+async def measure(db: Database, kinds: Collection[str]) -> None:
+    await _measure_jobs(db, {*kinds, DELIVER})
+    await _measure_payouts(db)
+    await _measure_cases(db)
+    await _measure_rails(db)
+    await _measure_books(db)
+    await _measure_database(db)
+    metrics.measured_at.set_to_current_time()
+
+
+async def _measure_jobs(db: Database, kinds: Collection[str]) -> None:
+    queues = {queue.kind: queue for queue in await vitals.queues(db)}
+    for kind in {*kinds, *queues}:
+        queue = queues.get(kind)
+        oldest = queue.oldest_due_at if queue else None
+        seconds = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+        metrics.jobs_due.labels(kind).set(queue.due if queue else 0)
+        metrics.jobs_oldest_seconds.labels(kind).set(max(seconds, 0.0))
+        metrics.jobs_parked.labels(kind).set(queue.parked if queue else 0)
+
+
+class _Open(msgspec.Struct, frozen=True):
+    provider: str
+    state: str
+    number: int
+
+
+async def _measure_payouts(db: Database) -> None:
+    """What is open has a job, and jobs are few: the history is not read for it."""
+    rows = await db.rows(
+        _Open,
+        """
+        SELECT p.provider, CASE WHEN p.began_at IS NULL THEN 'unsent' ELSE 'sent' END AS state,
+               count(*) AS number
+          FROM job j
+          JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
+         WHERE j.kind = 'transfer' AND p.status = 'pending' AND p.provider IS NOT NULL
+           AND p.environment = 'production'
+         GROUP BY 1, 2""",
+    )
+    numbers = {(row.provider, row.state): row.number for row in rows}
+    for provider in Provider:
+        for state in STATES:
+            number = numbers.get((provider, state), 0)
+            metrics.payouts_open.labels(provider, state).set(number)
+    metrics.payouts_held.set(await payouts_held_since(db) is not None)
+
+
+class _Cases(msgspec.Struct, frozen=True):
+    kind: str
+    number: int
+
+
+async def _measure_cases(db: Database) -> None:
+    rows = await db.rows(
+        _Cases,
+        """
+        SELECT kind, count(*) AS number FROM operator_case
+         WHERE status = 'open' GROUP BY kind""",
+    )
+    numbers = {row.kind: row.number for row in rows}
+    for kind in Kind:
+        metrics.cases_open.labels(kind).set(numbers.get(kind, 0))
+
+
+async def _measure_rails(db: Database) -> None:
+    rails = {(r.provider, r.direction): r for r in await providers.rail_health(db, FIGURES_MINUTES)}
+    for provider in Provider:
+        for direction in Direction:
+            rail = rails.get((provider, direction))
+            share = 1.0 if rail is None or rail.success_share is None else rail.success_share
+            metrics.rail_down.labels(provider, direction).set(rail is not None and rail.is_down)
+            metrics.rail_answered_share.labels(provider, direction).set(share)
+
+
+async def _measure_books(db: Database) -> None:
+    proof = await proofs.last(db)
+    metrics.books_broken.set(len(proof.broken))
+    if proof.ended_at is not None:
+        metrics.books_proved_at.set(proof.ended_at.timestamp())
+
+
+async def _measure_database(db: Database) -> None:
+    store = await vitals.store(db)
+    metrics.database_connections.set(store.connections)
+    metrics.database_connections_max.set(store.connections_max)
+    metrics.database_bytes.set(store.size_bytes)

@@ -1,0 +1,177 @@
+"""Payouts held: nothing is sent until the providers have said what they know and we do not.
+
+A database that was restored is older than the world. A payout that it has as never sent may have
+been sent since the backup, and a refusal of sending it "first" would then be taken for its end. So
+before anything is sent again, the provider is asked about each of them; what it knows is from then
+on asked about, and never sent.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.payouts import queries, sending
+from manilla.payouts.payout import Payout
+from manilla.platform import settings
+from manilla.providers.port import Done, Provider, Refused, TransferState, TransferStatus, Unknown
+from manilla.providers.rails import Rails
+
+Each = TypeVar("Each")
+
+ASKED_AT_ONCE = 8
+OPEN_MAX = 10_000
+
+
+class NotHeld(Refusal):
+    message = "Payouts are not held."
+
+
+class NotReleased(Refusal):
+    message = "Payouts stay held: a provider has not said what it knows."
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An open payout, and what its provider knows of it."""
+
+    payout: Payout
+    said: TransferState | None  # None: it gave no usable answer
+    problem: str = ""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Never sent by our books, and nobody can say whether that is so."""
+        return self.payout.began_at is None and self.said is None
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A transfer that the provider has and our books do not."""
+
+    reference: str
+    merchant_id: int
+    said: TransferState | None
+    problem: str = ""
+
+
+async def hold(db: Database) -> None:
+    await settings.change(db, "payouts_held", "true")
+
+
+async def held_since(db: Database) -> datetime:
+    since = await settings.payouts_held_since(db)
+    if since is None:
+        raise NotHeld
+    return since
+
+
+async def release(db: Database, rails: Rails) -> None:
+    """Refused where a payout that we think unsent may have been sent."""
+    found = await look(db, rails)
+    doubts = [each.payout.trx_id for each in found if each.is_in_doubt]
+    if doubts:
+        raise NotReleased(
+            f"Payouts stay held: no usable answer about {len(doubts)} that may have been sent, "
+            f"{doubts[0]} among them. `manilla restore-check` lists them."
+        )
+    await settings.change(db, "payouts_held", "false")
+
+
+async def look(db: Database, rails: Rails) -> list[Found]:
+    """Asks about every open payout of before the hold; later ones were never sent by anybody."""
+    since = await held_since(db)
+    found = await _gather([_ask(rails, payout) for payout in await _open(db, since)])
+    for each in found:
+        is_known = each.said is not None and each.said.status is not TransferStatus.NOT_FOUND
+        if is_known and each.payout.began_at is None:
+            await sending.note_sent(db, each.payout.merchant_id, each.payout.trx_id)
+    return found
+
+
+async def missing(
+    db: Database, rails: Rails, provider: Provider, references: Sequence[str]
+) -> list[Lost]:
+    """Those of a provider's own transfers that our books do not have, and what became of them."""
+    known = await _known(db, references)
+    unknown = [reference for reference in dict.fromkeys(references) if reference not in known]
+    return await _gather([_ask_lost(rails, provider, reference) for reference in unknown])
+
+
+async def waiting(db: Database) -> int:
+    """Payouts that are taken and not sent."""
+    number: int = await db.value(
+        """
+        SELECT count(*) FROM job j
+          JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
+         WHERE j.kind = 'transfer' AND p.status = 'pending' AND p.began_at IS NULL
+           AND p.environment = 'production'"""
+    )
+    return number
+
+
+async def _ask(rails: Rails, payout: Payout) -> Found:
+    assert payout.provider is not None
+    said, problem = await _state(rails, Provider(payout.provider), payout.trx_id)
+    return Found(payout, said, problem)
+
+
+async def _ask_lost(rails: Rails, provider: Provider, reference: str) -> Lost:
+    said, problem = await _state(rails, provider, reference)
+    return Lost(reference, ids.merchant_of(reference) or 0, said, problem)
+
+
+async def _state(
+    rails: Rails, provider: Provider, reference: str
+) -> tuple[TransferState | None, str]:
+    adapter = rails.adapter(provider)
+    if adapter is None:
+        return None, f"{provider} is not configured"
+    match await adapter.transfer_state(reference):
+        case Done(state):
+            return state, ""
+        case Refused(_, reason) | Unknown(reason):
+            return None, reason
+
+
+async def _open(db: Database, since: datetime) -> list[Payout]:
+    """What is open has a job, and jobs are few."""
+    records = await db.records(
+        f"""
+        SELECT found.*
+          FROM job j
+         CROSS JOIN LATERAL (SELECT {queries.PAYOUT_COLUMNS} FROM payout
+               WHERE payout.merchant_id = j.merchant_id AND payout.trx_id = j.subject) AS found
+         WHERE j.kind = 'transfer' AND found.status = 'pending' AND found.provider IS NOT NULL
+           AND found.environment = 'production' AND found.created_at <= $1
+         ORDER BY found.created_at LIMIT $2""",
+        *(since, OPEN_MAX + 1),
+    )
+    if len(records) > OPEN_MAX:
+        raise NotReleased(f"More than {OPEN_MAX} payouts are open: let the workers ask first.")
+    return [queries.read(record) for record in records]
+
+
+async def _known(db: Database, references: Sequence[str]) -> set[str]:
+    records = await db.records(
+        """
+        SELECT p.trx_id
+          FROM unnest($1::bigint[], $2::text[]) AS asked (merchant_id, trx_id)
+          JOIN payout p ON p.merchant_id = asked.merchant_id AND p.trx_id = asked.trx_id""",
+        [ids.merchant_of(reference) or 0 for reference in references],
+        list(references),
+    )
+    return {record["trx_id"] for record in records}
+
+
+async def _gather(questions: Sequence[Coroutine[Any, Any, Each]]) -> list[Each]:
+    places = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def in_its_turn(question: Coroutine[Any, Any, Each]) -> Each:
+        async with places:
+            return await question
+
+    return list(await asyncio.gather(*(in_its_turn(question) for question in questions)))

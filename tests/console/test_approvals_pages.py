@@ -1,0 +1,94 @@
+"""Approvals in the console: decided once, by somebody else than who asked."""
+
+import asyncio
+
+from playwright.async_api import Browser, Page
+
+from manilla.approvals import approvals
+from manilla.approvals.kinds import WalletAdjustment
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import queries
+from manilla.people.roles import ConsoleRole
+from manilla.services import Services
+from tests.client import Merchant
+from tests.console.belongings import ask
+from tests.console.conftest import House
+from tests.web.visitors import Visitor
+
+
+async def ask_as(desk: ConsoleDesk, visitor: Visitor, merchant: Merchant) -> int:
+    change = WalletAdjustment(
+        merchant.new.id, Environment.SANDBOX, Money.of("7", "NGN"), "asked for"
+    )
+    with acting(Actor(ActorKind.PERSON, visitor.person_id, visitor.email, "console")):
+        return await approvals.request(desk.office, change)
+
+
+async def test_two_administrators_race_and_one_is_told(
+    browser: Browser, services: Services, desk: ConsoleDesk, house: House, second: Visitor
+) -> None:
+    wallet = house.merchant.new.id, Environment.SANDBOX, "NGN"
+    before = await queries.wallet(services.db, *wallet)
+    number = await ask(desk, house.merchant, "a race")
+    pages: list[Page] = []
+    for visitor in (house.administrator, second):
+        await visitor.step_up(services)
+        context = await browser.new_context()
+        await visitor.enter(context)
+        pages.append(await context.new_page())
+        await pages[-1].goto(f"{services.settings.base_url}/console/approvals")
+
+    async def approve(page: Page) -> str:
+        await page.locator(f"#approval-{number}").get_by_role("button", name="Approve").click()
+        said = page.locator(".notice").first
+        await said.wait_for()
+        return (await said.inner_text()).strip()
+
+    said = await asyncio.gather(*(approve(page) for page in pages))
+    assert sorted(said) == [
+        f"Approval {number} is approved already.",
+        f"Approval {number}: done, as it was asked for.",
+    ]
+    for page in pages:
+        await page.context.close()
+    after = await queries.wallet(services.db, *wallet)
+    assert before is not None
+    assert after is not None
+    assert after.balance_minor == before.balance_minor + 2500
+
+
+async def test_nobody_approves_what_they_asked_for(
+    services: Services, desk: ConsoleDesk, house: House
+) -> None:
+    visitor = house.administrator
+    await visitor.step_up(services)
+    number = await ask_as(desk, visitor, house.merchant)
+    page = (await visitor.get("/approvals")).body.decode()
+    assert f"/approvals/{number}/approve" not in page
+    reply = await visitor.post(f"/approvals/{number}/approve", {})
+    assert "another administrator must" in await visitor.follow(reply)
+    silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})
+    assert "This is needed." in await visitor.follow(silent)
+    back = await visitor.post(f"/approvals/{number}/refuse", {"reason": "not needed any more"})
+    page = await visitor.follow(back)
+    assert f"Approval {number} is refused." in page
+    assert "not needed any more" in page
+    for unknown in (10**9, 10**30):
+        assert (await visitor.post(f"/approvals/{unknown}/approve", {})).status == 404
+
+
+async def test_operations_take_back_their_own_and_decide_nothing_else(
+    services: Services, desk: ConsoleDesk, house: House
+) -> None:
+    officer = house.people[ConsoleRole.OPERATIONS]
+    await officer.step_up(services)
+    theirs = await ask(desk, house.merchant, "somebody else's")
+    own = await ask_as(desk, officer, house.merchant)
+    assert (await officer.post(f"/approvals/{theirs}/approve", {})).status == 403
+    assert (await officer.post(f"/approvals/{theirs}/refuse", {"reason": "no"})).status == 403
+    back = await officer.post(f"/approvals/{own}/refuse", {"reason": "my mistake"})
+    assert f"Approval {own} is refused." in await officer.follow(back)
+    assert (await approvals.find(services.db, theirs)).status == "waiting"

@@ -1,0 +1,274 @@
+"""Merchants in the console: found, decided on, changed, and their wallets put right."""
+
+import asyncio
+import csv
+import io
+import re
+from decimal import Decimal
+
+from playwright.async_api import Browser
+
+from manilla.approvals import approvals
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.console.desk import ConsoleDesk
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, queries
+from manilla.merchants.merchants import Status
+from manilla.people.roles import ConsoleRole, Role
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site, new_merchant
+from tests.console.conftest import House
+from tests.dashboard.till import unchunked
+from tests.payments.steps import new_payment
+from tests.web.visitors import Visitor, member
+
+PRODUCTION = Environment.PRODUCTION
+
+
+def at(merchant: Merchant, path: str = "") -> str:
+    return f"/merchants/{merchant.new.id}{path}"
+
+
+async def balance(services: Services, merchant: Merchant) -> int:
+    wallet = await queries.wallet(services.db, merchant.new.id, PRODUCTION, "NGN")
+    assert wallet is not None
+    return wallet.balance_minor
+
+
+async def ticket(visitor: Visitor, merchant: Merchant) -> str:
+    page = await visitor.get(at(merchant, "/wallets/production/NGN"))
+    found = re.search(rb'name="ticket" value="([^"]+)"', page.body)
+    assert found
+    return found.group(1).decode()
+
+
+async def adjust(
+    visitor: Visitor, merchant: Merchant, amount: str, given: str | None = None, **more: str
+) -> Reply:
+    form = {
+        "amount": amount,
+        "reason": "found in the till",
+        "ticket": given or await ticket(visitor, merchant),
+        **more,
+    }
+    return await visitor.post(at(merchant, "/wallets/production/NGN/adjust"), form)
+
+
+async def test_a_pending_merchant_is_found_approved_and_open_for_production(
+    browser: Browser, services: Services, site: Site, house: House
+) -> None:
+    merchant = await new_merchant(
+        site, services.db, services.keyring, Status.PENDING, Environment.PRODUCTION
+    )
+    context = await browser.new_context()
+    await house.administrator.enter(context)
+    page = await context.new_page()
+    base = f"{services.settings.base_url}/console"
+    await page.goto(f"{base}/")
+    await page.get_by_role("link", name="Merchants to decide on").click()
+    await page.locator(f'a[href="/console{at(merchant)}"]').click()
+    assert await page.get_by_text("Pending").first.is_visible()
+    await page.get_by_role("button", name="Approve", exact=True).click()
+    await page.get_by_text("production is open for this merchant").wait_for()
+    await page.get_by_role("button", name=re.compile("Mark as verified.*KYC")).click()
+    await page.get_by_text("KYC is verified now.").wait_for()
+    await context.close()
+    row = await merchants.get(services.db, merchant.new.id)
+    assert (row.status, row.kyc_verified) == (Status.APPROVED, True)
+    lines = await audit.listed(services.db, Filters(merchant_id=merchant.new.id))
+    assert lines[1].detail["changed"]["status"] == {"before": "pending", "after": "approved"}
+    assert lines[1].actor_name == house.administrator.email
+
+
+async def test_a_wallet_is_adjusted_after_showing_who_it_is(
+    browser: Browser, services: Services, site: Site, house: House
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
+        house.administrator.person_id,
+    )
+    context = await browser.new_context()
+    await house.administrator.enter(context)
+    page = await context.new_page()
+    base = f"{services.settings.base_url}/console"
+    await page.goto(f"{base}{at(merchant)}")
+    await page.get_by_role("link", name="NGN, production").click()
+    await page.get_by_text("Adjust this wallet").click()
+    await page.get_by_label("Amount, NGN").fill("1500.50")
+    await page.get_by_label("Reason").fill("Cash that was counted twice")
+    await page.get_by_role("button", name="Adjust").click()
+    await page.get_by_label("Your password").fill("three quiet kobo coins")
+    await page.get_by_role("button", name="Confirm and go on").click()
+    await page.get_by_text("it stands in the books").wait_for()
+    assert await page.locator(".figure").inner_text() == "₦1,500.50"
+    assert await page.get_by_text("Cash that was counted twice").is_visible()
+    await context.close()
+
+
+async def test_merchants_are_found_by_name_email_number_and_key(
+    services: Services, house: House
+) -> None:
+    new = await merchants.create(
+        services.db, services.keyring, name="Zuma Rock Traders", email="rock@zuma.example"
+    )
+    for query in ("zuma rock", "ROCK@zuma", str(new.id), new.sandbox.merchant_key):
+        reply = await house.administrator.get(f"/merchants?format=csv&q={query.replace(' ', '+')}")
+        rows = list(csv.DictReader(io.StringIO(unchunked(reply).decode())))
+        assert "Zuma Rock Traders" in [row["name"] for row in rows], query
+    both = await house.administrator.get("/merchants?format=csv&q=zuma+rock&status=approved")
+    assert unchunked(both).decode().count("\n") == 1  # the titles alone
+    first = (await house.administrator.get("/merchants")).body
+    assert b"Waiting for a decision" in first
+    assert first.index(b"Zuma Rock Traders") < first.index(b"<table")
+    for nobody in ("/merchants/999999999", "/merchants/99999999999999999999999", "/merchants/0"):
+        assert (await house.administrator.get(nobody)).status == 404
+
+
+async def test_a_rejected_merchant_reads_why(services: Services, site: Site, house: House) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    owner = await member(services, site, merchant.new.id, Role.OWNER)
+    officer = house.people[ConsoleRole.OPERATIONS]
+    form = {"status": "rejected", "was": "pending"}
+    silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
+    assert "Say why." in await officer.follow(silent)
+    told = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
+    assert "can read why" in await officer.follow(told)
+    for path in ("/profile", "/sandbox"):
+        assert b"No licence &lt;b&gt;yet&lt;/b&gt;" in (await owner.get(path)).body
+    late = await officer.post(at(merchant, "/status"), {"status": "approved", "was": "pending"})
+    assert "The merchant is rejected by now" in await officer.follow(late)
+    wild = await officer.post(at(merchant, "/status"), {"status": "pending", "was": "rejected"})
+    assert "Please choose one of these." in await officer.follow(wild)
+    approved = await officer.post(
+        at(merchant, "/status"), {"status": "approved", "was": "rejected"}
+    )
+    assert "production is open" in await officer.follow(approved)
+    assert b"No licence" not in (await owner.get("/profile")).body
+
+
+async def test_two_who_decide_at_once_decide_once(
+    services: Services, site: Site, house: House, second: Visitor
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    pages = await asyncio.gather(
+        *(
+            visitor.post(
+                at(merchant, "/status"), {"status": status, "was": "pending", "reason": "because"}
+            )
+            for visitor, status in ((house.administrator, "approved"), (second, "rejected"))
+        )
+    )
+    texts = [await house.administrator.follow(reply) for reply in pages]
+    assert sum("by now: look again" in text for text in texts) == 1
+
+
+async def test_checks_currencies_and_wallets_are_switched(
+    services: Services, site: Site, house: House
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    officer = house.people[ConsoleRole.OPERATIONS]
+    for path, form in (
+        ("/checks", {"what": "phone", "is_on": "yes"}),
+        ("/checks", {"what": "payouts", "is_on": "no"}),
+        ("/currencies", {"currency": "ghs", "is_on": "yes"}),
+        ("/currencies", {"currency": "NGN", "is_on": "no"}),
+        ("/wallets/production/GHS/status", {"status": "inactive"}),
+    ):
+        assert (await officer.post(at(merchant, path), form)).status == 303, path
+    row = await merchants.get(services.db, merchant.new.id)
+    assert (row.phone_verified, row.payouts_enabled, row.kyc_verified) == (True, False, False)
+    assert row.currencies == ["GHS"]
+    wallet = await queries.wallet(services.db, merchant.new.id, PRODUCTION, "GHS")
+    assert wallet is not None
+    assert wallet.status == "inactive"
+    last = await officer.post(at(merchant, "/currencies"), {"currency": "GHS", "is_on": "no"})
+    assert "at least one currency" in await officer.follow(last)
+    assert (await officer.post(at(merchant, "/checks"), {"what": "all"})).status == 400
+    nowhere = await officer.post(at(merchant, "/wallets/sandbox/USD/status"), {"status": "active"})
+    assert nowhere.status == 404
+
+
+async def test_the_keys_of_a_new_merchant_are_shown_once(services: Services, house: House) -> None:
+    await house.administrator.step_up(services)
+    form = {"name": "Idumota", "email": "i@m.example", "currency": "NGN", "status": "pending"}
+    reply = await house.administrator.post("/merchants/new", form)
+    secrets = re.findall(r"data-copy=\"([a-z0-9_]{32,})\"", reply.body.decode())
+    assert len(secrets) == 6
+    found = re.search(r'href="/console(/merchants/\d+)"', reply.body.decode())
+    assert found
+    page = (await house.administrator.get(found.group(1))).body.decode()
+    assert [secret in page for secret in secrets] == [True, False, False, True, False, False]
+    wrong = await house.administrator.post("/merchants/new", {**form, "email": "nobody"})
+    assert wrong.status == 400
+    assert b"Idumota" in wrong.body
+    assert (
+        await house.administrator.post("/merchants/new", {**form, "status": "disabled"})
+    ).status == 400
+
+
+async def test_a_form_that_is_sent_twice_adjusts_once(
+    services: Services, site: Site, house: House
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    visitor = house.administrator
+    await visitor.step_up(services)
+    once = await ticket(visitor, merchant)
+    replies = await asyncio.gather(*(adjust(visitor, merchant, "10", once) for _ in range(3)))
+    texts = [await visitor.follow(reply) for reply in replies]
+    assert sum("was made already" in text for text in texts) == 2
+    assert await balance(services, merchant) == 1000
+    for amount, more, said in (
+        ("11", {"direction": "take"}, "holds less than that"),
+        ("-5", {}, "above zero"),
+        ("0.001", {}, "at most 2 decimals"),
+        ("9" * 25, {}, "too large"),
+        ("5", {"reason": ""}, "This is needed."),
+        ("5", {"ticket": "AAAA"}, "fill in the form once more"),
+    ):
+        reply = await adjust(visitor, merchant, amount, **more)
+        assert said in await visitor.follow(reply), amount
+    taken = await adjust(visitor, merchant, "4.50", direction="take")
+    assert "stands in the books" in await visitor.follow(taken)
+    assert await balance(services, merchant) == 550
+
+
+async def test_in_production_large_adjustments_wait_and_those_of_operations_always(
+    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, Visitor]
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    administrator, officer = in_production["administrator"], in_production["operations"]
+    small = await adjust(administrator, merchant, "100")
+    assert "stands in the books" in await administrator.follow(small)
+    large = await administrator.follow(await adjust(administrator, merchant, "100000.01"))
+    assert "Nothing has changed yet" in large
+    asked = await officer.follow(await adjust(officer, merchant, "1"))
+    assert "Nothing has changed yet" in asked
+    assert await balance(services, merchant) == 10_000
+    mine = [a for a in await approvals.waiting(desk.db) if a.merchant_id == merchant.new.id]
+    page = (await administrator.get(at(merchant))).body.decode()
+    assert all(f"approval {each.id}" in page for each in mine)
+    for each in mine:
+        done = await in_production["second"].post(f"/approvals/{each.id}/approve", {})
+        assert "done, as it was asked for" in await in_production["second"].follow(done)
+    assert await balance(services, merchant) == 10_000 + 10_000_001 + 100
+
+
+async def test_in_production_a_commission_waits_for_a_second_administrator(
+    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, Visitor]
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    visitor = in_production["administrator"]
+    form = {"commission_percent": "1.5"}
+    free = await visitor.post(at(merchant, "/commission"), form)
+    assert "1.5 % now" in await visitor.follow(free)
+    in_use = Merchant(merchant.site, merchant.new, Environment.PRODUCTION)
+    await new_payment(in_use, allow_payment_methods=[])
+    text = await visitor.follow(
+        await visitor.post(at(merchant, "/commission"), {"commission_percent": "2.5"})
+    )
+    assert "Nothing has changed yet" in text
+    assert (await merchants.get(desk.db, merchant.new.id)).commission_percent == Decimal("1.5")
+    bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})
+    assert "between 0 and 100" in await visitor.follow(bad)

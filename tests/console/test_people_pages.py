@@ -1,0 +1,136 @@
+"""The console's own people: added, changed, let in and kept out; and who looks is asked twice."""
+
+import re
+
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.people import persons
+from manilla.people.roles import ConsoleRole
+from manilla.services import Services
+from tests.client import Site
+from tests.console.conftest import House
+from tests.web.visitors import Visitor, administrator, member
+
+
+async def test_somebody_is_added_by_a_link_that_is_shown_once(
+    services: Services, house: House, site: Site
+) -> None:
+    visitor = house.administrator
+    await visitor.step_up(services)
+    form = {"name": "Chidi", "email": "chidi@console.example", "role": "operations"}
+    page = (await visitor.post("/people/add", form)).body.decode()
+    found = re.search(r"/console(/invitation/[A-Za-z0-9_-]+)", page)
+    assert found
+    assert (await site.send("GET", "/console" + found.group(1))).status == 200
+    again = (await visitor.get("/people")).body.decode()
+    assert "chidi@console.example" in again
+    assert "/invitation/" not in again
+    [line] = await audit.listed(services.db, Filters(action="person.create"), limit=1)
+    assert line.detail == {"realm": "console", "email": form["email"], "role": "operations"}
+    assert line.actor_name == visitor.email
+    twice = await visitor.post("/people/add", form)
+    assert "somebody with this email address already" in await visitor.follow(twice)
+    chidi = line.subject.removeprefix("person:")
+    renewed = (await visitor.post(f"/people/{chidi}/link", {})).body.decode()
+    assert "/console/invitation/" in renewed
+    assert (await site.send("GET", "/console" + found.group(1))).status == 404
+
+
+async def test_a_role_is_in_effect_with_the_next_request(
+    services: Services, site: Site, house: House
+) -> None:
+    visitor = house.administrator
+    await visitor.step_up(services)
+    dayo = await administrator(services, site, "dayo@console.example", ConsoleRole.SUPPORT)
+    one = f"/people/{dayo.person_id}"
+    assert (await dayo.get("/people")).status == 403
+    assert (await visitor.post(one + "/role", {"role": "administrator"})).status == 303
+    assert (await dayo.get("/people")).status == 200
+    assert (await visitor.post(one + "/role", {"role": "king"})).status == 400
+    assert (await visitor.post(one + "/sign-out", {})).status == 303
+    assert (await dayo.get("/people")).status == 303
+    assert "/console/reset/" in (await visitor.post(one + "/link", {})).body.decode()
+    for path, status in (("/disable", "disabled"), ("/enable", "active")):
+        assert (await visitor.post(one + path, {})).status == 303
+        assert (await persons.get(services.db, dayo.person_id)).status == status
+    lines = await audit.listed(services.db, Filters(subject=f"person:{dayo.person_id}"))
+    assert [line.action for line in lines] == [
+        "person.enable",
+        "person.disable",
+        "person.reset_link",
+        "person.sign_out",
+        "person.role",
+        "person.create",
+    ]
+
+
+async def test_a_lost_second_factor_is_reset(services: Services, site: Site, house: House) -> None:
+    visitor = house.administrator
+    await visitor.step_up(services)
+    efe = await administrator(services, site, "efe@console.example", ConsoleRole.SUPPORT)
+    await services.db.execute(
+        "UPDATE person SET totp_sealed = 'x', totp_confirmed_at = now() WHERE id = $1",
+        efe.person_id,
+    )
+    reply = await visitor.post(f"/people/{efe.person_id}/second-factor-off", {})
+    assert "The second factor is off" in await visitor.follow(reply)
+    assert not (await persons.get(services.db, efe.person_id)).has_totp
+
+
+async def test_merchants_people_are_not_managed_here(
+    services: Services, site: Site, house: House
+) -> None:
+    visitor = house.administrator
+    await visitor.step_up(services)
+    owner = await member(services, site, house.merchant.new.id)
+    for number in (owner.person_id, 10**6, 10**30):
+        for path in ("disable", "enable", "sign-out", "second-factor-off", "link"):
+            assert (await visitor.post(f"/people/{number}/{path}", {})).status == 404
+    assert (await owner.get("/sandbox")).status == 200
+
+
+async def test_each_change_asks_again_who_it_is(services: Services, house: House) -> None:
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
+        house.administrator.person_id,
+    )
+    form = {"name": "Nobody", "email": "nobody@console.example", "role": "administrator"}
+    asked = await house.administrator.post("/people/add", form)
+    assert b"confirm that it is you" in asked.body
+    assert b"nobody@console.example" not in (await house.administrator.get("/people")).body
+
+
+async def test_in_production_nobody_works_without_a_second_factor(
+    services: Services, production_site: Site
+) -> None:
+    plain = await administrator(services, production_site, "plain@console.example")
+    for path in ("/", "/merchants", "/people", "/audit", "/approvals"):
+        reply = await plain.get(path)
+        assert reply.status == 403, path
+        assert b"a second factor is required" in reply.body
+    # What it takes to set one up is open.
+    assert (await plain.get("/account")).status == 200
+    assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
+    await services.db.execute(
+        "UPDATE session SET second_factor = true WHERE person_id = $1", plain.person_id
+    )
+    assert (await plain.get("/people")).status == 200
+
+
+async def test_the_last_administrator_who_can_sign_in_stays(
+    services: Services, people: dict[ConsoleRole, Visitor]
+) -> None:
+    visitor = people[ConsoleRole.ADMINISTRATOR]
+    await visitor.step_up(services)
+    others = "console_role = 'administrator' AND status = 'active' AND id <> $1"
+    await services.db.execute(
+        f"UPDATE person SET status = 'disabled', phone = 'away' WHERE {others}", visitor.person_id
+    )
+    try:
+        for path, form in (("disable", {}), ("role", {"role": "support"})):
+            reply = await visitor.post(f"/people/{visitor.person_id}/{path}", form)
+            assert "the last administrator" in await visitor.follow(reply)
+    finally:
+        await services.db.execute(
+            "UPDATE person SET status = 'active', phone = NULL WHERE phone = 'away'"
+        )

@@ -1,0 +1,370 @@
+"""The console's pages about the platform: providers, methods, settings, transactions, the books."""
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from urllib.parse import urlencode
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla import worker
+from manilla.audit import audit
+from manilla.audit.audit import Filters
+from manilla.ledger import settlements
+from manilla.methods import catalogue
+from manilla.methods.catalogue import Change
+from manilla.methods.method import Kind, Method
+from manilla.people.roles import ConsoleRole
+from manilla.platform import settings
+from manilla.proofs import proofs
+from manilla.providers import credentials
+from manilla.providers.port import Direction, Provider
+from manilla.services import Services
+from tests.checkout.looking import faults_found, opened
+from tests.console.conftest import House
+from tests.dashboard.till import unchunked
+from tests.simulated import simulated
+from tests.web.visitors import Visitor
+
+SECRET = "planted-secret-4711"
+NOWHERE = "http://127.0.0.1:9/b"
+CODE = "providera_ngn_transfer"
+METHOD = {
+    "name": "Bank transfer",
+    "position": "1",
+    "active": "on",
+    "minimum": "100",
+    "maximum": "5000000",
+    "fee_fixed": "10",
+    "fee_percent": "1.5",
+    "fee_minimum": "",
+    "fee_maximum": "2000",
+}
+
+
+@pytest.fixture
+async def visitor(services: Services, house: House) -> Visitor:
+    """An administrator who has just shown who they are."""
+    await house.administrator.step_up(services)
+    return house.administrator
+
+
+@pytest.fixture
+async def tidy(services: Services) -> AsyncIterator[None]:
+    """Providers, methods and settings are as they were, after the test."""
+    before = {method.code: method for method in await catalogue.load(services.db)}[CODE]
+    yield
+    for provider in Provider:
+        await credentials.clear(services.db, provider)
+        for direction in Direction:
+            services.rails.health.rail(provider, direction).reset()
+    await services.rails.load()
+    await services.db.execute("UPDATE rail_state SET is_down = false")
+    current = await settings.load(services.db)
+    for setting in settings.describe(current):
+        if setting.value != setting.default:
+            await settings.change(services.db, setting.key, setting.default)
+    await catalogue.change(services.db, Kind.WITHDRAW, CODE, _as_it_was(before))
+
+
+def _as_it_was(method: Method) -> Change:
+    assert method.fee.minimum_minor is None
+    assert method.fee.maximum_minor is None
+    assert method.maximum is not None
+    return Change(
+        name=method.name,
+        active=method.active,
+        position=method.position,
+        minimum=f"{method.minimum.amount:f}",
+        maximum=f"{method.maximum.amount:f}",
+        fee_fixed=str(method.fee.fixed_minor // 100),
+        fee_percent=method.fee.percent,
+        fee_minimum="none",
+        fee_maximum="none",
+    )
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_credentials_are_written_and_never_shown(
+    services: Services, visitor: Visitor, in_production: dict[str, Visitor]
+) -> None:
+    at = "/providers/providerb"
+    bare = (await visitor.get(at)).body.decode()
+    assert "Missing: api key, secret key, business id." in bare
+    given = {"api_key": SECRET, "secret_key": SECRET, "webhook_secret": "also-" + SECRET}
+    saved = await visitor.post(f"{at}/credentials", {**given, "base_url": NOWHERE})
+    assert (saved.status, saved.location) == (303, "/console" + at)
+    half = (await visitor.get(at)).body.decode()
+    assert "Missing: business id." in half
+    assert SECRET not in half
+    bad = await visitor.post(f"{at}/credentials", {"api_key": SECRET, "base_url": "gopher://x"})
+    assert bad.status == 400
+    assert SECRET not in bad.body.decode()
+
+    # An empty secret stays; a tick forgets it.
+    fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
+    await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
+    now = (await credentials.load(services.db, services.keyring))[Provider.B]
+    assert now.is_valid
+    assert (now.value("api_key"), now.given.get("webhook_secret")) == (SECRET, None)
+    for line in await audit.listed(services.db, Filters(subject="provider:providerb")):
+        assert SECRET not in str(line.detail)
+
+    # In production mode another administrator must agree; but not to switching it off.
+    real = in_production[str(ConsoleRole.ADMINISTRATOR)]
+    asked = await real.post(f"{at}/credentials", {"secret_key": "another"})
+    assert "waits for another administrator" in await real.follow(asked)
+    await real.post(f"{at}/switches", {"pay_in_enabled": "on", "sandbox": "on"})
+    now = (await credentials.load(services.db, services.keyring))[Provider.B]
+    assert now.value("secret_key") == SECRET
+    assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
+    cleared = await visitor.post(f"{at}/clear", {})
+    assert "offered nowhere" in await visitor.follow(cleared)
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_a_provider_is_asked_by_the_buttons_alone(
+    services: Services, visitor: Visitor
+) -> None:
+    at = "/providers/providera"
+    unset = await visitor.post(f"{at}/test", {})
+    assert "not configured" in await visitor.follow(unset)
+    async with simulated(services):
+        before = await _calls(services)
+        assert (await visitor.get(at)).status == 200
+        assert await _calls(services) == before
+        tried = await visitor.follow(await visitor.post(f"{at}/test", {}))
+        assert "Provider A answers: it holds ₦" in tried
+        assert await _calls(services) == before + 2
+    given = {"secret_key": SECRET, "webhook_secret": SECRET, "base_url": NOWHERE}
+    await credentials.change(services.db, services.keyring, Provider.A, given)
+    await services.rails.load()
+    compared = (await visitor.post(f"{at}/reconcile", {})).body.decode()
+    assert "Reconciled just now" in compared
+    assert "No usable answer" in compared
+
+
+async def _calls(services: Services) -> int:
+    """That were made of provider A in the last minutes."""
+    health = services.rails.health
+    await health.flush()
+    return sum(rail.calls for rail in await health.overview() if rail.provider == Provider.A)
+
+
+async def test_a_settlement_that_is_sent_twice_is_booked_once(
+    services: Services, visitor: Visitor
+) -> None:
+    at = "/providers/providerc/settle"
+    once = settlements.new_id()
+    fields = {"kind": "top_up", "amount": "1,250.50", "currency": "ngn", "note": "Bank 77"}
+    first = await visitor.post(at, {**fields, "once": once})
+    second = await visitor.post(at, {**fields, "once": once})
+    assert (first.status, second.status) == (303, 303)
+    assert f"Booked ₦1,250.50 as {once}." in await visitor.follow(first)
+    lines = await audit.listed(services.db, Filters(action="settle.top_up"))
+    assert [line.detail["trx_id"] for line in lines].count(once) == 1
+    postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
+    assert "clearing:providerc -₦1,250.50" in postings
+    assert "bank +₦1,250.50" in postings
+    for wrong in (
+        {"amount": "0"},
+        {"amount": "-5"},
+        {"amount": "NaN"},
+        {"currency": "XXX"},
+        {"kind": "gift"},
+        {"note": " "},
+        {"once": "TXN1"},
+    ):
+        given = {**fields, "once": settlements.new_id(), **wrong}
+        refused = await visitor.post(at, given)
+        assert refused.status in (400, 422), wrong
+    await visitor.post(at, {**fields, "kind": "settlement", "once": settlements.new_id()})
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_a_method_is_changed_as_a_whole_or_not_at_all(
+    services: Services, visitor: Visitor
+) -> None:
+    at = f"/methods/{CODE}"
+    for name, wrong in (
+        ("maximum", "99"),
+        ("minimum", "-1"),
+        ("minimum", "1.001"),
+        ("fee_percent", "101"),
+        ("fee_percent", "NaN"),
+        ("fee_percent", "1.23456"),
+        ("fee_maximum", "-1"),
+        ("fee_minimum", "3000"),
+        ("position", "10001"),
+        ("name", ""),
+    ):
+        refused = await visitor.post(at, {**METHOD, name: wrong})
+        assert refused.status == 400, (name, wrong)
+        preview = await visitor.get(f"{at}/fee?{urlencode({**METHOD, name: wrong})}")
+        assert b"notice-warning" in preview.body, (name, wrong)
+    assert services.methods.by_code(Kind.WITHDRAW, CODE).fee.percent == 0  # type: ignore[union-attr]
+
+    shown = (await visitor.get(f"{at}/fee?{urlencode({**METHOD, 'amount': '20000'})}")).body
+    assert "₦310.00" in shown.decode()
+    assert "outside of its limits" not in shown.decode()
+    assert b"outside of its limits" in (await visitor.get(f"{at}?amount=1")).body
+    assert (await visitor.post(at, METHOD)).status == 303
+    methods = {method.code: method for method in await catalogue.load(services.db)}
+    assert methods[CODE].fee.percent == Decimal("1.5")
+    assert methods[CODE].fee.maximum_minor == 2000_00
+    assert (await visitor.get("/methods/nothing")).status == 404
+
+    paying_in = {**METHOD, "name": "Provider A checkout", "minimum": "1", "maximum": ""}
+    assert (await visitor.post("/methods/providera-ngn", paying_in)).status == 303
+    methods = {method.code: method for method in await catalogue.load(services.db)}
+    assert methods["providera-ngn"].fee.percent == 0
+    assert methods["providera-ngn"].maximum is None
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_settings_say_who_changed_them_and_go_back_to_their_default(
+    services: Services, visitor: Visitor, in_production: dict[str, Visitor]
+) -> None:
+    page = (await visitor.get("/settings")).body.decode()
+    for setting in settings.describe(settings.PlatformSettings()):
+        assert f"/settings/{setting.key}" in page
+        assert (await visitor.get(f"/settings/{setting.key}")).status == 200
+    at = "/settings/rate_limit_per_minute"
+    for wrong in ("0", "100000001", "many", "", "1.5"):
+        assert (await visitor.post(at, {"value": wrong})).status == 400, wrong
+    assert (await visitor.post("/settings/site_url", {"value": "javascript:x"})).status == 400
+    assert (await visitor.post("/settings/nothing", {"value": "1"})).status == 404
+
+    assert (await visitor.post(at, {"value": "1,000"})).status == 303
+    assert (await settings.load(services.db)).rate_limit_per_minute == 1000
+    changed = (await visitor.get(at)).body.decode()
+    assert visitor.email in changed
+    assert (await visitor.post(at + "/reset", {})).status == 303
+    assert (await settings.load(services.db)).rate_limit_per_minute == 120
+
+    # Unticked means no; and that waits for another administrator where money is real.
+    real = in_production[str(ConsoleRole.ADMINISTRATOR)]
+    asked = await real.post("/settings/signature_required", {})
+    assert "waits for another administrator" in await real.follow(asked)
+    assert (await settings.load(services.db)).signature_required
+    await visitor.post("/settings/signature_required", {})
+    assert not (await settings.load(services.db)).signature_required
+
+
+async def test_any_reference_finds_a_transaction_with_its_whole_story(
+    visitor: Visitor, house: House
+) -> None:
+    payment, merchant_id = house.samples["trx_id"], house.merchant.new.id
+    payout, refund = house.samples["payout"], house.samples["refund"]
+    for kind, trx_id in (("payment", payment), ("payout", payout), ("refund", refund)):
+        rows = await _rows(visitor, kind=kind, q=trx_id)
+        assert [row[0] for row in rows] == [trx_id]
+        theirs = await _rows(visitor, kind=kind, merchant=str(merchant_id), environment="sandbox")
+        assert trx_id in [row[0] for row in theirs]
+        assert {row[2] for row in theirs} == {str(merchant_id)}
+        assert trx_id not in [row[0] for row in await _rows(visitor, kind=kind, merchant="0")]
+        elsewhere = await _rows(visitor, kind=kind, q=trx_id, environment="production")
+        assert elsewhere == []
+        assert trx_id.encode() in (await visitor.get(f"/transactions?kind={kind}")).body
+    for bad in ("kind=gift", "merchant=-1", "merchant=x", "environment=x", "after=x"):
+        assert (await visitor.get(f"/transactions?{bad}")).status in (400, 404), bad
+
+    story = (await visitor.get(f"/transactions/{payment}")).body.decode()
+    assert "clearing:sandbox" in story
+    assert f"/console/merchants/{merchant_id}" in story
+    assert f"/console/notifications?q={payment}" in story
+    assert "Payout of" in (await visitor.get(f"/transactions/{payout}")).body.decode()
+    onward = await visitor.get(f"/transactions/{refund}")
+    assert onward.location == f"/console/transactions/{payment}"
+    assert (await visitor.get("/transactions/TXN0000000000000000")).status == 404
+
+
+async def _rows(visitor: Visitor, **query: str) -> list[list[str]]:
+    """A list as a CSV file, without its first line."""
+    reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
+    assert reply.status == 200, reply.body
+    return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
+
+
+async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
+    services: Services, visitor: Visitor
+) -> None:
+    prove = next(chore for chore in worker.chores(services) if chore.name == "prove_books")
+    await prove.run()
+    proved = await proofs.last(services.db)
+    assert proved.is_sound
+    assert not proved.is_coming
+    await prove.run()
+    assert await proofs.last(services.db) == proved  # not due for an hour
+
+    assert (await visitor.post("/ledger/proof", {})).status == 303
+    assert b"being proved" in (await visitor.get("/ledger")).body
+    assert await proofs.is_mine(services.db)
+    assert not await proofs.is_mine(services.db)  # another worker has it
+    await visitor.post("/ledger/proof", {})
+    await prove.run()
+    page = (await visitor.get("/ledger/proof")).body.decode()
+    assert "The books are in order" in page
+    assert f"{len(proofs.ALL)} promises" in page
+
+    broken = '[{"name": "x", "promise": "Two is one.", "count": 2, "examples": [{"a": "<b>"}]}]'
+    await services.db.execute("UPDATE proof SET findings = $1::jsonb", broken)
+    page = (await visitor.get("/ledger")).body.decode()
+    assert "1 promise of the books is broken" in page
+    assert "Two is one." in page
+    assert "<b>" not in page
+    await proofs.ask(services.db)
+    await prove.run()
+    assert (await proofs.last(services.db)).is_sound
+
+
+async def test_the_system_page_tells_how_the_api_answers(
+    services: Services, visitor: Visitor, house: House
+) -> None:
+    await house.merchant.get("/api/v1/site-info")
+    await services.requests.flush()
+    page = (await visitor.get("/system")).body.decode()
+    for part in ("tests", "PostgreSQL", "Half within", "Jobs by kind", "Notifications waiting"):
+        assert part in page
+    assert "No request in this time" not in page
+    sums = (await visitor.get("/ledger")).body.decode()
+    assert "Must be zero" in sums
+    assert "Broken" not in sums
+
+
+@pytest.mark.usefixtures("tidy")
+async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
+    services: Services, visitor: Visitor, browser: Browser
+) -> None:
+    base = services.settings.base_url + "/console"
+    given = {"secret_key": SECRET, "webhook_secret": SECRET, "base_url": NOWHERE}
+    await credentials.change(services.db, services.keyring, Provider.A, given)
+    async with opened(browser, f"{base}/sign-in") as page:
+        await visitor.enter(page.context)
+        await page.goto(f"{base}/methods/{CODE}")
+        await page.get_by_label("Fixed part").fill("25")
+        await page.get_by_label("Percent of the amount").fill("2")
+        await page.get_by_label("Amount, NGN").fill("5000")
+        await page.locator("#fee").get_by_text("₦125.00").wait_for()
+        await page.get_by_label("Percent of the amount").fill("200")
+        await page.locator("#fee").get_by_text("between 0 and 100 percent").wait_for()
+        await page.get_by_label("Percent of the amount").fill("1.5")
+        await page.locator("#fee").get_by_text("₦100.00").wait_for()
+        await page.get_by_role("button", name="Save").click()
+        await page.get_by_text("is saved").wait_for()
+        await page.get_by_text("₦25.00 + 1.5 %").wait_for()
+
+        await page.goto(f"{base}/settings/payout_days")
+        await page.get_by_label("Saturday").uncheck()
+        await page.get_by_label("Sunday").uncheck()
+        await page.get_by_role("button", name="Save").click()
+        await page.get_by_text("Monday, Tuesday, Wednesday, Thursday, Friday").wait_for()
+        assert (await settings.load(services.db)).payout_days == "mon,tue,wed,thu,fri"
+
+        await page.goto(f"{base}/providers/providera")
+        await page.get_by_role("button", name="Test the connection").click()
+        await page.get_by_text("did not answer as it should").wait_for()
+        assert not await faults_found(page)
+        assert SECRET not in await page.content()

@@ -1,0 +1,343 @@
+"""The console's queues: what waits for a person is decided once, by who may, and written down."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from manilla.kit import outbound
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.notify import courier
+from manilla.notify.courier import Courier
+from manilla.payments import refunds
+from manilla.payouts import queue
+from manilla.people.roles import ConsoleRole
+from manilla.services import Services
+from tests.checkout.looking import faults_found, opened
+from tests.client import Reply, Site, new_merchant
+from tests.console.belongings import park
+from tests.dashboard.till import unchunked
+from tests.notify.mailroom import Mailroom
+from tests.notify.receiver import answer, receiving
+from tests.payments.shop import Shop
+from tests.payouts.desk import MANUAL, Desk, new_reference
+from tests.payouts.test_lost import pass_time, stuck
+from tests.simulated import World, simulated
+from tests.web.visitors import PASSWORD, Visitor
+
+
+@pytest.fixture(scope="module")
+async def world(services: Services, site: Site) -> AsyncIterator[World]:
+    async with simulated(services) as running:
+        for provider in "abc":
+            await running.control(f"{provider}/balance", {"available": 100_000_000})
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def shop(services: Services, site: Site, world: World) -> Shop:
+    merchant = await new_merchant(
+        site.elsewhere(), services.db, services.keyring, environment=Environment.PRODUCTION
+    )
+    return Shop(services, world, merchant)
+
+
+@pytest.fixture
+async def office(services: Services, site: Site, world: World) -> Desk:
+    """A merchant in production with 10,000.00 in its wallet."""
+    merchant = await new_merchant(
+        site.elsewhere(), services.db, services.keyring, environment=Environment.PRODUCTION
+    )
+    office = Desk(services, world, merchant)
+    await office.fund("10000")
+    return office
+
+
+@pytest.fixture
+async def operations(services: Services, people: dict[ConsoleRole, Visitor]) -> Visitor:
+    visitor = people[ConsoleRole.OPERATIONS]
+    await visitor.step_up(services)
+    return visitor
+
+
+@pytest.fixture(scope="module")
+def support(people: dict[ConsoleRole, Visitor]) -> Visitor:
+    return people[ConsoleRole.SUPPORT]
+
+
+async def audited(services: Services, subject: str) -> list[tuple[str, str]]:
+    records = await services.db.records(
+        "SELECT action, actor_name FROM audit WHERE subject = $1 ORDER BY id", subject
+    )
+    return [(record["action"], record["actor_name"]) for record in records]
+
+
+async def main_of(page: Page) -> str:
+    return await page.inner_text("main")
+
+
+async def confirm(page: Page) -> None:
+    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.get_by_role("button", name="Confirm and go on").click()
+
+
+def text(reply: Reply) -> str:
+    return reply.body.decode()
+
+
+async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_whom_and_how(
+    services: Services, office: Desk, browser: Browser, operations: Visitor, second: Visitor
+) -> None:
+    trx_id = await office.pay_out(MANUAL)
+    await second.step_up(services)
+    base = f"{services.settings.base_url}/console"
+    async with (
+        opened(browser, f"{base}/sign-in", width=1280) as one,
+        opened(browser, f"{base}/sign-in", width=390, scheme="dark") as other,
+    ):
+        for page, visitor in ((one, operations), (other, second)):
+            await visitor.enter(page.context)
+            await page.goto(f"{base}/payouts?q={trx_id}")
+            await page.locator("a.row-link").click()
+            await page.get_by_text("Pay exactly").wait_for()
+        await one.get_by_label("Bank's reference").fill("FT-2026-77")
+        await other.get_by_label("Reason").fill("The account is closed")
+        await asyncio.gather(
+            one.get_by_role("button", name="Complete").click(),
+            other.get_by_role("button", name="Reject").click(),
+        )
+        for page in (one, other):
+            await page.locator(".notice[role]").wait_for()
+        said = [await main_of(page) for page in (one, other)]
+    paid = f"completed already. {operations.email} has paid it, bank reference FT-2026-77."
+    rejected = f"canceled already. {second.email} has rejected it: The account is closed"
+    if (await office.payout(trx_id)).status == "completed":
+        assert "Paid. The merchant is told." in said[0]
+        assert paid in said[1]
+        decision = ("payout.complete", operations.email)
+    else:
+        assert "Rejected. The wallet has its money back" in said[1]
+        assert rejected in said[0]
+        decision = ("payout.reject", second.email)
+    assert await audited(services, f"payout:{trx_id}") == [decision]
+    assert len(await office.notifications(trx_id)) == 1
+
+
+async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
+    services: Services, shop: Shop, browser: Browser, operations: Visitor
+) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, "providera_ngn_va")
+    await shop.pay(charge, amount=400)
+    await shop.until_charge(charge, "suspense")
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", operations.person_id
+    )
+    base = f"{services.settings.base_url}/console"
+    async with opened(browser, f"{base}/sign-in", width=1280) as page:
+        await operations.enter(page.context)
+        await page.goto(f"{base}/cases?merchant={shop.merchant.new.id}")
+        await page.get_by_role("link", name="Another amount than agreed").click()
+        await page.get_by_role("heading", name="The evidence").wait_for()
+        ours, theirs = await page.locator(".sides > section").all_inner_texts()
+        assert "₦1,000.00" in ours
+        assert "sent a signed webhook" in theirs
+        assert "₦400.00" in theirs
+        await page.get_by_role("button", name="Ask the provider now").click()
+        await page.get_by_text("Asked just now: Paid, ₦400.00").wait_for()
+        await page.get_by_label("Credit the merchant").check()
+        await page.get_by_label("Note").fill("The customer agrees to pay the rest")
+        await page.get_by_role("button", name="Resolve").click()
+        await confirm(page)
+        await page.get_by_text("Resolved: credit the merchant.").wait_for()
+        assert not await faults_found(page)
+        assert "credit: The customer agrees to pay the rest" in await main_of(page)
+        case = page.url.rsplit("/", 1)[1]
+    assert await shop.balance() == 40_000
+    assert await audited(services, f"case:{case}") == [("case.resolve", operations.email)]
+    again = await operations.post(f"/cases/{case}/resolve", {"action": "keep", "note": "mine"})
+    assert (again.status, await shop.balance()) == (422, 40_000)
+    assert "is resolved already: credit: The customer agrees" in text(again)
+
+
+async def test_a_notification_that_was_given_up_is_delivered_after_all(
+    services: Services, site: Site, browser: Browser, support: Visitor
+) -> None:
+    merchant = await new_merchant(site.elsewhere(), services.db, services.keyring)
+    base = f"{services.settings.base_url}/console"
+    async with (
+        receiving() as receiver,
+        outbound.open_session(
+            is_public_only=False, connections=4, seconds=courier.ATTEMPT_SECONDS
+        ) as session,
+    ):
+        carrier = Courier(services.db, services.directory, session)
+        mailroom = Mailroom(services, merchant, receiver, carrier)
+        receiver.answers = [answer(500, b"<b>broken</b>")] * 6
+        trx_ids = [await mailroom.happen() for _ in range(2)]
+        for _ in range(3):
+            await mailroom.deliver()
+            await mailroom.time_passes()
+        assert [await mailroom.state(trx_id) for trx_id in trx_ids] == ["failed"] * 2
+        [first] = await mailroom.notifications(trx_ids[0])
+        async with opened(browser, f"{base}/sign-in", width=1280) as page:
+            await support.enter(page.context)
+            await page.goto(f"{base}/notifications?merchant={merchant.new.id}")
+            assert (await main_of(page)).count("Given up") >= 2
+            await page.goto(f"{base}/notifications?q={trx_ids[0]}")
+            await page.locator("a.row-link").click()
+            await page.get_by_text("Attempt 3: answered 500").wait_for()
+            assert not await faults_found(page)
+            await page.get_by_role("button", name="Send it again").click()
+            await page.get_by_text("It is on its way again").wait_for()
+            await mailroom.deliver()
+            await page.reload()
+            assert "Attempt 4: answered 200" in await main_of(page)
+            # The rest by their time, of this merchant alone.
+            await page.goto(f"{base}/notifications")
+            await page.get_by_label("Of merchant number").fill(str(merchant.new.id))
+            await page.get_by_role("button", name="Send again").click()
+            await page.get_by_text("1 notification on the way again.").wait_for()
+        await mailroom.deliver()
+        assert [await mailroom.state(trx_id) for trx_id in trx_ids] == ["delivered"] * 2
+    done = await audited(services, f"notification:{first.id}")
+    assert done == [("notification.redeliver", support.email)]
+    for since in ("", "yesterday", "2026-02-31T10:00"):
+        reply = await support.post("/notifications/redeliver-failed", {"since": since})
+        assert (reply.status, reply.headers["location"]) == (303, "/console/notifications")
+
+
+async def test_support_sees_the_queues_and_decides_nothing(
+    services: Services, office: Desk, shop: Shop, support: Visitor
+) -> None:
+    await support.step_up(services)
+    trx_id = await office.pay_out(MANUAL)
+    case, refund = await _case(services, shop), await _refund(shop)
+    for path, fields in (
+        (f"/payouts/{trx_id}/complete", {"bank_reference": "FT-1"}),
+        (f"/payouts/{trx_id}/reject", {"reason": "no"}),
+        (f"/refunds/{refund}/confirm", {"note": "paid"}),
+        (f"/refunds/{refund}/reject", {"reason": "no"}),
+        (f"/cases/{case}/resolve", {"action": "nothing", "note": "seen"}),
+        (f"/cases/{case}/ask", {}),
+    ):
+        page = await support.get(path.rsplit("/", 1)[0])
+        assert page.status == 200
+        assert f'action="/console{path}"' not in text(page)
+        assert (await support.post(path, fields)).status == 403, path
+    assert (await office.payout(trx_id)).status == "pending"
+    assert (await refunds.find(services.db, refund)).status == "pending"
+    assert "Your role may look, but not decide." in text(await support.get(f"/payouts/{trx_id}"))
+
+
+async def _case(services: Services, shop: Shop) -> int:
+    """Of a charge that was paid in another amount."""
+    started = await shop.start()
+    charge = await shop.choose(started, "providera_ngn_va")
+    await shop.pay(charge, amount=5000)
+    await shop.until_charge(charge, "suspense")
+    case: int = await services.db.value(
+        "SELECT id FROM operator_case WHERE reference = $1", charge.reference
+    )
+    return case
+
+
+async def _refund(shop: Shop) -> str:
+    """One that provider B has no call for."""
+    started = await shop.start()
+    charge = await shop.choose(started, "providerb-ngn")
+    await shop.pay(charge)
+    await shop.until(started, "success")
+    refund = await refunds.start(shop.services.db, started.trx_id, None, "The shoes were small")
+    await shop.world.run_jobs()
+    return refund.trx_id
+
+
+async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
+    services: Services, shop: Shop, operations: Visitor
+) -> None:
+    refund = await _refund(shop)
+    path = f"/refunds/{refund}"
+    assert refund in text(await operations.get("/refunds"))
+    for note in ("", "x" * 201, "two\nlines"):
+        refused = await operations.post(f"{path}/confirm", {"note": note})
+        assert refused.status == 422, note
+        assert "1 to 200 printable characters" in text(refused)
+    assert (await operations.post(f"{path}/confirm", {"note": "FT-88"})).status == 303
+    again = await operations.post(f"{path}/reject", {"reason": "no"})
+    told = f"The refund is completed already. {operations.email} has paid it: FT-88"
+    assert (again.status, told in text(again)) == (422, True)
+    lines = await audited(services, f"refund:{refund}")
+    assert lines[-1] == ("refund.confirm", operations.email)
+    assert "waits for a person" not in text(await operations.get(f"/refunds?q={refund}"))
+
+
+async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_allow(
+    services: Services, office: Desk, operations: Visitor
+) -> None:
+    quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    await office.world.control("a/faults", quiet)
+    trx_id = await stuck(office)
+    fresh = await office.pay_out()
+    early = await operations.post(f"/payouts/{fresh}/reject", {"reason": "no"})
+    assert (early.status, b"its word decides, not ours" in early.body) == (422, True)
+    path = f"/payouts/{trx_id}"
+    listed = text(await operations.get(f"/payouts?show=stuck&merchant={office.merchant.new.id}"))
+    assert (trx_id in listed, fresh in listed) == (True, False)
+    rows = unchunked(await operations.get(f"/payouts?show=stuck&q={trx_id}&format=csv"))
+    assert rows.decode().splitlines()[1].startswith(trx_id)
+    assert (await operations.post(f"{path}/requeue", {})).status == 303
+    early = await operations.post(f"{path}/reject", {"reason": "lost"})
+    assert (early.status, b"within the last 10 minutes" in early.body) == (422, True)
+    await pass_time(services.db, trx_id, "11 min")
+    assert (await operations.post(f"{path}/reject", {"reason": "lost"})).status == 303
+    assert (await office.payout(trx_id)).status == "failed"
+    late = await operations.post(f"{path}/requeue", {})
+    assert "The payout is failed already." in text(late)
+    assert await audited(services, f"payout:{trx_id}") == [
+        ("payout.requeue", operations.email),
+        ("payout.reject", operations.email),
+    ]
+
+
+async def test_manual_payouts_wait_in_order_real_money_first(
+    services: Services, office: Desk, site: Site, operations: Visitor
+) -> None:
+    merchant_id = office.merchant.new.id
+    trx_ids = [await office.pay_out(MANUAL, payout_amount=500 + n) for n in range(3)]
+    sandbox = Desk(services, office.world, await new_merchant(site, services.db, services.keyring))
+    pending = await sandbox.pay_out(MANUAL)
+    first = await queue.by_hand(services.db, Everyone(merchant_id), limit=2)
+    rest = await queue.by_hand(services.db, Everyone(merchant_id), after=first.next)
+    assert [row.trx_id for row in first.rows + rest.rows] == trx_ids
+    everybody = [
+        row.trx_id async for rows in queue.all_by_hand(services.db, Everyone()) for row in rows
+    ]
+    assert everybody.index(trx_ids[2]) < everybody.index(pending)
+    rows = unchunked(await operations.get(f"/payouts?merchant={merchant_id}&format=csv"))
+    assert [line.split(",")[0] for line in rows.decode().splitlines()[1:]] == trx_ids
+    for odd in ("TXN-NOT-THERE", pending[:-1] + "0", "%27"):
+        assert (await operations.get(f"/payouts/{odd}")).status == 404
+    for number in ("0", "9" * 30):
+        assert (await operations.get(f"/cases/{number}")).status == 404
+    assert (await operations.get("/payouts?merchant=0")).status == 400
+
+
+async def test_a_parked_job_is_tried_again_once_and_leaves_a_line(
+    services: Services, support: Visitor, shop: Shop
+) -> None:
+    subject = new_reference()
+    await park(services, shop.merchant.new.id, subject)
+    page = text(await support.get(f"/jobs?q={subject}"))
+    assert "12 of 14" in page
+    job = {"merchant_id": str(shop.merchant.new.id), "kind": "of-a-test", "subject": subject}
+    assert (await support.post("/jobs/retry", job)).status == 303
+    is_due = "SELECT parked_at IS NULL AND failures = 0 FROM job WHERE subject = $1"
+    assert await services.db.value(is_due, subject) is True
+    assert (await support.post("/jobs/retry", job)).status == 303
+    assert (await support.post("/jobs/retry", {**job, "merchant_id": "x"})).status == 303
+    lines = await audited(services, f"job:of-a-test:{subject}")
+    assert lines == [("job.retry", support.email)]
+    assert "12 of 14" not in text(await support.get(f"/jobs?kind=of-a-test&q={subject}"))

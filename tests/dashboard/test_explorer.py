@@ -1,0 +1,97 @@
+"""The explorer makes real calls of the sandbox, for who is signed in, and no others."""
+
+import hmac
+
+from playwright.async_api import Browser, expect
+
+from manilla.ledger.posting import Environment
+from manilla.services import Services
+from tests.checkout.looking import faults_found, opened
+from tests.dashboard.conftest import House
+
+PATH = "/sandbox/explorer"
+
+
+async def test_a_payment_is_made_and_verified_without_code(
+    browser: Browser, services: Services, house: House
+) -> None:
+    base_url = services.settings.base_url
+    async with opened(browser, base_url + "/docs/api/initiate-payment", width=1280) as page:
+        await house.owner.enter(page.context)
+        await page.get_by_role("link", name="Try it in the explorer").click()
+        body = await page.get_by_label("Body").input_value()
+        await page.get_by_label("Body").fill(body.replace("Two books", "Ìwé méjì"))
+        await page.get_by_label("X-Sandbox-Scenario").select_option("pending")
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.get_by_role("heading", name="Answer: 200")).to_be_visible()
+        assert await faults_found(page) == []
+        request = await page.get_by_label("Request").inner_text()
+        signed = await page.get_by_label("Signed string").inner_text()
+        assert "X-API-Key: (your API key" in request
+        assert house.merchant.credentials.api_secret not in await page.content()
+        assert _signature(house, signed) in request
+        await page.get_by_role("link", name="Verify what became of it").click()
+        await page.get_by_role("button", name="Send").click()
+        answer = await page.get_by_label("Answer", exact=True).inner_text()
+        assert '"status": "pending"' in answer
+        await page.get_by_role("link", name="API requests").first.click()
+        assert "/api/v1/initiate-payment" in await page.content()
+
+
+def _signature(house: House, signed: str) -> str:
+    secret = house.merchant.credentials.api_secret.encode()
+    return hmac.digest(secret, signed.encode(), "sha256").hex()
+
+
+async def test_every_endpoint_can_be_tried(house: House) -> None:
+    csrf = await house.owner.csrf()
+    for operation, fields, expected in (
+        ("siteInfo", {}, b'"site_name"'),
+        ("payoutMethods", {"currency": "NGN"}, b'"methods"'),
+        ("payoutBankList", {}, b'"bank'),
+        ("verifyPayment", {"trxId": house.samples["trx_id"]}, b'"success"'),
+        ("verifyPayout", {"trxId": "../site-info?"}, b'"NOT_FOUND"'),
+        ("initiatePayout", {"body": "{"}, b'"VALIDATION_FAILED"'),
+    ):
+        sent = {"operation": operation, **fields}
+        reply = await house.owner.post(PATH, sent, csrf=csrf)
+        assert reply.status == 200, operation
+        shown = reply.body.replace(b"&#34;", b'"')
+        assert expected in shown, operation
+
+
+async def test_another_merchants_payment_is_not_found_and_nobody_elses_credit_is_used(
+    house: House, neighbour: House, services: Services
+) -> None:
+    before = await _last_used(services, house)
+    sent = {"operation": "verifyPayment", "trxId": neighbour.samples["trx_id"]}
+    reply = await house.owner.post(PATH, sent)
+    assert b"TRANSACTION_NOT_FOUND" in reply.body
+    await services.requests.flush()
+    assert await _last_used(services, house) == before, "no API key was used"
+
+
+async def _last_used(services: Services, house: House) -> object:
+    return await services.db.value(
+        "SELECT max(last_used_at) FROM credential WHERE merchant_id = $1 AND environment = $2",
+        house.merchant.new.id,
+        Environment.SANDBOX,
+    )
+
+
+async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
+    csrf = await house.owner.csrf()
+    closed = await house.owner.get("/production/explorer")
+    assert b"works in the sandbox only" in closed.body
+    for path, operation in (
+        ("/production/explorer", "siteInfo"),
+        (PATH, "initiatePaymentLegacy"),
+        (PATH, "https://elsewhere.example"),
+    ):
+        reply = await house.owner.post(path, {"operation": operation}, csrf=csrf)
+        assert reply.status == 404, (path, operation)
+    missing = await house.owner.post(PATH, {"operation": "verifyPayment"}, csrf=csrf)
+    assert (missing.status, b"This is needed." in missing.body) == (400, True)
+    sneaky = {"operation": "initiatePayment", "idempotency_key": "a\r\nX-API-Key: b", "body": "{}"}
+    refused = await house.owner.post(PATH, sneaky, csrf=csrf)
+    assert (refused.status, b"Plain ASCII" in refused.body) == (400, True)

@@ -1,0 +1,326 @@
+"""A merchant's days at the dashboard, from signing up to the first sale, as a browser sees them."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pyotp
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from manilla import demo
+from manilla.kit import jobs, outbound
+from manilla.ledger.posting import Environment
+from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.merchants import NewMerchant, Status
+from manilla.notify import courier
+from manilla.notify.courier import Courier
+from manilla.notify.outbox import DELIVER
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.dashboard.till import Till
+from tests.notify.mailroom import Mailroom
+from tests.notify.receiver import answer, receiving
+from tests.payments.orders import INITIATE, order
+from tests.simulated import simulated
+from tests.web.visitors import PASSWORD, member
+
+SITE_INFO = "/api/v1/site-info"
+SEEN_SECONDS = 10  # what is held in memory follows long before
+
+
+@contextlib.asynccontextmanager
+async def _sat_down(browser: Browser, address: str) -> AsyncIterator[Page]:
+    """Somebody at a browser of their own, who sees no fault of any page."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 900})
+    page = await context.new_page()
+    page.set_default_timeout(15_000)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on(
+        "console",
+        lambda said: (
+            faults.append(said.text)
+            if said.type in ("error", "warning") and "status of 40" not in said.text
+            else None
+        ),
+    )
+    await page.goto(address)
+    yield page
+    assert faults == []
+    await context.close()
+
+
+async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(SEEN_SECONDS):
+        while await look() != expected:
+            await asyncio.sleep(0.05)
+
+
+async def _told(page: Page, text: str) -> None:
+    await expect(page.locator(".notice")).to_contain_text(text)
+
+
+async def _sign_in(page: Page, email: str) -> None:
+    await page.get_by_label("Email").fill(email)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+async def _sign_out(page: Page) -> None:
+    await page.locator("details.drop summary").click()
+    await page.get_by_role("button", name="Sign out").click()
+    await _told(page, "You are signed out.")
+
+
+async def _statuses(site: Site, *keys: list[str]) -> list[int]:
+    """How the API answers calls that are signed with each of these."""
+    statuses = []
+    for merchant_key, api_key, secret in keys:
+        pair = NewCredentials(merchant_key, api_key, secret)
+        new = NewMerchant(0, "", Status.PENDING, sandbox=pair, production=pair)
+        reply = await Merchant(site.elsewhere(), new, Environment.SANDBOX).get(SITE_INFO)
+        statuses.append(reply.status)
+    return statuses
+
+
+async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
+    browser: Browser, site: Site, services: Services
+) -> None:
+    base, email = f"{services.settings.base_url}/dashboard", f"ngozi-{time.time_ns()}@example.com"
+    async with _sat_down(browser, f"{base}/sign-up") as page:
+        await page.get_by_label("Business name").fill("Kobo & Sons")
+        await page.get_by_label("Your name").fill("Ngozi Obi")
+        await page.get_by_label("Email").fill(email)
+        await page.get_by_label("Password").fill("short")
+        await page.locator("form").evaluate("form => form.noValidate = true")
+        await page.get_by_role("button", name="Create the account").click()
+        await _told(page, "A password has 12 to 256 characters.")
+        await expect(page.get_by_label("Email")).to_have_value(email)
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.get_by_role("button", name="Create the account").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Welcome, Kobo & Sons")
+        keys = await page.locator(".secret code").all_inner_texts()
+        assert len(set(keys)) == 6
+        assert await _statuses(site, keys[:3]) == [200]
+        await page.get_by_role("link", name="I have saved them").click()
+        await expect(page.get_by_role("heading", name="Getting started")).to_be_visible()
+        await expect(page.get_by_role("link", name="Take a first sandbox payment")).to_be_visible()
+        await _sign_out(page)
+        await page.goto(f"{base}/sandbox/credentials")
+        await _sign_in(page, email)
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Credentials")
+        assert not [key for key in (keys[1], keys[2]) if key in await page.content()]
+
+        codes = await _protects_the_account(page, base, email)
+        await services.db.execute(  # time passes: codes of now were used already
+            "UPDATE person SET totp_last_step = NULL WHERE email = $1", email
+        )
+        await page.goto(f"{base}/sandbox/credentials")
+        await page.get_by_role("button", name="Make new ones").click()
+        await page.get_by_label("Code from your authenticator app").fill(codes.now())
+        await page.get_by_role("button", name="Confirm and go on").click()
+        await expect(page.get_by_text("Shown now and never again.")).to_be_visible()
+        new = (await page.locator(".secret code").all_inner_texts())[:3]
+        assert await _statuses(site, keys[:3], new) == [200, 200]
+        assert await _statuses(site, [*new[:2], keys[2]], [*keys[:2], new[2]]) == [401, 401]
+        await page.get_by_role("link", name="I have saved them").click()
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        assert not [key for key in new[1:] if key in await page.content()]
+
+
+async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP:
+    """Sets up a second factor, and comes in by a code and by a recovery code."""
+    await page.goto(f"{base}/account")
+    await page.get_by_role("button", name="Set it up").click()
+    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.get_by_role("button", name="Confirm and go on").click()
+    secret = await page.locator(".copyable code").first.inner_text()
+    await page.get_by_label("Code").fill("not a code")
+    await page.get_by_role("button", name="Turn it on").click()
+    await _told(page, "The code is not right")
+    assert await page.locator(".copyable code").first.inner_text() == secret
+    totp = pyotp.TOTP(secret)
+    await page.get_by_label("Code").fill(totp.now())
+    await page.get_by_role("button", name="Turn it on").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Your recovery codes")
+    recovery = await page.locator(".secret code").all_inner_texts()
+    assert len(recovery) == 10
+    for code in (totp.at(int(time.time()) + 30), recovery[0]):
+        await _sign_out(page)
+        await _sign_in(page, email)
+        await page.get_by_label("Code").fill("000000")
+        await page.get_by_role("button", name="Go on").click()
+        await _told(page, "The code is not right")
+        await page.get_by_label("Code").fill(code)
+        await page.get_by_role("button", name="Go on").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    return totp
+
+
+async def test_a_merchant_chooses_how_it_is_paid_told_and_staffed(
+    browser: Browser, site: Site, services: Services
+) -> None:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    till = Till(services, merchant, await member(services, site, merchant.new.id))
+    async with simulated(services), till.sat_at(browser, "/sandbox/gateways", width=1280) as page:
+        await _chooses_gateways(page, merchant)
+        await _chooses_who_bears_the_commission(page, merchant)
+        await page.get_by_role("link", name="Wallets").click()
+        await page.get_by_role("link", name="Statement").first.click()
+        before = await till.balance()
+        await page.get_by_label("Top up with test money").fill("2,500.50")
+        await page.get_by_role("button", name="Top up").click()
+        await _told(page, "The test money is there.")
+        assert await till.balance() == before + 250_050
+        await page.get_by_label("Top up with test money").fill("-1")
+        await page.get_by_role("button", name="Top up").click()
+        await expect(page.locator(".notice-danger")).to_be_visible()
+        assert await till.balance() == before + 250_050
+        await _has_a_notification_sent_again(page, till)
+        await _invites_a_colleague(browser, page, merchant)
+
+
+async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
+    async def offered() -> list[str]:
+        reply = await merchant.post(INITIATE, order())
+        codes: list[str] = reply.json["merchant_payment_method_codes"]
+        return sorted(codes)
+
+    everything = await offered()
+    assert len(everything) > 2
+    await page.get_by_label("Only those that I select below").check()
+    for code in everything[:2]:
+        await page.locator(f'input[value="{code}"]').check()
+    await page.get_by_role("button", name="Save").click()
+    await _told(page, "Customers are offered the gateways that you selected.")
+    await _becomes(everything[:2], offered)
+    await page.get_by_label("All that are open").check()
+    await page.get_by_role("button", name="Save").click()
+    await _told(page, "Customers are offered every open gateway.")
+    await _becomes(everything, offered)
+
+
+async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> None:
+    async def payable() -> float:
+        amount: float = (await merchant.post(INITIATE, order())).json["payable_amount"]
+        return amount
+
+    await page.get_by_role("link", name="API commission").click()
+    await page.get_by_label("Payment amount, NGN").fill("20000")
+    await expect(page.locator("#example")).to_contain_text("₦20,000.00")
+    await page.get_by_label("Payment amount, NGN").fill("nothing")
+    await expect(page.locator("#example")).to_contain_text("₦10,000.00")
+    assert await payable() > 1000
+    await page.get_by_label("My business").check()
+    await page.get_by_role("button", name="Save").click()
+    await _told(page, "Your business bears the commission from now on.")
+    await _becomes(1000, payable)
+
+
+@contextlib.asynccontextmanager
+async def _courier(services: Services) -> AsyncIterator[Courier]:
+    async with outbound.open_session(
+        is_public_only=False, connections=8, seconds=courier.ATTEMPT_SECONDS
+    ) as session:
+        yield Courier(services.db, services.directory, session)
+
+
+async def _has_a_notification_sent_again(page: Page, till: Till) -> None:
+    async with receiving() as receiver, _courier(till.services) as messenger:
+        mailroom = Mailroom(till.services, till.merchant, receiver, messenger)
+        receiver.answers = [answer(500, b"<b>out of order</b>")]
+        trx_id = await mailroom.happen()
+        await mailroom.deliver()
+        await page.get_by_role("link", name="Notifications").click()
+        await page.get_by_label("Search").fill(trx_id)
+        await page.get_by_role("button", name="Show").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await page.locator("a.row-link").click()
+        await expect(page.get_by_text("Attempt 1: answered 500")).to_be_visible()
+        await page.get_by_role("button", name="Send it again").click()
+        await _told(page, "It is on its way again, under the same id.")
+        await mailroom.deliver()
+        await page.reload()
+        await expect(page.get_by_text("Attempt 2: answered 200")).to_be_visible()
+        first, second = receiver.received
+        assert first.body == second.body
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant) -> None:
+    email = f"uche-{merchant.new.id}@example.com"
+    await page.get_by_role("link", name="Team").click()
+    await page.get_by_label("Email").fill(email)
+    await page.get_by_label("Role", exact=True).select_option("finance")
+    await page.get_by_role("button", name="Invite").click()
+    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.get_by_role("button", name="Confirm and go on").click()
+    link = await page.locator(".secret code").inner_text()
+    async with _sat_down(browser, link) as theirs:
+        await theirs.get_by_label("Your name").fill("Uche")
+        await theirs.get_by_label("Choose a password").fill("four loud cedi notes")
+        await theirs.get_by_role("button", name="Join").click()
+        await expect(theirs.get_by_role("heading", level=1)).to_have_text("Home")
+        await expect(theirs.get_by_role("link", name="Pay out")).to_be_visible()
+        await expect(theirs.get_by_role("link", name="Credentials")).to_have_count(0)
+        await theirs.goto(link)
+        await expect(theirs.get_by_text("was used or has expired")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("rowheader", name=email)).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+async def store(services: Services) -> demo.Demo:
+    found = await demo.ensure(services.db, services.keyring, "http://127.0.0.1:1")
+    assert found is not None
+    return found
+
+
+async def test_the_demonstration_shows_a_whole_sale(
+    browser: Browser, site: Site, services: Services, store: demo.Demo
+) -> None:
+    base_url = services.settings.base_url
+    async with (
+        simulated(services),
+        _courier(services) as messenger,
+        _sat_down(browser, f"{base_url}/dashboard/") as owner,
+    ):
+        await owner.get_by_role("button", name="Continue as the demo merchant's owner").click()
+        await owner.goto(f"{base_url}/dashboard/sandbox")
+        figure = owner.locator(".figure").first
+        before = await figure.inner_text()
+        async with _sat_down(browser, f"{base_url}/shop") as customer:
+            await customer.get_by_role("button", name="Buy A calabash lamp").click()
+            await customer.get_by_role("button", name="Pay", exact=True).click()
+            await customer.wait_for_url(f"{base_url}/shop/orders/*")
+            await expect(customer.get_by_text("Waiting for the notification")).to_be_visible()
+            await _deliver(services, messenger, store.merchant_id)
+            await expect(customer.get_by_text("A notification arrived")).to_be_visible()
+            await expect(customer.get_by_text("Paid. What next?")).to_be_visible()
+            await customer.goto(f"{base_url}/shop")
+            await expect(customer.locator("tbody tr").first).to_contain_text("Completed")
+        await owner.reload()
+        await expect(figure).not_to_have_text(before)
+        await expect(owner.get_by_text("1 payment")).to_be_visible()
+
+
+async def _deliver(services: Services, messenger: Courier, merchant_id: int) -> None:
+    claimed, _ = await jobs.claim_in_turns(services.db, DELIVER, 100, merchant_id - 1)
+    mine = [job for job in claimed if job.merchant_id == merchant_id]
+    runner = jobs.Runner(services.db, messenger.works())
+    await asyncio.gather(*(runner._do(job) for job in mine))
+
+
+async def test_the_shop_believes_no_stranger(site: Site) -> None:
+    forged = await site.send("POST", "/shop/ipn", {"Content-Type": "application/json"}, b"{}")
+    assert forged.status == 400
+    elsewhere = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Sec-Fetch-Site": "cross-site",
+    }
+    assert (await site.send("POST", "/shop/buy", elsewhere, b"article=lamp")).status == 403
+    assert (await site.send("POST", "/shop/buy", body=b"article=moon")).status == 404
+    assert (await site.send("GET", "/shop/orders/none/news")).status == 404

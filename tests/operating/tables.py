@@ -1,0 +1,117 @@
+"""The tables of the documents that are made from the code: `make docs` writes them anew."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+
+from manilla.kit import metrics
+from manilla.platform import settings
+from manilla.platform.settings import ADDRESSES, WEEKDAYS, PlatformSettings
+from manilla.variables import VARIABLES
+
+ROOT = Path(__file__).parents[2]
+SUFFIXES: dict[Any, tuple[str, ...]] = {
+    Counter: ("_total",),
+    Gauge: ("",),
+    Histogram: ("_bucket", "_count", "_sum"),
+}
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---")
+
+
+def variables() -> str:
+    rows = [(f"`{each.name}`", each.default, each.meaning) for each in VARIABLES]
+    return _table(("Variable", "Default", "Meaning"), rows)
+
+
+def platform_settings() -> str:
+    rows = [
+        (
+            f"`{each.key}`",
+            f"`{each.default}`" if each.default else "empty",
+            _values(each.key),
+            each.explanation,
+        )
+        for each in settings.describe(PlatformSettings())
+    ]
+    return _table(("Setting", "Default", "Values", "Meaning"), rows)
+
+
+def _values(key: str) -> str:
+    if key == "payout_days":
+        return f"any of `{','.join(WEEKDAYS)}`; empty: no day"
+    bounds = settings.bounds(key)
+    if bounds.is_switch:
+        return "`true`, `false`"
+    if bounds.is_number:
+        return f"{bounds.least} to {bounds.most}"
+    length = f"{bounds.least} to {bounds.most}" if bounds.least else f"up to {bounds.most}"
+    address = "an address with `https://` or `http://`, " if key in ADDRESSES else ""
+    return f"{address}{length} characters"
+
+
+def collectors() -> list[Any]:
+    found = [
+        each for each in vars(metrics).values() if isinstance(each, Counter | Gauge | Histogram)
+    ]
+    return sorted(found, key=lambda each: each._name)
+
+
+def exposed() -> set[str]:
+    """Every name that a scraper sees."""
+    return {each._name + suffix for each in collectors() for suffix in SUFFIXES[type(each)]}
+
+
+def metric_table() -> str:
+    rows = [
+        (
+            f"`{each._name}{'_total' if isinstance(each, Counter) else ''}`",
+            type(each).__name__.lower(),
+            ", ".join(f"`{label}`" for label in each._labelnames) or "-",
+            each._documentation,
+        )
+        for each in collectors()
+    ]
+    return _table(("Metric", "Type", "Labels", "Meaning"), rows)
+
+
+class Made(msgspec.Struct, frozen=True):
+    file: str
+    name: str
+    make: Callable[[], str]
+
+    def written_into(self, text: str) -> str:
+        """The document, with the table between its two marks as the code has it."""
+        marks = re.compile(
+            rf"(<!-- {self.name}: made by `make docs` -->\n\n).*?(\n<!-- end -->)", re.DOTALL
+        )
+        table = self.make()
+        written, number = marks.subn(lambda found: found[1] + table + found[2], text)
+        assert number == 1, f"{self.file} has no place for {self.name}"
+        return written
+
+
+MADE = (
+    Made("docs/configuration.md", "variables", variables),
+    Made("docs/configuration.md", "platform settings", platform_settings),
+    Made("docs/operating/monitoring.md", "metrics", metric_table),
+)
+
+
+def main() -> None:
+    for made in MADE:
+        file = ROOT / made.file
+        file.write_text(made.written_into(file.read_text()))
+        sys.stdout.write(f"{made.file}: {made.name}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The drill: an older backup is restored, and no transfer that was made since is made twice."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import msgspec
+
+from manilla import app
+from manilla.kit import postgres
+from manilla.kit.postgres import Cluster
+from manilla.ledger import invariants
+from manilla.ledger.posting import Environment
+from manilla.payouts import holding
+from manilla.providers.port import Provider
+from manilla.services import Services, opened
+from manilla.settings import Settings
+from manilla.sql import migrate
+from tests.client import Merchant, Site, new_merchant
+from tests.conftest import serving
+from tests.invariants import ALL
+from tests.payouts.desk import Desk
+from tests.simulated import World, simulated
+
+SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+
+
+async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
+    """Settings of an empty database that belongs to the owner."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        await connection.execute(f"CREATE DATABASE {name} OWNER {postgres.OWNER}")
+    finally:
+        await connection.close()
+    return msgspec.structs.replace(
+        settings,
+        database_url=cluster.url(postgres.APPLICATION, name),
+        migration_url=cluster.url(postgres.OWNER, name),
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
+    async with (
+        opened(settings, name="drill", connections=5) as services,
+        serving(app.build(services)) as port,
+    ):
+        yield services, Site(port)
+
+
+async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:
+    """Runs one of `deploy/`, as an operator does; what it said."""
+    environment = {
+        **os.environ,
+        "PG_BIN": str(cluster.binaries),
+        "MANILLA": f"{sys.executable} -m manilla",
+        "MANILLA_MODE": "production",
+        "MANILLA_DATABASE_URL": on.database_url,
+        "MANILLA_MIGRATION_URL": on.migration_url,
+        "MANILLA_MASTER_KEY": base64.b64encode(on.master_keys[0]).decode(),
+    }
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [project / "deploy" / name, file],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment,
+        cwd=project,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+async def sent(world: World) -> list[str]:
+    listed = (await world.read("a/transfers"))["transfers"]
+    return sorted(transfer["reference"] for transfer in listed)
+
+
+async def test_after_an_older_backup_is_restored_nothing_is_paid_twice(
+    cluster: Cluster, settings: Settings, project: Path, tmp_path: Path
+) -> None:
+    before = await database(cluster, settings, "drill_before")
+    after = await database(cluster, settings, "drill_after")
+    await migrate.upgrade(before.migration_url, before.database_url)
+    async with running(before) as (old, site), simulated(old) as world:
+        merchant = await new_merchant(site, old.db, old.keyring, environment=Environment.PRODUCTION)
+        desk = Desk(old, world, merchant)
+        await desk.fund("10000")
+        await world.control("a/faults", SLOW)
+
+        under_way = await desk.pay_out()
+        await world.run_jobs()
+        taken, waiting = await desk.pay_out(), await desk.pay_out()
+        await script(project, "backup.sh", tmp_path / "backup", cluster, before)
+
+        # Since the backup: one that it has is sent, and one that it has not.
+        await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
+        await world.run_job_now("transfer", taken)
+        lost = await desk.pay_out()
+        await world.run_job_now("transfer", lost)
+        made = await sent(world)
+
+        said = await script(project, "drill.sh", tmp_path / "backup", cluster, after)
+        async with running(after) as (new, new_site):
+            await check_restored(
+                Desk(new, World(new, world._session, world.url), _moved(merchant, new_site)),
+                *(under_way, taken, waiting, lost),
+                made=made,
+                said=said,
+            )
+
+
+def _moved(merchant: Merchant, site: Site) -> Merchant:
+    return msgspec.structs.replace(merchant, site=site.elsewhere())
+
+
+async def check_restored(
+    desk: Desk, under_way: str, taken: str, waiting: str, lost: str, *, made: list[str], said: str
+) -> None:
+    services, world = desk.services, desk.world
+    said_of = {words[0]: words for line in said.splitlines() if (words := line.split())}
+    assert said_of[taken][-3:] == ["is", "asked", "about"]
+    assert said_of[waiting][-4:] == ["is", "sent", "on", "release"]
+
+    # Held: what is new is taken and not sent; what was sent is asked about.
+    new = await desk.pay_out()
+    for reference in (under_way, taken):
+        await desk.settle("a", reference, "success")
+        await desk.check_until(reference, "completed")
+    await desk.check_now(waiting)
+    assert await sent(world) == made
+
+    found = await holding.missing(services.db, services.rails, Provider.A, made)
+    assert [each.reference for each in found] == [lost]
+
+    await holding.release(services.db, services.rails)
+    await world.run_job_now("transfer", waiting)
+    await world.run_job_now("transfer", new)
+    assert await sent(world) == sorted([*made, waiting, new])
+    assert [f.name for f in await invariants.check(services.db, ALL) if f.count] == []

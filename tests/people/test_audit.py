@@ -1,0 +1,115 @@
+"""Whatever happens to people leaves a line: what, to whom, by whom; never a token or a code."""
+
+from manilla.audit import audit
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.audit.audit import Filters
+from manilla.audit.entry import Entry
+from manilla.people import (
+    console_people,
+    invitations,
+    members,
+    passwords,
+    persons,
+    resets,
+    second_factor,
+)
+from manilla.people.roles import ConsoleRole, Realm, Role
+from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
+
+ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
+NEW_PASSWORD = "another long enough phrase"
+
+
+async def about(street: Street, person_id: int) -> list[Entry]:
+    """Oldest first."""
+    return (await audit.listed(street.db, Filters(subject=f"person:{person_id}")))[::-1]
+
+
+async def test_what_is_done_to_the_consoles_people(street: Street) -> None:
+    db, email = street.db, new_email()
+    with acting(ADA):
+        new = await console_people.create(db, email=email, name="Bola", role=ConsoleRole.SUPPORT)
+        number = new.person.id
+        again = await console_people.invite_again(db, number)
+        for role in (ConsoleRole.OPERATIONS, ConsoleRole.OPERATIONS):
+            await console_people.change_role(db, number, role)
+        for work in (persons.disable, persons.disable, persons.enable, persons.enable):
+            await work(db, number)
+        await persons.sign_out(db, number)
+        reset = await resets.begin(db, number)
+        await resets.use(db, Realm.CONSOLE, reset, NEW_PASSWORD)
+        await persons.change_profile(db, number, "Bola Ade", None)
+    lines = await about(street, number)
+    assert [line.action for line in lines] == [
+        "person.create",
+        "person.invite",
+        "person.role",  # the second changed nothing
+        "person.disable",
+        "person.enable",
+        "person.sign_out",
+        "person.reset_link",
+        "person.password",
+        "person.profile",
+    ]
+    assert {line.actor_name for line in lines} == {"Ada"}
+    assert lines[2].detail["changed"] == {"role": {"before": "support", "after": "operations"}}
+    assert lines[3].detail == {"realm": "console", "email": email, "sessions_ended": 0}
+    written = repr([line.detail for line in lines])
+    for secret in (new.token, again, reset, NEW_PASSWORD):
+        assert str(secret) not in written
+
+
+async def test_what_is_done_to_a_merchants_people(street: Street) -> None:
+    db, owner = street.db, await street.owner()
+    merchant_id = owner.merchant_id
+    with acting(ADA):
+        added = await members.add(
+            db,
+            merchant_id,
+            email=new_email(),
+            name="Efe",
+            role=Role.VIEWER,
+            password=PASSWORD,
+        )
+        await members.change_role(db, merchant_id, added.id, Role.FINANCE)
+        await members.remove(db, merchant_id, added.id)
+        token = await invitations.invite(db, None, merchant_id, new_email(), Role.VIEWER)
+        await invitations.accept(
+            db,
+            Realm.DASHBOARD,
+            token,
+            name="Chi",
+            password=PASSWORD,
+            address=new_address(),
+            user_agent=BROWSER,
+        )
+        await invitations.invite(db, None, merchant_id, new_email(), Role.VIEWER)
+        [left] = await invitations.list_open(db, merchant_id)
+        await invitations.withdraw(db, merchant_id, left.id)
+    lines = (await audit.listed(db, Filters(merchant_id=merchant_id)))[::-1]
+    assert [line.action for line in lines if line.actor_name == "Ada"] == [
+        "member.add",
+        "member.role",
+        "member.remove",
+        "member.invite",
+        "member.join",
+        "member.invite",
+        "member.withdraw",
+    ]
+    assert token not in repr([line.detail for line in lines])
+
+
+async def test_what_people_do_to_their_own_account(street: Street) -> None:
+    owner = await street.owner()
+    app, codes = await street.turn_on_totp(owner.visitor)
+    await passwords.change(street.db, owner.visitor, PASSWORD, NEW_PASSWORD)
+    await second_factor.remove(street.db, owner.visitor.person_id)
+    await second_factor.remove(street.db, owner.visitor.person_id)
+    lines = await about(street, owner.visitor.person_id)
+    assert [line.action for line in lines] == [
+        "person.second_factor_on",
+        "person.password",
+        "person.second_factor_off",  # the second changed nothing
+    ]
+    written = repr([line.detail for line in lines])
+    assert all(secret not in written for secret in (app.secret, NEW_PASSWORD, *codes))

@@ -1,0 +1,118 @@
+"""What is shown at /docs is whole, leads somewhere, and says what the code does."""
+
+import html
+import re
+from urllib.parse import quote, urljoin
+
+import msgspec
+
+from manilla.payments.payment import ErrorCode
+from manilla.payouts.payout import Code
+from manilla.platform.settings import PlatformSettings
+from manilla.reference import guidance, listing
+from manilla.reference.book import Book
+from tests.client import Site
+
+HREF = re.compile(r'href="([^"]+)"')
+ID = re.compile(r'\bid="([^"]+)"')
+TAG = re.compile(r"<[^>]+>")
+
+
+async def test_every_page_renders_under_a_strict_policy(site: Site, book: Book) -> None:
+    for page in book.pages:
+        reply = await site.send("GET", page.address)
+        assert reply.status == 200, page.address
+        assert reply.headers["content-type"] == "text/html; charset=utf-8"
+        assert "unsafe" not in reply.headers["content-security-policy"]
+        text = reply.body.decode()
+        assert text.count("<h1>") == 1, page.address
+        assert not re.search(r"<script>|<style|style=", text), page.address
+        ids = ID.findall(text)
+        assert len(ids) == len(set(ids)), f"{page.address}: an id is there twice"
+    assert (await site.send("GET", "/docs/nothing")).status == 404
+    assert (await site.send("GET", "/docs/api/nothing")).status == 404
+
+
+async def test_every_link_and_anchor_leads_somewhere(site: Site, book: Book) -> None:
+    texts: dict[str, str] = {}
+    seen: set[str] = set()
+    waiting = ["/docs"]
+    while waiting:
+        address = waiting.pop()
+        reply = await site.send("GET", address)
+        # What needs a session sends strangers to sign in: the address is there.
+        assert reply.status in (200, 303), address
+        if address.startswith("/docs"):
+            texts[address] = reply.body.decode()
+            for href in HREF.findall(texts[address]):
+                target = urljoin(address, html.unescape(href)).partition("#")[0]
+                if target.startswith("/") and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+    assert {page.address for page in book.pages} <= set(texts)
+    for address, text in texts.items():
+        for href in HREF.findall(text):
+            target, mark, anchor = urljoin(address, html.unescape(href)).partition("#")
+            if mark and target in texts:
+                assert anchor in ID.findall(texts[target]), f"{address}: {href}"
+
+
+async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
+    site: Site, book: Book
+) -> None:
+    for operation in book.operations:
+        text = (await site.send("GET", f"/docs/api/{operation.slug}")).body.decode()
+        fields = [*operation.headers, *operation.parameters]
+        for shape in [*operation.answers, *([operation.body] if operation.body else [])]:
+            fields += shape.fields
+        for field in fields:
+            assert f"<code>{field.name}</code>" in text, f"{operation.id}: {field.name}"
+        for error in operation.errors:
+            assert f"/docs/errors#{error.code}" in text, f"{operation.id}: {error.code}"
+
+
+async def test_every_code_has_guidance_and_no_guidance_is_left_over(book: Book) -> None:
+    told = {error.code for operation in book.operations for error in operation.errors}
+    told |= {refusal.code for refusal in guidance.OUTSIDE}
+    assert set(guidance.GUIDANCE) == told
+    assert {code.value for code in Code} <= set(guidance.GUIDANCE)
+    assert set(guidance.OUTCOMES) == {code.value for code in ErrorCode}
+
+
+async def test_the_programs_shown_are_the_files_that_the_tests_run(site: Site) -> None:
+    for address, name in (
+        ("/docs/quick-start", "sign_and_pay"),
+        ("/docs/payouts", "payout"),
+        ("/docs/notifications", "verify_ipn"),
+    ):
+        text = html.unescape(TAG.sub("", (await site.send("GET", address)).body.decode()))
+        for sample in listing.samples(name):
+            assert sample.text.strip() in text, f"{address}: {sample.language}"
+            path = listing.SAMPLES.rglob(sample.file)
+            assert sample.text in [file.read_text() for file in path]
+
+
+async def test_the_search_works_without_scripts(site: Site) -> None:
+    reply = await site.send("GET", "/docs/search?q=insufficient_balance")
+    assert b'href="/docs/errors#insufficient_balance"' in reply.body
+    nothing = await site.send("GET", "/docs/search?q=" + quote("<script>stolen()</script>"))
+    assert b"Nothing says" in nothing.body
+    assert b"<script>stolen" not in nothing.body
+    assert (await site.send("GET", "/docs/search")).status == 200
+    index = (await site.send("GET", "/docs/search.json")).json
+    assert {"page", "heading", "address", "text"} == set(index[0])
+
+
+async def test_a_page_that_the_browser_has_is_not_sent_again(site: Site) -> None:
+    first = await site.send("GET", "/docs")
+    again = await site.send("GET", "/docs", {"If-None-Match": first.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+async def test_numbers_follow_the_settings(book: Book) -> None:
+    settings = msgspec.structs.replace(
+        PlatformSettings(), rate_limit_per_minute=77, timestamp_tolerance_seconds=41
+    )
+    printed = book.print(settings).printed
+    assert "77 requests" in printed["/docs/idempotency"].html
+    assert "within 41 seconds of ours" in printed["/docs/authentication"].html

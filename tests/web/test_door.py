@@ -1,0 +1,265 @@
+"""Who comes in, for how long, and where they are sent: the door of both realms over real HTTP."""
+
+import re
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+import pytest
+
+from manilla import app
+from manilla.dashboard import routes as dashboard
+from manilla.pages import app as pages
+from manilla.people import members, sessions
+from manilla.people.roles import Role
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.conftest import serving
+from tests.web.guests import Guest
+from tests.web.visitors import PASSWORD, Visitor, member
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+async def merchant(site: Site, services: Services) -> Merchant:
+    return await new_merchant(site, services.db, services.keyring)
+
+
+@pytest.fixture(scope="module")
+async def owner(site: Site, services: Services, merchant: Merchant) -> Visitor:
+    return await member(services, site, merchant.new.id)
+
+
+async def _developer(services: Services, site: Site, merchant: Merchant) -> Visitor:
+    await services.db.execute(
+        "DELETE FROM membership m USING person p WHERE p.id = m.person_id AND p.email = $1",
+        f"developer-{merchant.new.id}@example.com",
+    )
+    return await member(services, site, merchant.new.id, Role.DEVELOPER)
+
+
+async def test_guessing_is_slowed_down_and_the_page_says_for_how_long(
+    site: Site, merchant: Merchant
+) -> None:
+    async with Guest.of(site) as guest:
+        replies = [await guest.sign_in("guessed@example.com", "wrong") for _ in range(11)]
+    assert [reply.status for reply in replies] == [401] * 10 + [429]
+    assert "Too many attempts. Please wait a while and try again." in replies[-1].text
+    assert 0 < int(replies[-1].headers["Retry-After"]) <= 15 * 60
+    assert "wrong" not in replies[-1].text
+
+
+async def test_nobody_learns_who_has_an_account(site: Site, owner: Visitor) -> None:
+    async with Guest.of(site) as guest:
+        known = await guest.sign_in(owner.email, "three wrong kobo coins")
+        unknown = await guest.sign_in("nobody@example.com", "three wrong kobo coins")
+        assert (known.status, unknown.status) == (401, 401)
+        assert known.text.replace(owner.email, "nobody@example.com") == unknown.text
+        told = await guest.post("/forgot", {"email": owner.email})
+        assert told.text == (await guest.post("/forgot", {"email": "nobody@example.com"})).text
+
+
+async def test_a_cookie_from_before_signing_in_is_never_the_session(
+    site: Site, owner: Visitor, services: Services
+) -> None:
+    async with Guest.of(site) as guest:
+        guest.give_cookie("manilla_dashboard", "planted")
+        before = (await guest.get("/sign-in")).csrf
+        entered = await guest.sign_in(owner.email, PASSWORD)
+        assert (entered.status, entered.headers["Location"]) == (303, "/dashboard/")
+        token = guest.cookie("manilla_dashboard")
+        assert token not in (None, "planted", guest.cookie("manilla_visit"))
+        cookie = entered.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=lax" in cookie.lower()
+        assert await sessions.find(services.db, owner.realm, "planted") is None
+        # A form that was drawn for nobody is not theirs either.
+        assert (await guest.post("/sign-out", {"csrf": before})).status == 403
+        inside = (await guest.get("/account")).csrf
+        assert (await guest.post("/sign-out", {"csrf": inside})).status == 303
+        guest.give_cookie("manilla_dashboard", token or "")
+        assert (await guest.get("/account")).headers["Location"].startswith("/dashboard/sign-in")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "followed"),
+    [
+        ("/dashboard/sandbox/payments?q=a%20b", "/dashboard/sandbox/payments?q=a%20b"),
+        ("//evil.example", None),
+        ("/\\evil.example", None),
+        ("https://evil.example/", None),
+        ("/dashboard/../..//evil.example", None),
+        ("/dashboard/%2E%2e/console/", None),
+        ("/dashboard\\..\\evil", None),
+        ("/dashboard/\r\nSet-Cookie: a=b", None),
+        ("/dashboard/\tx", None),
+        ("/dashboard/ẹ", None),
+        ("/dashboardevil", None),
+        ("javascript:alert(1)", None),
+    ],
+)
+async def test_signing_in_leads_to_an_address_of_this_realm_alone(
+    site: Site, owner: Visitor, wanted: str, followed: str | None
+) -> None:
+    async with Guest.of(site) as guest:
+        entered = await guest.sign_in(owner.email, PASSWORD, wanted)
+    assert (entered.status, entered.headers["Location"]) == (303, followed or "/dashboard/")
+
+
+async def test_what_is_asked_for_is_found_again_after_signing_in(
+    site: Site, owner: Visitor
+) -> None:
+    async with Guest.of(site) as guest:
+        sent = await guest.get("/sandbox/payments?q=a%26b")
+        assert sent.headers["Location"] == (
+            "/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Fpayments%3Fq%3Da%2526b"
+        )
+        form = await guest.get(sent.headers["Location"].removeprefix("/dashboard"))
+        assert 'name="next" value="/dashboard/sandbox/payments?q=a%26b"' in form.text
+        assert (await guest.get("/sandbox/payments?q=" + "x" * 3000)).status == 303
+
+
+async def test_a_session_that_is_ended_elsewhere_ends_at_once(
+    site: Site, owner: Visitor, services: Services
+) -> None:
+    async with Guest.of(site) as guest:
+        await guest.sign_in(owner.email, PASSWORD)
+        account = await guest.get("/account")
+        [mine] = re.findall(r"This session", account.text)
+        assert mine
+        [number] = await services.db.records(
+            "SELECT max(id) AS id FROM session WHERE person_id = $1", owner.person_id
+        )
+        await owner.post(f"/account/sessions/{number['id']}/end", {})
+        assert (await guest.get("/account")).status == 303
+    assert (await owner.get("/account")).status == 200
+
+
+async def test_a_changed_role_and_a_removed_member_take_effect_at_once(
+    site: Site, owner: Visitor, merchant: Merchant, services: Services
+) -> None:
+    developer = await _developer(services, site, merchant)
+    assert (await developer.get("/sandbox/credentials")).status == 200
+    await owner.step_up(services)
+    await owner.post(f"/team/{developer.person_id}/role", {"role": "viewer"})
+    assert (await developer.get("/sandbox/credentials")).status == 403
+    assert (await developer.get("/sandbox")).status == 200
+    await owner.post(f"/team/{developer.person_id}/remove", {})
+    assert (await developer.get("/sandbox")).status == 303
+    assert developer.email not in str(
+        [each.email for each in await members.list_of(services.db, merchant.new.id)]
+    )
+
+
+async def test_having_shown_who_one_is_wears_off(
+    owner: Visitor, merchant: Merchant, services: Services
+) -> None:
+    path, wish = "/sandbox/credentials/rotate", {"overlap_minutes": "60"}
+
+    async def generations() -> int:
+        number: int = await services.db.value(
+            "SELECT count(*) FROM credential WHERE merchant_id = $1 AND environment = 'sandbox'",
+            merchant.new.id,
+        )
+        return number
+
+    await owner.step_up(services)
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = now() - interval '10 minutes 1 second'"
+        " WHERE person_id = $1",
+        owner.person_id,
+    )
+    asked = await owner.post(path, wish)
+    assert asked.status == 200
+    assert b"Please confirm that it is you" in asked.body
+    assert b'name="overlap_minutes" value="60"' in asked.body
+    wrong = await owner.post(path, {**wish, "step_up_secret": "wrong"})
+    assert wrong.status == 403
+    assert b"wrong" not in wrong.body
+    assert await generations() == 1
+    shown = await owner.post(path, {**wish, "step_up_secret": PASSWORD})
+    assert b"Shown now and never again" in shown.body
+    assert await generations() == 2
+
+
+async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: Visitor) -> None:
+    csrf = (await owner.csrf()).encode()
+    headers = {**owner.headers(), "Content-Type": FORM}
+    parted = {**owner.headers(), "Content-Type": "multipart/form-data; boundary=x"}
+    path = "/dashboard/profile"
+
+    async def status(body: bytes, sent: dict[str, str] = headers) -> int:
+        reply = await site.send("POST", path, sent, body)
+        assert reply.headers["content-type"].startswith("text/html"), body
+        return reply.status
+
+    assert await status(b"csrf=" + csrf + b"&name=" + b"x" * 70_000) == 413
+    assert await status(b"csrf=" + csrf + b"&name=a%00b") == 400
+    assert await status(b"csrf=" + csrf + b"&name=" + b"x" * 21_000) == 400
+    assert await status(b"csrf=%C3%A9&name=a") == 403
+    assert await status(b"\xff\xfe=&&&===%%%", headers) == 403
+    assert await status(b"--x\r\nContent-Disposition: form-data\r\n\r\n", parted) in (400, 403)
+    assert await status(b'{"csrf": 1}', {**headers, "Content-Type": "application/json"}) == 403
+    # Half of a character, as bytes that are no UTF-8: stored as a mark, never a fault.
+    reply = await site.send("POST", path, headers, b"csrf=" + csrf + b"&name=a%ED%A0%80b")
+    assert reply.status in (303, 400)
+
+
+@pytest.mark.parametrize("root", ["/dashboard", "/console", ""])
+async def test_an_unknown_address_is_a_page_for_people_and_json_for_programs(
+    site: Site, root: str
+) -> None:
+    shown = await site.send("GET", f"{root}/no/such/page", {"Accept": "text/html,*/*;q=0.8"})
+    assert shown.status == 404
+    assert shown.headers["content-type"].startswith("text/html")
+    assert b"There is nothing at this address." in shown.body
+    assert b"<h1>Nothing here</h1>" in shown.body
+    told = await site.send("GET", f"{root}/no/such/page", {"Accept": "*/*"})
+    assert (told.status, told.code) == (404, "NOT_FOUND")
+    refused = await site.send("PUT", f"{root}/", {"Accept": "text/html"})
+    assert refused.status == 405
+    assert refused.headers["content-type"].startswith("text/html")
+
+
+async def test_files_are_kept_for_ever_under_an_address_that_changes(site: Site) -> None:
+    front = (await site.send("GET", "/")).body.decode()
+    [path] = set(re.findall(r"/static/web/[0-9a-f]{12}/web\.css", front))
+    plain = await site.send("GET", path)
+    packed = await site.send("GET", path, {"Accept-Encoding": "br, gzip"})
+    assert "immutable" in plain.headers["cache-control"]
+    assert plain.headers["vary"] == "accept-encoding"
+    assert plain.headers["content-type"].startswith("text/css")
+    assert (packed.headers["content-encoding"], len(packed.body) < len(plain.body)) == (
+        "gzip",
+        True,
+    )
+    folder = path.rpartition("/")[0]
+    for beyond in ("../rendering.py", "..%2frendering.py", "%2e%2e/door.py", "vendor", "%00", ""):
+        assert (await site.send("GET", f"{folder}/{beyond}")).status == 404, beyond
+
+
+async def test_over_https_no_cookie_can_be_read_or_planted_without_it(
+    services: Services, owner: Visitor
+) -> None:
+    desk = msgspec.structs.replace(app.dashboard_desk(services), base_url="https://pay.example")
+    rooms = [dashboard.build(desk)]
+    asgi = pages.build(services.db, services.platform, rooms, is_development=False)
+    async with (
+        serving(asgi) as port,
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
+    ):
+        url = f"http://127.0.0.1:{port}/dashboard/sign-in"
+        async with browser.get(url) as reply:
+            [visit] = reply.headers.getall("Set-Cookie")
+            found = re.search('name="csrf" value="([0-9a-f]+)"', await reply.text())
+            assert found
+        fields = urlencode({"email": owner.email, "password": PASSWORD, "csrf": found.group(1)})
+        headers = {"Cookie": visit.partition(";")[0], "Content-Type": FORM}
+        async with browser.post(url, data=fields, headers=headers, allow_redirects=False) as reply:
+            assert reply.status == 303
+            [session] = reply.headers.getall("Set-Cookie")
+    for cookie, name in ((visit, "manilla_visit"), (session, "manilla_dashboard")):
+        assert cookie.startswith(f"__Secure-{name}=")
+        assert "; secure" in cookie.lower()
+        assert "; httponly" in cookie.lower()

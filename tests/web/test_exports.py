@@ -1,0 +1,130 @@
+"""A list as a file: the same rows as the page, and nothing in it that a spreadsheet would run."""
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from xml.etree import ElementTree
+
+import pytest
+
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import wallets
+from manilla.services import Services
+from manilla.web import exports
+from manilla.web.exports import Cell, Column
+from tests.client import Site, new_merchant
+from tests.dashboard.till import unchunked
+from tests.web.visitors import Visitor, member
+
+Row = tuple[Cell, ...]
+SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", '=HYPERLINK("//evil")')
+DAY = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
+COLUMNS: list[Column[Row]] = [
+    Column("Text", lambda row: row[0]),
+    Column("Amount", lambda row: row[1]),
+    Column("Time", lambda row: row[2]),
+]
+
+
+async def _pages(*pages: Sequence[Row]) -> AsyncIterator[Sequence[Row]]:
+    for page in pages:
+        yield page
+
+
+async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
+    content = b"".join([chunk async for chunk in exports.as_csv(COLUMNS, _pages(*pages))])
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))
+
+
+def _cells(book: bytes) -> list[list[tuple[str, str]]]:
+    """Of each cell its kind and its text; a formula has a kind of its own."""
+    with zipfile.ZipFile(io.BytesIO(book)) as archive:
+        assert archive.testzip() is None
+        sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
+    assert not list(sheet.iter(f"{SHEET}f"))
+    return [
+        [(cell.get("t", "n"), "".join(cell.itertext())) for cell in row.iter(f"{SHEET}c")]
+        for row in sheet.iter(f"{SHEET}row")
+    ]
+
+
+async def test_no_text_of_a_csv_file_is_a_formula() -> None:
+    header, *rows = await _rows_of_csv([(text, Decimal("-1.50"), DAY) for text in FORMULAS])
+    assert header == ["Text", "Amount", "Time"]
+    assert [row[0] for row in rows] == [f"'{text}" for text in FORMULAS]
+    # What is a number stays one, also below zero.
+    assert {row[1] for row in rows} == {"-1.50"}
+    assert {row[2] for row in rows} == {"2026-01-31T23:30:00.000000Z"}
+
+
+async def test_lines_quotes_and_pages_do_not_change_the_rows() -> None:
+    first, second = ('a,"b"\nc', None, None), ("₦ ẹ", 7, None)
+    _, *rows = await _rows_of_csv([first], [], [second])
+    assert rows == [['a,"b"\nc', "", ""], ["₦ ẹ", "7", ""]]
+
+
+async def test_a_workbook_opens_and_holds_texts_and_exact_numbers() -> None:
+    exact = Decimal("123456789012345678.91")
+    rows = [*((text, Decimal("7250.5"), DAY) for text in FORMULAS), ("ends", exact, None)]
+    book = b"".join([chunk async for chunk in exports.as_xlsx(COLUMNS, _pages(rows))])
+    titles, *found = _cells(book)
+    assert [text for _, text in titles] == ["Text", "Amount", "Time"]
+    assert [row[1] for row in found[:-1]] == [("n", "7250.5")] * len(FORMULAS)
+    assert {row[0][0] for row in found} == {"inlineStr"}
+    assert found[0][0][1] == "=1+1"
+    assert found[-1][1] == ("inlineStr", "123456789012345678.91")
+
+
+@pytest.fixture(scope="module")
+async def owner(site: Site, services: Services) -> Visitor:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    for number in range(60):
+        await wallets.fund(
+            services.db,
+            merchant.new.id,
+            Environment.SANDBOX,
+            Money("NGN", 1 + number),
+            f"=cmd {number}" if number % 2 else f"Gift {number}",
+        )
+    return await member(services, site, merchant.new.id)
+
+
+async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: Visitor) -> None:
+    path = "/sandbox/wallets/NGN?kind=funding"
+    shown: list[str] = []
+    address: str | None = path
+    while address:
+        page = (await owner.get(address)).body.decode()
+        shown += re.findall(r'data-label="Transaction"><code>([^<]*)<', page)
+        onward = re.search(r'href="([^"]*after=[^"]*)">Older', page)
+        address = onward.group(1).replace("&amp;", "&") if onward else None
+    file = await owner.get(f"{path}&format=csv")
+    assert re.search(r'filename="statement-ngn-\d+-\d+\.csv"', file.headers["content-disposition"])
+    assert file.headers["cache-control"] == "no-store"
+    _, *rows = csv.reader(io.StringIO(unchunked(file).decode(), newline=""))
+    assert [row[2] for row in rows] == shown
+    assert len(shown) >= 60
+    assert {row[3][:5] for row in rows if "cmd" in row[3]} == {"'=cmd"}
+    book = unchunked(await owner.get(f"{path}&format=xlsx"))
+    assert [row[2][1] for row in _cells(book)[1:]] == shown
+    nothing = await owner.get("/sandbox/wallets/NGN?kind=payout&format=csv")
+    assert len(unchunked(nothing).decode().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["since=yesterday", "until=2026-02-30", "after=nonsense", "after=WyIwIl0", "q=%00", "q=%7F"],
+)
+async def test_a_view_that_cannot_be_is_refused_by_a_page(owner: Visitor, query: str) -> None:
+    for format_ in ("", "&format=csv"):
+        if "after" in query and format_:
+            continue  # a file begins at the beginning
+        reply = await owner.get(f"/sandbox/wallets/NGN?{query}{format_}")
+        assert reply.status == 400
+        assert b"<h1>That did not work</h1>" in reply.body

@@ -1,0 +1,50 @@
+"""What people type into forms, read as they mean it or not at all."""
+
+import pytest
+
+from manilla.kit.money import Money
+from manilla.web.forms import BadForm, Form
+
+
+@pytest.mark.parametrize(
+    ("typed", "minor"),
+    [
+        ("1500.50", 150_050),
+        (" 1,500.5 ", 150_050),
+        ("12,345,678", 1_234_567_800),
+        ("0", 0),
+        ("-1", -100),
+    ],
+)
+def test_amounts_are_read_as_people_write_them(typed: str, minor: int) -> None:
+    assert Form({"amount": typed}).money("amount", "NGN") == Money("NGN", minor)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "1500,50",
+        "1,5",
+        "1,50,000",
+        "1_000",
+        "1e3",
+        "NaN",
+        "Infinity",
+        "0x10",
+        "\N{ARABIC-INDIC DIGIT THREE}",
+        "1.005",
+        "",
+        ".",
+        "9" * 25,
+    ],
+)
+def test_an_amount_that_could_mean_another_is_refused(typed: str) -> None:
+    with pytest.raises(BadForm) as refused:
+        Form({"amount": typed}).money("amount", "NGN")
+    assert set(refused.value.errors or {}) == {"amount"}
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 20_001])
+def test_what_cannot_be_stored_is_refused(text: str) -> None:
+    with pytest.raises(BadForm):
+        Form({"name": text})
