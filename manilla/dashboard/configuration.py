@@ -63,12 +63,7 @@ class Configuration:
 
     async def _example(self, visit: Visit) -> dict[str, Any]:
         merchant = await merchants.get(self._desk.db, visit.merchant_id)
-        currency = merchant.currencies[0]
-        try:
-            amount = visit.query.money("amount", currency)
-            assert amount.minor > 0
-        except (Refusal, AssertionError):
-            amount = Money.of(EXAMPLE, currency)
+        amount = _amount(visit, merchant.currencies[0])
         percent = merchant.commission_percent
         return {
             "merchant": merchant,
@@ -85,3 +80,12 @@ class Configuration:
 
     async def _change(self, visit: Visit, change: Change) -> None:
         await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
+
+
+def _amount(visit: Visit, currency: str) -> Money:
+    """What somebody is typing, where it is an amount already."""
+    try:
+        given = visit.query.money("amount", currency)
+    except Refusal:
+        given = Money(currency, 0)
+    return given if given.minor > 0 else Money.of(EXAMPLE, currency)

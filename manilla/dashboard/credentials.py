@@ -6,6 +6,7 @@ from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, queries
 from manilla.people.roles import Permission
+from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -49,7 +50,7 @@ class CredentialPages:
                 overlap_minutes=visit.form.whole("overlap_minutes"),
             )
         except Refusal as refusal:
-            return visit.redirect("~/credentials", failed=refusal.text)
+            return visit.redirect("~/credentials", failed=reason(refusal))
         # The one time that they are shown, so a page and no redirect.
         return visit.page("new_credentials.html", keys=new, webhook_key=_stock(new.api_secret))
 

@@ -8,7 +8,7 @@ from litestar import MediaType, Request, Response
 from litestar import get as litestar_get
 from litestar.handlers import HTTPRouteHandler
 
-from manilla.dashboard import receipt, receipt_pdf
+from manilla.dashboard import receipt
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.receipt import Receipt
 from manilla.kit import ids
@@ -55,7 +55,7 @@ class ReceiptPages:
         async def send(visit: Visit) -> Answer:
             made = await self._receipt(visit, kind)
             site_name = self._desk.platform.now.site_name
-            content = await asyncio.to_thread(receipt_pdf.draw, made, site_name)
+            content = await asyncio.to_thread(_drawn, made, site_name)
             name = f"receipt-{made.trx_id}.pdf"
             return Response(
                 content,
@@ -112,3 +112,10 @@ def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
         )
 
     return verify
+
+
+def _drawn(made: Receipt, site_name: str) -> bytes:
+    # Loaded for the first PDF: it is a third of what the whole program takes to start.
+    from manilla.dashboard import receipt_pdf
+
+    return receipt_pdf.draw(made, site_name)

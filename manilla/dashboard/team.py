@@ -5,6 +5,7 @@ from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
 from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
+from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -47,7 +48,7 @@ class Team:
                 self._desk.db, visit.visitor.person_id, visit.merchant_id, email, role
             )
         except Refusal as refusal:
-            return visit.redirect("/team", failed=_text(refusal))
+            return visit.redirect("/team", failed=reason(refusal))
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
         self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
         return await self.show(visit, link)
@@ -72,7 +73,3 @@ class Team:
         except members.LastOwner as refusal:
             return visit.redirect("/team", failed=refusal.text)
         return visit.redirect("/team", done="They are no longer a member.")
-
-
-def _text(refusal: Refusal) -> str:
-    return next(iter((refusal.errors or {}).values()), refusal.text)

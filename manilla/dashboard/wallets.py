@@ -12,6 +12,7 @@ from manilla.merchants.queries import WalletRow
 from manilla.people.roles import Permission
 from manilla.web import display, exports, lists
 from manilla.web.exports import Column
+from manilla.web.forms import reason
 from manilla.web.lists import ListView
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
@@ -87,8 +88,7 @@ class WalletPages:
                 self._desk.db, visit.merchant_id, visit.environment, amount, "Sandbox top-up"
             )
         except Refusal as refusal:
-            text = next(iter((refusal.errors or {}).values()), refusal.text)
-            return visit.redirect(f"~/wallets/{wallet.currency}", failed=text)
+            return visit.redirect(f"~/wallets/{wallet.currency}", failed=reason(refusal))
         return visit.redirect(f"~/wallets/{wallet.currency}", done="The test money is there.")
 
     async def _wallet(self, visit: Visit) -> WalletRow:

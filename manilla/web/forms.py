@@ -25,6 +25,11 @@ class BadForm(Refusal):
     message = "Please look at the marked fields."
 
 
+def reason(refusal: Refusal) -> str:
+    """In one line: what is wrong with the first field that is at fault, if any is."""
+    return next(iter((refusal.errors or {}).values()), refusal.text)
+
+
 class Form:
     def __init__(self, pairs: Mapping[str, Any] | Iterator[tuple[str, Any]] | list[Any]) -> None:
         self._values: dict[str, list[str]] = {}

@@ -36,8 +36,9 @@
     const link = document.createElement("a"), title = document.createElement("strong"), text = document.createElement("span");
     link.href = entry.address;
     title.textContent = entry.heading ? `${entry.page} › ${entry.heading}` : entry.page;
-    const begin = Math.max(Math.min(...words.map((word) => { const place = entry.text.toLowerCase().indexOf(word); return place < 0 ? Infinity : place; })) - 30, 0);
-    text.textContent = entry.text.slice(Number.isFinite(begin) ? begin : 0, (Number.isFinite(begin) ? begin : 0) + 120);
+    const places = words.map((word) => entry.text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
+    const begin = Math.max(Math.min(...places, entry.text.length) - 30, 0);
+    text.textContent = places.length && begin ? `… ${entry.text.slice(begin, begin + 120)}` : entry.text.slice(0, 120);
     link.append(title, text);
     return link;
   }
@@ -66,7 +67,7 @@
     });
     document.addEventListener("click", (event) => { if (!form.contains(event.target)) box.hidden = true; });
     document.addEventListener("keydown", (event) => {
-      if (event.key === "/" && !event.target.closest("input, textarea, select")) { event.preventDefault(); input.focus(); input.select(); }
+      if (event.key === "/" && !event.target.closest("input:not([type=radio]), textarea, select")) { event.preventDefault(); input.focus(); input.select(); }
     });
   }
 
