@@ -57,9 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
             trusted_proxies=_proxies(environment, problems),
             crash_folder=_crash_folder(environment, mode),
             mail_hook=_mail_hook(environment, problems),
-            data_folder=Path(environment["MANILLA_DATA"])
-            if environment.get("MANILLA_DATA")
-            else None,
+            data_folder=_data_folder(environment),
         )
         if problems:
             raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
@@ -110,6 +108,11 @@ def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
 def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:
     folder = environment.get("MANILLA_CRASH_FOLDER", "")
     return Path(folder) if folder and mode is Mode.DEVELOPMENT else None
+
+
+def _data_folder(environment: Mapping[str, str]) -> Path | None:
+    folder = environment.get("MANILLA_DATA", "")
+    return Path(folder) if folder else None
 
 
 def _mail_hook(environment: Mapping[str, str], problems: list[str]) -> str | None:

@@ -10,6 +10,7 @@ from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.cases.suspense import Action
 from manilla.console import evidence, queues
 from manilla.console.desk import ConsoleDesk
+from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.payouts import disputes
@@ -142,6 +143,7 @@ class CasePages:
             "said": None,
             "ways": await cases.ways(db, case),
             "actions": ACTIONS,
+            "providers": NAMES,
             "history": await cases.history(db, case),
             "lines": await audit.listed(db, about),
         }

@@ -9,6 +9,7 @@ from manilla.cases.cases import Case, Kind
 from manilla.cases.listing import CaseFilter
 from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
+from manilla.console.providers import NAMES
 from manilla.kit import ids
 from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Everyone
@@ -26,7 +27,7 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 TEMPLATE = "queue_payout.html"
-BY_HAND, STUCK = "by_hand", "stuck"
+STUCK = "stuck"
 DONE = {
     "complete": "Paid. The merchant is told.",
     "reject": "Rejected. The wallet has its money back, and the merchant is told.",
@@ -99,11 +100,15 @@ class PayoutDesk:
             pages = queue.all_stuck(db, scope, search)
             return exports.send(visit, "stuck-payouts", STUCK_COLUMNS, pages)
         found = await queue.stuck(db, scope, search, after=lists.after(visit))
+        view = lists.ListView(visit, found.next)
+        view.plain_address = f"{view.plain_address}?show={STUCK}"
+        view.is_filtered = bool(search or scope.merchant_id)
         return visit.page(
             "queue_stuck.html",
             rows=found.rows,
             names=await roster.names(db, (row.payout.merchant_id for row in found.rows)),
-            listing=lists.ListView(visit, found.next),
+            listing=view,
+            providers=NAMES,
         )
 
     async def show(self, visit: Visit) -> Answer:
@@ -152,6 +157,7 @@ class PayoutDesk:
             "decision": await manual.decision(db, payout),
             "lines": await audit.listed(db, about),
             "NO_ANSWER": Kind.NO_ANSWER,
+            "providers": NAMES,
         }
 
     async def _story(self, visit: Visit) -> PayoutStory:

@@ -6,6 +6,7 @@ from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
+from manilla.console.providers import NAMES
 from manilla.kit import ids, listing
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, roster
@@ -114,6 +115,7 @@ class RefundPages:
             "merchant": await merchants.get(db, refund.merchant_id),
             "happenings": story.of_payment(told, all_accounts=True),
             "decision": await refunds.decision(db, refund),
+            "providers": NAMES,
             "lines": await audit.listed(db, about),
         }
 

@@ -154,5 +154,10 @@ def _unit(key: str) -> str:
 
 
 def _title(key: str) -> str:
-    words = key.removesuffix("_" + _unit(key)).replace("_", " ").replace("kyc", "KYC").replace("url", "address")
+    words = (
+        key.removesuffix("_" + _unit(key))
+        .replace("_", " ")
+        .replace("kyc", "KYC")
+        .replace("url", "address")
+    )
     return words[:1].upper() + words[1:]

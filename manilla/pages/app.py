@@ -33,6 +33,8 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
+PATH_MAX = 200  # of a file
+
 REFUSED = {
     404: ("NOT_FOUND", "There is nothing at this address."),
     405: ("METHOD_NOT_ALLOWED", "This address does not answer to that method."),
@@ -84,7 +86,19 @@ def build(
         openapi_config=None,
         request_max_body_size=64 * 1024,
     )
-    return hardened(site)
+    return hardened(_with_possible_names(site))
+
+
+def _with_possible_names(asgi: Any) -> Any:
+    """A name that no file can have is a fault to the file system; to us it is one that is not."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        path = scope["path"]
+        if path.startswith("/static/") and not (path.isprintable() and len(path) <= PATH_MAX):
+            scope = {**scope, "path": "/static/none"}
+        await asgi(scope, receive, send)
+
+    return app
 
 
 def hardened(asgi: Any) -> Any:

@@ -92,9 +92,8 @@ async def has_any(db: Database, scope: Scope) -> bool:
 
 
 async def count_manual(db: Database, scope: Scope) -> int:
-    """Payouts of the last 30 days that wait for an administrator to pay them."""
-    since = ids.trx_id_floor(datetime.now(UTC) - timedelta(days=DAYS))
-    conditions = within(scope).add("trx_id >= {}", since)
+    """Payouts that wait for an administrator to pay them."""
+    conditions = within(scope)
     count: int = await db.value(
         f"""
         SELECT count(*) FROM payout

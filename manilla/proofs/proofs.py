@@ -47,8 +47,8 @@ async def last(db: Database) -> Proof:
         """
         SELECT asked_at, began_at, ended_at, findings, problem,
                coalesce(asked_at > coalesce(began_at, '-infinity'), false)
-               OR coalesce(began_at > greatest(coalesce(ended_at, '-infinity'), now() - $1::interval),
-                           false) AS is_coming
+               OR coalesce(began_at > now() - $1::interval
+                           AND began_at > coalesce(ended_at, '-infinity'), false) AS is_coming
           FROM proof""",
         LONG,
     )

@@ -15,7 +15,7 @@ from manilla.reference.book import ROOT, Book, Edition
 from manilla.reference.search import search
 
 QUERY_LENGTH_MAX = 100
-HTML, JSON = "text/html; charset=utf-8", "application/json"
+HTML, JSON = "text/html", "application/json"
 CACHE = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 Asked = Request[Any, Any, Any]

@@ -51,23 +51,23 @@ class Counter:
         self._db = db
         self._base_url = base_url
         self._keys = keys
-        self._client: AsyncClient | None = None
 
     async def buy(self, article: Article) -> str:
         """Gives the address of checkout."""
         reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
-        session = await self._api().initiate_payment(
-            payment_amount=article.price.amount,
-            currency_code=CURRENCY,
-            ref_trx=reference,
-            success_redirect=f"{here}/orders/{reference}",
-            cancel_redirect=f"{here}/orders/{reference}",
-            ipn_url=f"{here}/ipn",
-            description=article.name,
-            customer_name="Ada Obi",
-            customer_email="ada@example.com",
-        )
+        async with self._api() as api:
+            session = await api.initiate_payment(
+                payment_amount=article.price.amount,
+                currency_code=CURRENCY,
+                ref_trx=reference,
+                success_redirect=f"{here}/orders/{reference}",
+                cancel_redirect=f"{here}/orders/{reference}",
+                ipn_url=f"{here}/ipn",
+                description=article.name,
+                customer_name="Ada Obi",
+                customer_email="ada@example.com",
+            )
         await queries.add_order(
             self._db, reference, article.code, session.trx_id, session.payment_url
         )
@@ -106,9 +106,7 @@ class Counter:
         ]
 
     def _api(self) -> AsyncClient:
-        """Made when it is first needed: its threads are none of those who never buy."""
-        if self._client is None:
-            keys = self._keys
-            credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
-            self._client = AsyncClient(self._base_url, credentials)
-        return self._client
+        """For one purchase: this shop sells little, and keeps no thread or connection for it."""
+        keys = self._keys
+        credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
+        return AsyncClient(self._base_url, credentials)

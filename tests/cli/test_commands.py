@@ -67,9 +67,11 @@ def test_everything_of_a_merchant_can_be_set(instance: Instance) -> None:
         *("--commission-bearer", "merchant", "--gateways", "providera-ngn, providerb-ngn"),
         *("--payouts", "off", "--kyc", "verified", "--phone", "verified"),
         *("--bvn", "22222222222", "--currency", "NGN", "--currency", "USD"),
+        *("--reason", "All papers are there"),
     )
     wanted = {
         "status": "approved",
+        "status_reason": "All papers are there",
         "commission_percent": 1.5,
         "commission_bearer": "merchant",
         "gateways": ["providera-ngn", "providerb-ngn"],

@@ -83,7 +83,18 @@ async def test_metrics_are_not_given_to_who_comes_through_a_proxy(site: Site) ->
     assert (await site.send("GET", "/metrics")).status == 404
 
 
-@pytest.mark.parametrize("target", ["/nothing", "/static/../app.py", "/static/none.css", "/api"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/nothing",
+        "/api",
+        "/static/../app.py",
+        "/static/none.css",
+        "/static/%00",
+        "/static/checkout/%0A",
+        "/static/" + "x" * 5000,
+    ],
+)
 async def test_an_unknown_page_is_not_found(site: Site, target: str) -> None:
     reply = await site.send("GET", target)
     assert (reply.status, reply.code) == (404, "NOT_FOUND")

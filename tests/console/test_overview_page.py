@@ -1,0 +1,46 @@
+"""The console's first page: what waits for a person, whatever else is slow."""
+
+import pytest
+
+from manilla.console import overview
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.payments import figures
+from manilla.people.roles import ConsoleRole
+from manilla.services import Services
+from manilla.web import display
+from tests.console.conftest import House
+
+
+async def test_what_waits_is_counted_and_leads_to_its_queue(house: House) -> None:
+    page = (await house.people[ConsoleRole.SUPPORT].get("/")).body.decode()
+    for title, path in (
+        ("Manual payouts to pay", "/console/payouts"),
+        ("Approvals waiting", "/console/approvals"),
+        ("Open cases", "/console/cases"),
+        ("Parked jobs", "/console/jobs"),
+    ):
+        assert title in page
+        assert f'class="card card-way" href="{path}"' in page
+
+
+async def test_the_volume_is_of_all_merchants_in_one_environment(
+    services: Services, house: House
+) -> None:
+    for environment in Environment:
+        page = (await house.administrator.get(f"/?environment={environment}")).body.decode()
+        days = await figures.daily(services.db, Everyone(environment=environment), "NGN")
+        volume = sum(day.volume_minor for day in days)
+        assert volume > 0 or environment is Environment.PRODUCTION
+        assert f'<p class="figure">{display.minor(volume, "NGN")}</p>' in page
+    assert (await house.administrator.get("/?environment=moon&currency=XXX")).status == 200
+
+
+async def test_what_is_slow_to_count_does_not_hide_the_rest(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "FIGURES_SECONDS", 0)
+    reply = await house.administrator.get("/")
+    assert reply.status == 200
+    assert b"Not counted" in reply.body
+    assert b"take too long to count" in reply.body

@@ -1,0 +1,167 @@
+"""The manual and the code say the same: tables, metrics, cases, commands, links and units."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml  # type: ignore[import-untyped]
+
+from manilla.cases.cases import Kind
+from manilla.cli.main import app
+from manilla.variables import VARIABLES
+from tests.operating import tables
+from tests.operating.tables import MADE, Made
+
+FOREIGN = {"up"}  # of Prometheus itself
+NAME = re.compile(r"\b[a-z_]+_[a-z_]+\b|\bup\b")
+QUERY_WORDS = re.compile(
+    r"\{[^}]*\}|\b(by|without) \([^)]*\)|\[\d+[smhd]\]|\bhistogram_quantile\b", re.DOTALL
+)
+OPERATING = "docs/operating"
+ELSEWHERE = {"reference", "client"}  # what merchants run
+
+
+def documents(project: Path) -> list[Path]:
+    return sorted((project / OPERATING).glob("*.md"))
+
+
+@pytest.mark.parametrize("made", MADE, ids=lambda made: made.name)
+def test_a_table_of_the_documents_is_what_the_code_has(project: Path, made: Made) -> None:
+    text = (project / made.file).read_text()
+    assert text == made.written_into(text), "run `make docs`"
+
+
+def test_every_variable_that_is_read_is_documented_and_no_other(project: Path) -> None:
+    read: set[str] = set()
+    for file in (project / "manilla").rglob("*.py"):
+        if not ELSEWHERE & set(file.parts) and file.name != "variables.py":
+            read |= set(_variables(file.read_text()))
+    assert read == {variable.name for variable in VARIABLES}
+
+
+def _variables(source: str) -> Iterator[str]:
+    if "MANILLA_" not in source and "PROMETHEUS_" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"^(?:MANILLA|PROMETHEUS)_[A-Z_]*[A-Z]$", node.value)
+
+
+def alerts(project: Path) -> list[dict[str, Any]]:
+    rules = yaml.safe_load((project / "deploy/prometheus/alerts.yml").read_text())
+    return [rule for group in rules["groups"] for rule in group["rules"]]
+
+
+def queries(project: Path) -> Iterator[str]:
+    yield from (rule["expr"] for rule in alerts(project))
+    dashboard = json.loads((project / "deploy/grafana/manilla.json").read_text())
+    for panel in dashboard["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+def test_every_metric_that_is_asked_for_exists(project: Path) -> None:
+    asked = {
+        name for query in queries(project) for name in NAME.findall(QUERY_WORDS.sub(" ", query))
+    }
+    assert asked - FOREIGN <= tables.exposed()
+    assert len(asked) > 15
+
+
+def test_every_metric_is_on_the_dashboard_or_alerted_on(project: Path) -> None:
+    text = " ".join(queries(project))
+    assert [each._name for each in tables.collectors() if each._name not in text] == []
+
+
+def test_every_label_that_is_asked_for_exists(project: Path) -> None:
+    labels = {label for each in tables.collectors() for label in each._labelnames}
+    for query in queries(project):
+        asked = re.findall(r"by \(([^)]*)\)", query)
+        named = {label.strip() for group in asked for label in group.split(",")}
+        named |= set(re.findall(r"[{,]\s*(\w+)\s*[=!]", query))
+        assert named <= labels | {"le", "job"}, query
+
+
+def test_every_kind_of_case_has_its_part_in_the_manual(project: Path) -> None:
+    text = (project / OPERATING / "incidents.md").read_text()
+    cases = text[text.index("# Cases") :]
+    assert re.findall(r"^### (\w+)$", cases, re.MULTILINE) == [kind.value for kind in Kind]
+
+
+def test_every_alert_is_explained_and_leads_to_a_part_that_exists(project: Path) -> None:
+    explained = (project / OPERATING / "monitoring.md").read_text()
+    for rule in alerts(project):
+        assert f"`{rule['alert']}`" in explained
+        file, _, anchor = rule["annotations"]["guide"].partition("#")
+        assert anchor in _anchors(project / file), rule["alert"]
+
+
+def test_every_link_of_the_manual_leads_somewhere(project: Path) -> None:
+    for document in documents(project):
+        for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+            file, _, anchor = target.partition("#")
+            found = (document.parent / file).resolve() if file else document
+            assert found.exists(), f"{document.name}: {target}"
+            assert not anchor or anchor in _anchors(found), f"{document.name}: {target}"
+
+
+def _anchors(file: Path) -> set[str]:
+    """As the page of a document names its headings."""
+    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+    bare = [re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", each).lower()) for each in headings]
+    return {each.replace(" ", "-") for each in bare}
+
+
+def test_every_command_of_the_manual_exists_with_its_options(project: Path) -> None:
+    spoken = re.compile(r"(?:`|\$ |bin/|^)manilla ([a-z][^`|\n]*)", re.MULTILINE)
+    said = [
+        (doc.name, line) for doc in documents(project) for line in spoken.findall(doc.read_text())
+    ]
+    assert len(said) > 80
+    root = typer.main.get_command(app)
+    for document, line in said:
+        command: Any = root
+        words = line.split()
+        while words and getattr(command, "commands", None):
+            assert words[0] in command.commands, f"{document}: manilla {line}"
+            command = command.commands[words.pop(0)]
+        known = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+        options = set(re.findall(r"(--[a-z][a-z-]+)", " ".join(words)))
+        assert options <= known | {"--help"}, f"{document}: manilla {line}"
+
+
+def test_the_scripts_are_sound(project: Path) -> None:
+    for script in sorted((project / "deploy").glob("*.sh")):
+        assert script.stat().st_mode & 0o111
+        subprocess.run(["sh", "-n", script], check=True)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_finds_nothing_wrong_with_the_units(project: Path, tmp_path: Path) -> None:
+    for unit in (project / "deploy/systemd").glob("*.service"):
+        text = unit.read_text().replace("/opt/manilla/.venv/bin/manilla", sys.executable)
+        (tmp_path / unit.name.replace("@", "@8000")).write_text(text)
+    units = sorted(tmp_path.glob("*.service"))
+    assert len(units) == 3
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ours = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+def test_nothing_but_the_network_and_its_own_folder_is_open_to_a_unit(project: Path) -> None:
+    for unit in (project / "deploy/systemd").glob("*.service"):
+        text = unit.read_text()
+        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=manilla"):
+            assert line in text, unit.name
