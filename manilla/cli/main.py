@@ -13,6 +13,7 @@ from manilla.cli import (
     audit,
     case,
     ipn,
+    job,
     ledger,
     listen,
     master_key,
@@ -61,6 +62,7 @@ app.add_typer(payment.refunds_app, name="refunds")
 app.add_typer(payout.app, name="payout")
 app.add_typer(account.app, name="account")
 app.add_typer(ipn.app, name="ipn")
+app.add_typer(job.app, name="job")
 app.command("listen")(listen.listen)
 app.command("trigger")(trigger.trigger)
 app.command("verify-signature")(verify_signature.verify_signature)

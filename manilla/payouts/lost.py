@@ -16,6 +16,7 @@ from manilla.payouts import manual, queries, sending, states
 from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.states import ADMINISTRATOR, Event, News
+from manilla.platform.settings import payouts_held_since
 from manilla.providers.port import (
     Done,
     Provider,
@@ -74,8 +75,9 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
 async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News:
     """What ends it: the provider's own failure, or that there is no such transfer."""
     current = await manual.find(db, payout.trx_id)
-    if current.began_at is None:
-        # Only who holds the job begins to send, and we do: it never went out.
+    if current.began_at is None and await payouts_held_since(db) is None:
+        # Only who holds the job begins to send, and we do: it never went out. While payouts are
+        # held, our books may be older than a send.
         source = f"{ADMINISTRATOR}; it was never sent"
         return News(Event.FAILED, source, Code.PAYOUT_FAILED, reason)
     state = await _ask(rails, payout)

@@ -230,6 +230,21 @@ def test_the_ledger_check_names_what_is_broken_and_exits_1(
         assert broken == (["wallets_equal_their_entries"] if is_broken else [])
 
 
+def test_a_parked_job_is_listed_and_tried_again(instance: Instance, merchant: Any) -> None:
+    running = json.loads((instance.folder / "instance.json").read_text())
+    _sql(
+        running["migration_url"],
+        "INSERT INTO job (merchant_id, kind, subject, due_at, failures, parked_at, last_error)"
+        f" VALUES ({merchant['id']}, 'nobody', 'TXNPARKED', now(), 12, now(), 'a bug')",
+    )
+    [job] = instance.command("job", "list")
+    assert (job["subject"], job["failures"], job["last_error"]) == ("TXNPARKED", 12, "a bug")
+    words = ("job", "retry", str(merchant["id"]), "nobody", "TXNPARKED")
+    assert instance.command(*words)["kind"] == "nobody"
+    assert instance.command("job", "list") == []
+    assert manilla(*words, "--data", str(instance.folder)).returncode == 1
+
+
 def _sql(url: str, statement: str) -> None:
     from manilla.kit.postgres import find_binaries
 

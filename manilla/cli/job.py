@@ -1,0 +1,53 @@
+"""`manilla job`: work that failed too often and waits for a person."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manilla.cli.instance import Data, Tools, run
+from manilla.cli.output import Json, print_fields, print_rows
+from manilla.kit import parked
+from manilla.kit.clock import iso
+from manilla.kit.parked import ParkedFilter, ParkedJob
+from manilla.platform import work
+
+app = typer.Typer(help="Parked jobs.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_jobs(as_json: Json = False, data: Data = None) -> None:
+    """List parked jobs, the latest first, with the reason."""
+
+    async def command(tools: Tools) -> list[ParkedJob]:
+        return [job async for page in parked.all_parked(tools.db, ParkedFilter()) for job in page]
+
+    rows = [_row(job) for job in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="No job is parked.")
+
+
+@app.command()
+def retry(
+    merchant_id: Annotated[int, typer.Argument(metavar="MERCHANT", min=0, help="0: of none.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as transfer or notify.")],
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="What the job is about.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Run a parked job again, with all its tries before it."""
+
+    async def command(tools: Tools) -> None:
+        await work.retry(tools.db, merchant_id, kind, subject)
+
+    run(data, command)
+    print_fields({"merchant_id": merchant_id, "kind": kind, "subject": subject}, as_json=as_json)
+
+
+def _row(job: ParkedJob) -> dict[str, Any]:
+    return {
+        "merchant_id": job.merchant_id,
+        "kind": job.kind,
+        "subject": job.subject,
+        "failures": job.failures,
+        "parked_at": iso(job.parked_at),
+        "last_error": job.last_error,
+    }
