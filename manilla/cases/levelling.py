@@ -20,7 +20,7 @@ from manilla.ledger.posting import Environment, Line, Outcome, Posting
 
 class NotCovered(Refusal):
     code = "insufficient_balance"
-    message = "The merchant's wallet cannot cover it: `--action write_off`, or fund the wallet."
+    message = "The merchant's wallet cannot cover it: write it off (write_off), or fund the wallet."
 
 
 class _Payout(msgspec.Struct, frozen=True):

@@ -21,7 +21,6 @@ from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.desk import RAILS, Desk, clear_credentials, see_changes
 
-
 SILENT = {"call": "transfer_status", "fault": "5xx_before", "times": None}
 
 
