@@ -27,7 +27,8 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def is_clear(self) -> bool:
-        return not any(each.is_in_doubt for each in self.payouts) and not self.lost
+        is_doubted = any(each.is_in_doubt for each in self.payouts)
+        return not is_doubted and all(each.has_moved_nothing for each in self.lost)
 
 
 def restore_check(

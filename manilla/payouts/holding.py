@@ -57,6 +57,12 @@ class Lost(msgspec.Struct, frozen=True):
     said: TransferState | None
     problem: str = ""
 
+    @property
+    def has_moved_nothing(self) -> bool:
+        """By the provider's own word: it failed, or there is no such transfer."""
+        nothing = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
+        return self.said is not None and self.said.status in nothing
+
 
 async def hold(db: Database) -> None:
     await settings.change(db, "payouts_held", "true")

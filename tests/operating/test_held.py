@@ -202,6 +202,7 @@ async def test_transfers_that_a_restored_database_lacks_are_found_by_the_provide
     assert sent is not None
     assert sent.amount == Money.of("2500", "NGN")
     assert nothing == TransferState(TransferStatus.NOT_FOUND)
+    assert [each.has_moved_nothing for each in found] == [False, True]
 
 
 async def test_a_release_without_that_proof_needs_a_second_administrator(
