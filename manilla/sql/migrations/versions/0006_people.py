@@ -20,7 +20,7 @@ CREATE TABLE person (
     console_role      text CHECK (console_role IN ('administrator', 'operations', 'support')),
     status            text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'disabled')),
     totp_sealed       bytea,
-    totp_confirmed_at timestamptz,  -- null: the second factor is off, or was begun and not confirmed
+    totp_confirmed_at timestamptz,  -- null: the second factor is off, or only begun
     totp_last_step    bigint,       -- a code of this step or an earlier one is not accepted again
     recovery_hashes   bytea[] NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),
