@@ -20,7 +20,7 @@ setup: $(VENV)/.dev ## install everything that developing needs
 
 test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
 	@$(BIN)/python -m tests.browser
-	@$(BIN)/pytest -n auto --dist loadscope -r s
+	@$(BIN)/pytest -n auto --dist loadscope --no-loadscope-reorder -r s
 
 faults: $(VENV)/.dev ## the faults alone, and 2,000 random stories of payouts (minutes)
 	@MANILLA_MACHINE_RUNS=667 $(BIN)/pytest tests/faults tests/payouts/test_machine.py \

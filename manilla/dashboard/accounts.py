@@ -12,7 +12,6 @@ from manilla.payouts import accounts
 from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
-from manilla.payouts.preview import Previews
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -34,7 +33,7 @@ COLUMNS: tuple[Column[SavedAccount], ...] = (
 class AccountPages:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+        self._previews = desk.previews
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/accounts"

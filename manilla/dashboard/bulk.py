@@ -13,7 +13,6 @@ from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts import bulk, bulk_file, bulk_queries
 from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
-from manilla.payouts.preview import Previews
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -46,7 +45,7 @@ COLUMNS: tuple[Column[BatchRow], ...] = (
 class BulkPages:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+        self._previews = desk.previews
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/payouts/bulk"

@@ -12,6 +12,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
 from manilla.payouts.initiate import Initiation
+from manilla.payouts.preview import Previews
 from manilla.people.mail import Post
 from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
@@ -35,3 +36,7 @@ class Desk(msgspec.Struct, frozen=True):
     trusted_proxies: Sequence[Network]
     is_development: bool
     show: Show | None  # the demonstration's person, in development mode
+
+    @property
+    def previews(self) -> Previews:
+        return Previews(self.db, self.platform, self.methods, self.rails, self.banks, self.resolver)

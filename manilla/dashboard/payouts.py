@@ -22,7 +22,7 @@ from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.payout import Payout
-from manilla.payouts.preview import Preview, Previews
+from manilla.payouts.preview import Preview
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.providers.port import Bank
@@ -63,7 +63,7 @@ class PayoutPages:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._limiter = RateLimiter(desk.db)
-        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+        self._previews = desk.previews
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/payouts"
@@ -110,7 +110,8 @@ class PayoutPages:
         caller = await self._caller(visit)
         offered = self._previews.methods(caller)
         if "method" not in visit.query and len(offered) != 1:
-            return visit.page("payout_method.html", methods=offered)
+            silent = self._previews.silent(caller, offered)
+            return visit.page("payout_method.html", methods=offered, silent=silent)
         method = offered[0] if "method" not in visit.query else self._method(caller, visit.query)
         return visit.page("payout_new.html", **await self._details(visit, caller, method))
 

@@ -15,7 +15,6 @@ from manilla.kit import ids
 from manilla.ledger.posting import Environment
 from manilla.payments import queries as payments
 from manilla.payouts import queries as payouts
-from manilla.payouts.preview import Previews
 from manilla.people.roles import Permission
 from manilla.web.routes import Answer, Handler, Route, page, part
 from manilla.web.shell import NotHere, Shell
@@ -29,7 +28,7 @@ PARAMETERS = {"payments": "trx_id", "payouts": "payout"}
 class ReceiptPages:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._previews = Previews(desk.db, desk.platform, desk.methods, desk.banks, desk.resolver)
+        self._previews = desk.previews
 
     def routes(self) -> list[Route]:
         routes = []

@@ -1,5 +1,6 @@
 """What a payout would be, before somebody orders it: who is paid, what it costs, what is left."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -18,7 +19,8 @@ from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Beneficiary, Resolver
 from manilla.payouts.payout import Payout
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.port import Bank, Provider
+from manilla.providers.port import Bank, Direction, Provider
+from manilla.providers.rails import Rails
 
 ODD_NUMBER = (
     "The last digit of this account number does not fit the bank. Some banks have such numbers: "
@@ -57,12 +59,14 @@ class Previews:
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
+        rails: Rails,
         banks: Banks,
         resolver: Resolver,
     ) -> None:
         self._db = db
         self._platform = platform
         self._catalogue = catalogue
+        self._rails = rails
         self._banks = banks
         self._resolver = resolver
 
@@ -73,6 +77,16 @@ class Previews:
             for currency in sorted(caller.currencies & caller.active_wallets)
             for method in self._catalogue.offered(Kind.WITHDRAW, currency, caller.environment)
         ]
+
+    def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:
+        """Those whose provider does not answer now: a payout by them would be refused."""
+        return {
+            method.id
+            for method in offered
+            if method.provider is not None
+            and not caller.is_sandbox
+            and self._rails.is_down(method.provider, Direction.PAY_OUT)
+        }
 
     def method(self, caller: Caller, method_id: int) -> Method:
         return rules.open_method(self._catalogue, caller, method_id)

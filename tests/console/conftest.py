@@ -1,5 +1,6 @@
 """The platform's people by role, and a merchant whose every text would like to be a script."""
 
+import secrets
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -47,18 +48,20 @@ def table(desk: ConsoleDesk) -> list[Route]:
     return console.table(desk)
 
 
-@pytest.fixture(scope="session")
+# Of one module each: what another does to everybody who is signed in does not reach them.
+@pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, Visitor]:
+    host = f"{secrets.token_hex(4)}.console.example"
     return {
-        role: await administrator(services, site, f"{role}@console.example", role)
-        for role in ConsoleRole
+        role: await administrator(services, site, f"{role}@{host}", role) for role in ConsoleRole
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def second(services: Services, site: Site) -> Visitor:
     """Another administrator."""
-    return await administrator(services, site, "second@console.example")
+    host = f"{secrets.token_hex(4)}.console.example"
+    return await administrator(services, site, f"second@{host}")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,7 @@ async def production_site(services: Services, desk: ConsoleDesk) -> AsyncIterato
         yield Site(port)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def in_production(
     services: Services,
     production_site: Site,

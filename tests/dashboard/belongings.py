@@ -47,7 +47,7 @@ async def _batch(services: Services, merchant: Merchant, method: Method, text: s
     return await bulk.draft(
         services.db,
         Previews(
-            *(services.db, services.platform, services.methods),
+            *(services.db, services.platform, services.methods, services.rails),
             *(services.banks, services.resolver),
         ),
         await services.directory.of(merchant.environment, merchant.new.id),

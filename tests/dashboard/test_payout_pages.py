@@ -8,6 +8,8 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.payouts import bulk_file
+from manilla.providers.health import FAILURES_TO_TRIP
+from manilla.providers.port import Direction, Provider, Unknown
 from manilla.services import Services
 from tests.checkout.looking import faults_found
 from tests.client import Reply, Site
@@ -128,6 +130,20 @@ async def test_a_refused_payout_says_why_and_debits_nothing(
         assert reason in reply.body.decode(), path
         assert fields["once"].encode() in reply.body  # shown again, it is the same order
     assert await till.balance() == before
+
+
+async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(till: Till) -> None:
+    health = till.services.rails.health
+    rail = health.rail(Provider.A, Direction.PAY_OUT)
+    for _ in range(FAILURES_TO_TRIP):
+        rail.record(Unknown("no answer", is_rail_down=True), 0.1)
+    try:
+        live = await till.owner.get("/production/payouts/new")
+        assert live.body.count(b"Does not answer now") == 1
+        sandbox = await till.owner.get(f"{PAYOUTS}/new")
+        assert b"Does not answer now" not in sandbox.body  # where no provider is asked
+    finally:
+        await health.mark_up(rail)
 
 
 async def test_another_merchants_payout_batch_and_account_are_not_here(

@@ -357,7 +357,7 @@ class Machine:
         await stage.books.of(new.id)
         merchant = Merchant(stage.site.elsewhere(), new, Environment.PRODUCTION)
         machine = cls(stage, merchant, rail)
-        machine._health.reset()
+        await stage.services.rails.health.mark_up(machine._health)
         await machine.fund(AT_FIRST)
         return machine
 
