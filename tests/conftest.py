@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 import uvicorn
+from playwright.async_api import Browser, async_playwright
 
 from manilla import app
 from manilla.kit import crypto, http, postgres
@@ -22,6 +23,7 @@ from manilla.ledger import invariants
 from manilla.services import Services, opened
 from manilla.settings import Mode, Settings
 from manilla.sql import migrate
+from tests import browser as browsers
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
@@ -79,6 +81,21 @@ async def settings(cluster: Cluster) -> Settings:
     )
     await migrate.upgrade(settings.migration_url, settings.database_url)
     return settings
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all, a context for each."""
+    path = browsers.find()
+    if path is None:
+        pytest.skip(browsers.NO_BROWSER)
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield chromium
+        await chromium.close()
 
 
 @pytest.fixture(scope="session")

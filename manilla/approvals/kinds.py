@@ -19,7 +19,6 @@ from manilla.providers.credentials import Credentials
 from manilla.providers.port import Provider
 
 TOLERANCE_SECONDS_MAX = 900
-RATE_LIMIT_MAX = 10 * settings.PlatformSettings().rate_limit_per_minute
 
 
 class SettingChange(msgspec.Struct, frozen=True, tag="setting"):
@@ -115,8 +114,6 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
             return bool(before and not value)
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
-        case "rate_limit_per_minute":
-            return bool(value > max(before, RATE_LIMIT_MAX))
         case "adjustment_limit":
             return bool(value > before)
         case "payouts_held":  # `payout release` proves first what one person may not just say

@@ -1,39 +1,48 @@
 """The command's root: what it can do, and how it says no."""
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import structlog
 import typer
 
 from manilla import __version__
-from manilla.cli import (
-    account,
-    approval,
-    audit,
-    case,
-    ipn,
-    job,
-    ledger,
-    listen,
-    master_key,
-    merchant,
-    method,
-    payment,
-    payout,
-    programs,
-    provider,
-    restore_check,
-    setting,
-    settle,
-    trigger,
-    up,
-    user,
-    verify_signature,
-    wallet,
-)
 from manilla.kit.errors import Refusal
-from manilla.methods.method import Kind
+
+# Where each command is, or a group of them: only what is asked for is loaded.
+COMMANDS = {
+    "up": "up:up",
+    "serve": "programs:serve",
+    "worker": "programs:worker",
+    "simulator": "programs:simulator",
+    "migrate": "programs:migrate",
+    "merchant": "merchant:app",
+    "wallet": "wallet:app",
+    "payment": "payment:app",
+    "refund": "payment:refund",
+    "refunds": "payment:refunds_app",
+    "payout": "payout:app",
+    "account": "account:app",
+    "ipn": "ipn:app",
+    "job": "job:app",
+    "listen": "listen:listen",
+    "trigger": "trigger:trigger",
+    "verify-signature": "verify_signature:verify_signature",
+    "case": "case:app",
+    "settle": "settle:settle",
+    "reconcile": "settle:reconcile",
+    "restore-check": "restore_check:restore_check",
+    "setting": "setting:app",
+    "provider": "provider:app",
+    "deposit-method": "method:deposit_app",
+    "withdraw-method": "method:withdraw_app",
+    "approval": "approval:app",
+    "audit": "audit:app",
+    "master-key": "master_key:app",
+    "user": "user:app",
+    "ledger": "ledger:app",
+}
 
 
 def _print_version(wanted: bool) -> None:
@@ -42,46 +51,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    name="manilla",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("up")(up.up)
-app.command("serve")(programs.serve)
-app.command("worker")(programs.worker)
-app.command("simulator")(programs.simulator)
-app.command("migrate")(programs.migrate)
-app.add_typer(merchant.app, name="merchant")
-app.add_typer(wallet.app, name="wallet")
-app.add_typer(payment.app, name="payment")
-app.command("refund")(payment.refund)
-app.add_typer(payment.refunds_app, name="refunds")
-app.add_typer(payout.app, name="payout")
-app.add_typer(account.app, name="account")
-app.add_typer(ipn.app, name="ipn")
-app.add_typer(job.app, name="job")
-app.command("listen")(listen.listen)
-app.command("trigger")(trigger.trigger)
-app.command("verify-signature")(verify_signature.verify_signature)
-app.add_typer(case.app, name="case")
-app.command("settle")(settle.settle)
-app.command("reconcile")(settle.reconcile)
-app.command("restore-check")(restore_check.restore_check)
-app.add_typer(setting.app, name="setting")
-app.add_typer(provider.app, name="provider")
-app.add_typer(method.commands(Kind.DEPOSIT), name="deposit-method")
-app.add_typer(method.commands(Kind.WITHDRAW), name="withdraw-method")
-app.add_typer(approval.app, name="approval")
-app.add_typer(audit.app, name="audit")
-app.add_typer(master_key.app, name="master-key")
-app.add_typer(user.app, name="user")
-app.add_typer(ledger.app, name="ledger")
-
-
-@app.callback()
 def _root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
@@ -90,12 +59,33 @@ def _root(
     """Run and operate Manilla, the merchant payments and payouts platform."""
 
 
+def build(wanted: str | None = None) -> typer.Typer:
+    """With this command alone, where there is one of that name; else with all of them."""
+    app = typer.Typer(
+        name="manilla",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_root)
+    for name in [wanted] if wanted in COMMANDS else COMMANDS:
+        assert name is not None
+        module, attribute = COMMANDS[name].split(":")
+        command = getattr(import_module(f"manilla.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
+
+
 def main() -> None:
     """Exit 0, 1 for a refusal with one clear line, 2 for bad usage."""
     # What a command prints may be read by a program: what is logged on the way goes elsewhere.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
-        app()
+        build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except Refusal as refusal:
         print(f"manilla: {refusal.text}", file=sys.stderr)
         raise SystemExit(1) from None

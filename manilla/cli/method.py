@@ -124,3 +124,7 @@ def shown(method: Method) -> dict[str, Any]:
         "fee_minimum": amount(method.fee.minimum_minor),
         "fee_maximum": amount(method.fee.maximum_minor),
     }
+
+
+deposit_app = commands(Kind.DEPOSIT)
+withdraw_app = commands(Kind.WITHDRAW)

@@ -45,6 +45,8 @@ class Watch:
         self._shared: asyncio.Task[None] | None = None
 
     def follow(self, topic: str, refresh: Refresh) -> None:
+        """One for each topic: who comes second would leave the first with what is out of date."""
+        assert topic not in self._refreshes
         self._refreshes[topic] = refresh
 
     @property

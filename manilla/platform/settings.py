@@ -81,7 +81,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             le=1_000_000_000_000,
             description="Major units that one administrator may move alone, in production mode.",
         ),
-    ] = 100_000
+    ] = 10_000_000
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
     site_url: Annotated[Text, Meta(description="Address of the site; empty: MANILLA_BASE_URL.")] = (

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
-import xlsxwriter
 from litestar.response import Stream
 
 from manilla.web.lists import FORMAT
@@ -87,6 +86,8 @@ async def as_xlsx(
     columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
     """Its rows go to a file as they come; what is sent is read from there."""
+    import xlsxwriter  # with the first such file
+
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
         # Closed whatever happens: where a reader goes before the end, no file of ours stays behind.
         with xlsxwriter.Workbook(

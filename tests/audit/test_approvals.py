@@ -61,15 +61,15 @@ async def test_an_adjustment_above_the_limit_waits_and_then_happens(
     office: Desk, merchant: Merchant
 ) -> None:
     db, who = office.db, (merchant.new.id, PRODUCTION)
-    within = await apply_or_ask(office, WalletFunding(*who, naira("100000"), "within"))
+    within = await apply_or_ask(office, WalletFunding(*who, naira("10000000"), "within"))
     assert isinstance(within, Funded)
-    number = await ask(office, WalletAdjustment(*who, naira("100000.01"), "found"))
-    assert await balance(db, merchant) == 10_000_000
+    number = await ask(office, WalletAdjustment(*who, naira("10000000.01"), "found"))
+    assert await balance(db, merchant) == 1_000_000_000
     assert number in [each.id for each in await approvals.waiting(db)]
     with acting(BOLA):
         approved = await approvals.approve(office, number)
     assert isinstance(approved.result, Funded)
-    assert await balance(db, merchant) == 20_000_001
+    assert await balance(db, merchant) == 2_000_000_001
     assert (approved.approval.status, approved.approval.decided_by) == ("approved", BOLA)
     assert number not in [each.id for each in await approvals.waiting(db)]
     lines = (await audit.listed(db, Filters(merchant_id=merchant.new.id)))[:3]
@@ -85,9 +85,9 @@ async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
     office: Desk, merchant: Merchant
 ) -> None:
     who = merchant.new.id, PRODUCTION
-    await ask(office, WalletAdjustment(*who, naira("-100000.01"), "too much"))
+    await ask(office, WalletAdjustment(*who, naira("-10000000.01"), "too much"))
     await ask(office, WalletAdjustment(*who, naira("1"), "small", needs_second=True))
-    await ask(office, WalletFunding(*who, naira("100000.01"), "much"))
+    await ask(office, WalletFunding(*who, naira("10000000.01"), "much"))
     in_sandbox = WalletAdjustment(
         merchant.new.id, SANDBOX, naira("500000"), "play", needs_second=True
     )
@@ -95,7 +95,7 @@ async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
 
 
 async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant: Merchant) -> None:
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "once")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
     number = await ask(office, change)
 
     async def approve(n: int) -> str:
@@ -108,7 +108,7 @@ async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant
     outcomes = await asyncio.gather(*(approve(n) for n in range(6)))
     late = f"Approval {number} is approved already."
     assert sorted(outcomes) == [*[late] * 5, "approved"]
-    assert await balance(office.db, merchant) == 20_000_000
+    assert await balance(office.db, merchant) == 2_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant
 async def test_who_asked_cannot_approve_but_can_take_it_back(
     office: Desk, merchant: Merchant, asker: Actor, second: Actor
 ) -> None:
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "mine")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "mine")
     number = await ask(office, change, asker)
     with acting(second):
         with pytest.raises(NotToDecide, match="another administrator"):
@@ -131,7 +131,7 @@ async def test_who_asked_cannot_approve_but_can_take_it_back(
 
 
 async def test_nobody_in_particular_cannot_approve(office: Desk, merchant: Merchant) -> None:
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "whose")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "whose")
     number = await ask(office, change)
     with pytest.raises(NotToDecide, match="Only a person"):
         await approvals.approve(office, number)
@@ -140,7 +140,7 @@ async def test_nobody_in_particular_cannot_approve(office: Desk, merchant: Merch
 
 
 async def test_after_seven_days_it_is_expired(office: Desk, merchant: Merchant) -> None:
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("200000"), "slow")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "slow")
     number = await ask(office, change)
     await office.db.execute(
         "UPDATE approval SET expires_at = expires_at - interval '7 days' WHERE id = $1", number
@@ -156,7 +156,7 @@ async def test_after_seven_days_it_is_expired(office: Desk, merchant: Merchant) 
 async def test_what_is_refused_when_it_is_done_goes_on_waiting(
     office: Desk, merchant: Merchant
 ) -> None:
-    change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-200000"), "too much")
+    change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-20000000"), "too much")
     number = await ask(office, change)
     with acting(BOLA), pytest.raises(AdjustmentRefused, match="holds less"):
         await approvals.approve(office, number)
@@ -164,7 +164,7 @@ async def test_what_is_refused_when_it_is_done_goes_on_waiting(
 
 
 async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -> None:
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("900000"), "much")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("90000000"), "much")
     number = await ask(office, change)
     await office.db.execute(
         "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
@@ -179,8 +179,7 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
     [
         ("signature_required", "false"),
         ("timestamp_tolerance_seconds", "901"),
-        ("rate_limit_per_minute", "1201"),
-        ("adjustment_limit", "100001"),
+        ("adjustment_limit", "10000001"),
     ],
 )
 async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) -> None:
@@ -269,9 +268,9 @@ async def test_what_could_never_be_done_is_not_asked_for(office: Desk, merchant:
     nonsense: list[Change] = [
         SettingChange("no_such_setting", "1"),
         SettingChange("rate_limit_per_minute", "many"),
-        WalletFunding(number, PRODUCTION, naira("-200000"), "down"),
-        WalletFunding(number, PRODUCTION, Money.of("200000", "EUR"), "no wallet"),
-        WalletFunding(number, PRODUCTION, naira("200000"), " "),
+        WalletFunding(number, PRODUCTION, naira("-20000000"), "down"),
+        WalletFunding(number, PRODUCTION, Money.of("20000000", "EUR"), "no wallet"),
+        WalletFunding(number, PRODUCTION, naira("20000000"), " "),
         WalletAdjustment(number, PRODUCTION, naira("0"), "nothing"),
         ProviderChange(Provider.C, {"no_such_field": "x"}),
         MerchantChange(number, merchants.Change(commission_percent=Decimal("sNaN"))),
@@ -288,7 +287,7 @@ async def test_in_development_everything_takes_effect_at_once(
     office: Desk, merchant: Merchant
 ) -> None:
     here = Desk(office.db, office.keyring, is_production_mode=False)
-    change = WalletFunding(merchant.new.id, PRODUCTION, naira("5000000"), "much")
+    change = WalletFunding(merchant.new.id, PRODUCTION, naira("500000000"), "much")
     assert isinstance(await apply_or_ask(here, change), Funded)
     assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "5000")) is None
     assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "120")) is None

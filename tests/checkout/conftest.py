@@ -21,9 +21,6 @@ from manilla.simulator.settings import (
 )
 from tests.checkout.shop import SEEN_SECONDS, Shop
 from tests.client import Site
-from tests.pages.conftest import browser
-
-__all__ = ["browser"]
 
 CREDENTIALS = {
     Provider.A: {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},

@@ -54,9 +54,10 @@ async def _shop(route: Route) -> None:
     await route.fulfill(body=SHOP_PAGE, content_type="text/html")
 
 
-async def faults_found(page: Page) -> list[str]:
-    """What axe has to say against a page, its best practices included."""
-    found = (await Axe().run(page)).response["violations"]
+async def faults_found(page: Page, *rules: str) -> list[str]:
+    """What axe has to say against a page, its best practices included; by these rules, or all."""
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else None
+    found = (await Axe().run(page, options=options)).response["violations"]
     return [f"{fault['id']}: {node['html']}" for fault in found for node in fault["nodes"]]
 
 

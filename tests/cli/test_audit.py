@@ -56,7 +56,7 @@ async def test_what_loosens_safety_waits_for_another_administrator(
         *("wallet", "adjust", "--merchant", str(new.id), "--environment", "production"),
         *("--currency", "NGN", "--reason", "A gift", "--json"),
     )
-    asked = await command(*adjust, "--amount", "100000.01")
+    asked = await command(*adjust, "--amount", "10000000.01")
     assert list(asked) == ["approval"]
     number = asked["approval"]
 
@@ -68,16 +68,16 @@ async def test_what_loosens_safety_waits_for_another_administrator(
         each for each in await command("approval", "list", "--json") if each["id"] == number
     ]
     assert (listed["asked_by"], listed["status"]) == (f"command {USER}", "waiting")
-    assert listed["wanted"]["amount"] == "100000.01 NGN"
+    assert listed["wanted"]["amount"] == "10000000.01 NGN"
     with acting(BOLA):
         await approvals.approve(office, number)
 
     done = await command(*adjust, "--amount", "-0.01")
     assert list(done) == ["environment", "currency", "balance", "status", "trx_id"]
-    assert done["balance"] == 100_000
-    fund = ("wallet", "fund", str(new.id), "NGN", "100000.01", "--environment", "production")
+    assert done["balance"] == 10_000_000
+    fund = ("wallet", "fund", str(new.id), "NGN", "10000000.01", "--environment", "production")
     funded = await command(*fund, "--json", mode="development")
-    assert (list(funded), funded["balance"]) == (list(done), 200_000.01)
+    assert (list(funded), funded["balance"]) == (list(done), 20_000_000.01)
     assert list(await command(*fund, "--json")) == ["approval"]
 
     lines = await command("audit", "list", "--merchant", str(new.id), "--limit", "3", "--json")

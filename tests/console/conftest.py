@@ -20,10 +20,9 @@ from tests.client import Merchant, Site
 from tests.conftest import serving
 from tests.console.belongings import furnish
 from tests.dashboard.conftest import SCRIPT
-from tests.pages.conftest import browser
 from tests.web.visitors import Visitor, administrator
 
-__all__ = ["SCRIPT", "browser"]
+__all__ = ["SCRIPT"]
 
 
 class House(msgspec.Struct, frozen=True):

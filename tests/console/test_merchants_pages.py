@@ -241,7 +241,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
     administrator, officer = in_production["administrator"], in_production["operations"]
     small = await adjust(administrator, merchant, "100")
     assert "stands in the books" in await administrator.follow(small)
-    large = await administrator.follow(await adjust(administrator, merchant, "100000.01"))
+    large = await administrator.follow(await adjust(administrator, merchant, "10000000.01"))
     assert "Nothing has changed yet" in large
     asked = await officer.follow(await adjust(officer, merchant, "1"))
     assert "Nothing has changed yet" in asked
@@ -252,7 +252,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
     for each in mine:
         done = await in_production["second"].post(f"/approvals/{each.id}/approve", {})
         assert "done, as it was asked for" in await in_production["second"].follow(done)
-    assert await balance(services, merchant) == 10_000 + 10_000_001 + 100
+    assert await balance(services, merchant) == 10_000 + 1_000_000_001 + 100
 
 
 async def test_in_production_a_commission_waits_for_a_second_administrator(

@@ -15,10 +15,7 @@ from manilla.services import Services
 from manilla.web.routes import Route
 from tests.client import Merchant, Site
 from tests.dashboard.belongings import furnish
-from tests.pages.conftest import browser
 from tests.web.visitors import Visitor, member
-
-__all__ = ["browser"]
 
 # Would run wherever a page forgets to escape it: between tags, in an attribute, in a script.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"

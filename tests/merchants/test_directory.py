@@ -11,6 +11,7 @@ from manilla.merchants import merchants, queries
 from manilla.merchants.directory import Directory
 from manilla.merchants.merchants import Change
 from manilla.merchants.queries import MerchantRow
+from manilla.platform.changes import Watch
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 
@@ -47,7 +48,7 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 @pytest.fixture
 def directory(services: Services) -> Directory:
     """One that knows nobody yet."""
-    return Directory(services.db, services.keyring, services.watch)
+    return Directory(services.db, services.keyring, Watch(services.db))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import typer
 import yaml  # type: ignore[import-untyped]
 
 from manilla.cases.cases import Kind
-from manilla.cli.main import app
+from manilla.cli.main import build
 from manilla.variables import VARIABLES
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
@@ -125,7 +125,7 @@ def test_every_command_of_the_manual_exists_with_its_options(project: Path) -> N
         (doc.name, line) for doc in documents(project) for line in spoken.findall(doc.read_text())
     ]
     assert len(said) > 80
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(build())
     for document, line in said:
         command: Any = root
         words = line.split()

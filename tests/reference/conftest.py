@@ -3,9 +3,6 @@ import pytest
 from manilla.kit import strict_json
 from manilla.reference.book import Book
 from tests.client import Site
-from tests.pages.conftest import browser
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

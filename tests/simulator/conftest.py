@@ -8,10 +8,7 @@ from aiohttp import web
 
 from manilla.simulator.program import build
 from manilla.simulator.settings import SimulatorSettings
-from tests.pages.conftest import browser
 from tests.simulator.merchant_platform import Platform
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

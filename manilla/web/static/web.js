@@ -54,8 +54,19 @@
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
   }
 
+  // A table wider than the screen is pushed sideways, by keyboard too.
+  function reachTables() {
+    for (const box of document.querySelectorAll(".table-box")) {
+      if (box.scrollWidth <= box.clientWidth || box.hasAttribute("tabindex")) continue;
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", "Table");
+    }
+  }
+
   function start() {
     localTimes(document);
+    reachTables();
     openMenu();
     for (const figure of document.querySelectorAll("[data-chart]")) draw(figure);
   }
