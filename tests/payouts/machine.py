@@ -145,6 +145,8 @@ class Model:
         elif not is_asked:
             self._wait(order)
         elif order.at_provider is None and order.status == "pending":
+            if claim != order.holder:
+                return  # fenced: another has taken the job
             if not self._send(order, send):
                 self._wait(order)
         elif order.at_provider is None:
