@@ -155,21 +155,14 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _books_are_in_order(request: pytest.FixtureRequest) -> AsyncIterator[None]:
-    """After every module whose tests touched the database, every invariant of the ledger holds.
+async def _books_are_in_order(services: Services) -> AsyncIterator[None]:
+    """After every module, every invariant of the ledger holds.
 
     After each test it would be a third of the suite's time, in a database that grows with it.
     """
     yield
-    used = {name for item in request.session.items for name in _fixtures_in(item, request.path)}
-    if used & {"db", "site", "services"}:
-        db: Database = request.getfixturevalue("services").db
-        broken = [f for f in await invariants.check(db, ALL) if f.count]
-        assert not broken
-
-
-def _fixtures_in(item: pytest.Item, path: Path) -> list[str]:
-    return item.fixturenames if item.path == path else []  # type: ignore[attr-defined]
+    broken = [f for f in await invariants.check(services.db, ALL) if f.count]
+    assert not broken
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,7 @@ async def tidy(services: Services) -> AsyncIterator[None]:
         if setting.value != setting.default:
             await settings.change(services.db, setting.key, setting.default)
     await catalogue.change(services.db, Kind.WITHDRAW, CODE, _as_it_was(before))
+    await services.platform._refresh(0)
 
 
 def _as_it_was(method: Method) -> Change:
