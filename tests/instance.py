@@ -14,8 +14,6 @@ from typing import Any
 from tests.client import Site
 
 MANILLA = [sys.executable, "-m", "manilla"]
-# API process, unless a test wants more: starting one takes two seconds of a CPU.
-ONE = ("--workers", "1")
 
 
 class Instance:
@@ -27,7 +25,7 @@ class Instance:
         self.output = folder.parent / f"{folder.name}.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*MANILLA, "up", "--port", str(self.port), "--data", str(folder), *ONE, *options],
+                [*MANILLA, "up", "--port", str(self.port), "--data", str(folder), *options],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
