@@ -158,7 +158,7 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
 async def _books_are_in_order(services: Services) -> AsyncIterator[None]:
     """After every module, every invariant of the ledger holds.
 
-    After each test it would be a third of the suite's time, in a database that grows with it.
+    Not after each test: the check reads the whole database, which grows with the suite.
     """
     yield
     broken = [f for f in await invariants.check(services.db, ALL) if f.count]
