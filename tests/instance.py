@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.client import Site
+from tests.forked import manilla
 
 MANILLA = [sys.executable, "-m", "manilla"]
 
@@ -25,7 +26,11 @@ class Instance:
         self.output = folder.parent / f"{folder.name}.out"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*MANILLA, "up", "--port", str(self.port), "--data", str(folder), *options],
+                [
+                    *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
+                    *("--workers", "1"),  # unless a test is about several
+                    *options,
+                ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
@@ -66,18 +71,6 @@ class Instance:
         run = manilla(*words, "--json", "--data", str(self.folder))
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)
-
-
-def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*MANILLA, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-    )
 
 
 def free_port() -> int:

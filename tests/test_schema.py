@@ -10,7 +10,7 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.instance import manilla
+from tests.forked import manilla
 
 
 @pytest.fixture

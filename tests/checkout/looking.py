@@ -56,7 +56,9 @@ async def _shop(route: Route) -> None:
 
 async def faults_found(page: Page, *rules: str) -> list[str]:
     """What axe has to say against a page, its best practices included; by these rules, or all."""
-    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else None
+    options: dict[str, object] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
     found = (await Axe().run(page, options=options)).response["violations"]
     return [f"{fault['id']}: {node['html']}" for fault in found for node in fault["nodes"]]
 

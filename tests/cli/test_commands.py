@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from manilla.platform.settings import PlatformSettings
-from tests.instance import Instance, manilla
+from tests.forked import manilla
+from tests.instance import Instance
 
 
 @pytest.fixture(scope="module")

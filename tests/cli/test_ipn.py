@@ -15,7 +15,8 @@ import pytest
 
 from manilla.kit.postgres import find_binaries
 from tests.cli.shop import Shop, opened
-from tests.instance import MANILLA, Instance, free_port, manilla
+from tests.forked import manilla
+from tests.instance import MANILLA, Instance, free_port
 
 
 @pytest.fixture(scope="module")

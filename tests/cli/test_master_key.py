@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.instance import Instance, manilla
+from tests.forked import manilla
+from tests.instance import Instance
 
 
 def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:

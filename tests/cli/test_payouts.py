@@ -19,7 +19,8 @@ from manilla.kit import ids
 from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
-from tests.instance import Instance, manilla
+from tests.forked import manilla
+from tests.instance import Instance
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.instance import Instance, free_port, manilla
+from tests.forked import manilla
+from tests.instance import Instance, free_port
 
 
 @pytest.fixture(scope="module")

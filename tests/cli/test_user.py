@@ -17,7 +17,7 @@ from manilla.people import invitations, resets
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode
 from manilla.settings import BadConfiguration, Mode, Settings
-from tests.instance import manilla
+from tests.forked import manilla
 from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
 
 BASE_URL = "https://pay.example.com"
