@@ -198,11 +198,14 @@ async def _pause(until: asyncio.Event) -> None:
 
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
+# Of the rows that `due` has locked, by where they are: a plan that fits any number of jobs waiting.
 _CLAIM = """
         UPDATE job
-           SET leased_until = now() + {lease}, attempts = job.attempts + 1,
-               fence = due.fence, lease = due.fence"""
-_CLAIMED = "job.merchant_id, job.kind, job.subject, job.attempts, job.failures, job.fence"
+           SET leased_until = now() + $3, attempts = attempts + 1,
+               (fence, lease) = (SELECT number, number FROM nextval('job_fence') AS number
+                                  WHERE job.kind IS NOT NULL)  -- one for each job
+         WHERE ctid = ANY (ARRAY(SELECT place FROM due))
+        RETURNING merchant_id, kind, subject, attempts, failures, fence"""
 
 
 async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
@@ -211,18 +214,14 @@ async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
         Job,
         f"""
         WITH due AS (
-            SELECT j.merchant_id, j.kind, j.subject, nextval('job_fence') AS fence
+            SELECT j.place
               FROM unnest($1::text[], $2::integer[]) AS k (kind, places)
              CROSS JOIN LATERAL (
-                   SELECT merchant_id, kind, subject FROM job
+                   SELECT ctid AS place FROM job
                     WHERE job.kind = k.kind AND due_at <= now() AND {_IS_FREE}
                     ORDER BY due_at LIMIT k.places
                       FOR UPDATE SKIP LOCKED) AS j)
-        {_CLAIM.format(lease="$3")}
-          FROM due
-         WHERE job.merchant_id = due.merchant_id AND job.kind = due.kind
-           AND job.subject = due.subject
-        RETURNING {_CLAIMED}""",
+        {_CLAIM}""",
         list(places),
         list(places.values()),
         LEASE,
@@ -235,40 +234,47 @@ async def claim_in_turns(
     """A share for each merchant that has something due, beginning after the one who came last.
 
     It looks at as many merchants as there are places, and at each one's oldest jobs alone: how
-    much waits behind them makes no difference. Beside the jobs, the merchant it looked at last;
-    None where there is none behind. The kind stands in the statement itself, because the index is
-    for that kind alone.
+    much waits behind them makes no difference. A share of one is the merchant's head, already
+    found on the way; the next is looked for only where another has that one. Beside the jobs, the
+    merchant it looked at last; None where there is none behind. The kind stands in the statement
+    itself, because the index is for that kind alone.
     """
     assert kind.isidentifier()
+    waits = f"kind = '{kind}' AND parked_at IS NULL"
     records = await db.records(
         f"""
         WITH RECURSIVE turn AS (
-            (SELECT merchant_id, 1 AS number FROM job
-              WHERE kind = '{kind}' AND parked_at IS NULL AND merchant_id > $2
-              ORDER BY merchant_id LIMIT 1)
+            (SELECT merchant_id, ctid AS head, 1 AS number FROM job
+              WHERE {waits} AND merchant_id > $2
+              ORDER BY merchant_id, due_at LIMIT 1)
             UNION ALL
-            SELECT (SELECT merchant_id FROM job
-                     WHERE kind = '{kind}' AND parked_at IS NULL
-                       AND merchant_id > turn.merchant_id
-                     ORDER BY merchant_id LIMIT 1), turn.number + 1
-              FROM turn WHERE turn.merchant_id IS NOT NULL AND turn.number < $1),
-        due AS (
-            SELECT j.merchant_id, j.subject, nextval('job_fence') AS fence
+            SELECT next.merchant_id, next.head, turn.number + 1
               FROM turn
              CROSS JOIN LATERAL (
-                   SELECT merchant_id, subject FROM job
-                    WHERE job.merchant_id = turn.merchant_id AND kind = '{kind}'
-                      AND due_at <= now() AND {_IS_FREE}
-                    ORDER BY due_at
-                    LIMIT greatest(1, $1 / (SELECT count(merchant_id) FROM turn))
-                      FOR UPDATE SKIP LOCKED) AS j
+                   SELECT merchant_id, ctid AS head FROM job
+                    WHERE {waits} AND merchant_id > turn.merchant_id
+                    ORDER BY merchant_id, due_at LIMIT 1) AS next
+             WHERE turn.number < $1),
+        share AS (SELECT greatest(1, $1 / greatest(1, count(*))) AS jobs FROM turn),
+        due AS (
+            SELECT mine.place FROM turn
+             CROSS JOIN LATERAL (
+                   SELECT place FROM (
+                          SELECT ctid AS place FROM job
+                           WHERE ctid = turn.head AND (SELECT jobs FROM share) = 1
+                             AND {waits} AND due_at <= now() AND {_IS_FREE}
+                             FOR UPDATE SKIP LOCKED) AS head
+                    UNION ALL
+                   SELECT place FROM (
+                          SELECT ctid AS place FROM job
+                           WHERE merchant_id = turn.merchant_id
+                             AND {waits} AND due_at <= now() AND {_IS_FREE}
+                           ORDER BY due_at LIMIT (SELECT jobs FROM share)
+                             FOR UPDATE SKIP LOCKED) AS behind
+                    LIMIT (SELECT jobs FROM share)) AS mine
              LIMIT $1),
         claimed AS (
-        {_CLAIM.format(lease="$3")}
-          FROM due
-         WHERE job.merchant_id = due.merchant_id AND job.kind = '{kind}'
-           AND job.subject = due.subject
-        RETURNING {_CLAIMED})
+        {_CLAIM})
         SELECT last.merchant_id AS last_merchant, claimed.*
           FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
                   FROM turn) AS last

@@ -86,6 +86,39 @@ async def test_a_backlog_of_one_merchant_does_not_stand_before_another(
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
+async def test_what_is_under_way_or_held_stands_before_nobody(
+    services: Services, site: Site, db: Database, keyring: Keyring
+) -> None:
+    """Also where a merchant's share is one job: the oldest that can be had."""
+    merchants = [(await new_merchant(site, db, keyring)).new.id for _ in range(3)]
+    before = merchants[0] - 1
+
+    async def claimed() -> list[int]:
+        """Whose jobs; no job is claimed twice."""
+        found, last = await jobs.claim_in_turns(db, DELIVER, 3, before)
+        assert last == merchants[-1]
+        had.extend((job.merchant_id, job.subject) for job in found)
+        return sorted(job.merchant_id for job in found)
+
+    had: list[tuple[int, str]] = []
+    for merchant_id in merchants:
+        await _notifications(db, merchant_id, "http://127.0.0.1:9/", 3)
+    assert await claimed() == merchants
+    async with db.transaction() as other:
+        await other.execute(
+            """
+            SELECT 1 FROM job
+             WHERE merchant_id = $1 AND leased_until IS NULL ORDER BY due_at LIMIT 1 FOR UPDATE""",
+            merchants[1],
+        )
+        assert await claimed() == merchants
+        assert await claimed() == [merchants[0], merchants[2]]
+    assert await claimed() == [merchants[1]]
+    assert await claimed() == []
+    assert len(set(had)) == len(had) == 9
+    await db.execute("DELETE FROM job WHERE kind = 'notify'")
+
+
 def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
     doors = Hosts()
     entered = [doors.enter("a")[0] for _ in range(hosts.AT_ONCE + 1)]
