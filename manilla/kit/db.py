@@ -1,7 +1,7 @@
 """PostgreSQL through asyncpg: plain SQL in, structs out, early refusal instead of long queues."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -88,6 +88,9 @@ class KeptConnection:
             except AWAY:
                 self._raw.terminate()
                 raise
+            except BaseException:
+                await _end_statement(self._raw)
+                raise
 
     async def close(self) -> None:
         if self._raw is not None:
@@ -152,7 +155,13 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         with unavailable_when_away():
             async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS) as raw:
-                yield Connection(raw)
+                try:
+                    yield Connection(raw)
+                except Refusal:
+                    raise
+                except BaseException:
+                    await _end_statement(raw)
+                    raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -229,6 +238,15 @@ async def connect(url: str) -> Any:
     """A single session, for work at start."""
     with unavailable_when_away(), refused_when_unusable():
         return await asyncpg.connect(url, timeout=10)
+
+
+async def _end_statement(raw: Any) -> None:
+    """A statement that was prepared and then not run is still under way for the server.
+
+    Its time would run out on whoever has the session next, and `now()` would be when it began.
+    """
+    with suppress(Exception):
+        await raw.execute("")
 
 
 async def _keep_session(_connection: Any) -> None:

@@ -131,6 +131,13 @@ class Office:
 
         await self.until(is_so)
 
+    async def until_delivered(self, trx_id: str) -> None:
+        async def is_so() -> bool:
+            reply = await self.live.get(f"/api/v1/verify-payout/{trx_id}")
+            return bool(reply.json["status"] == "success")
+
+        await self.until(is_so)
+
 
 @pytest.fixture(scope="module")
 async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
@@ -209,11 +216,7 @@ async def test_an_automatic_payout_is_requeued_and_not_decided_by_hand(office: O
 
     await office.until(is_settled)
 
-    async def is_done() -> bool:
-        reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
-        return bool(reply.json["status"] == "success")
-
-    await office.until(is_done)
+    await office.until_delivered(trx_id)
     [again] = await office.refused(("payout", "requeue", trx_id))
     assert "is completed already" in again
 
@@ -236,7 +239,9 @@ async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> Non
     assert list(saved) == fields
     assert (saved["method"], saved["label"], saved["active"]) == (A, "Landlord", True)
     assert saved["beneficiary"] == {"bank_code": "058", "account_number": "0123456789"}
-    await office.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
+    await office.until_delivered(
+        await office.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
+    )
     remove = ("account", "remove", office.id, str(saved["id"]))
     [removed], plain = await asyncio.gather(
         office.commands(remove),

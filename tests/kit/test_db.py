@@ -1,0 +1,34 @@
+"""Sessions: whoever has one next finds it as if nobody had been there."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from manilla.kit.db import Database
+from manilla.settings import Settings
+
+
+async def test_a_value_that_cannot_be_sent_leaves_no_statement_under_way(
+    settings: Settings, db: Database
+) -> None:
+    """Prepared and never run, it would time out on whoever has the session next."""
+    one = await Database.open(settings.database_url, size=1, name="a test of sessions")
+    try:
+        with pytest.raises(asyncpg.DataError):
+            await one.value("SELECT $1::integer", "no number")
+        state = "SELECT state FROM pg_stat_activity WHERE application_name = 'a test of sessions'"
+        assert await db.value(state) == "idle"
+    finally:
+        await one.close()
+
+
+async def test_who_gives_up_while_waiting_leaves_a_session_that_works(settings: Settings) -> None:
+    one = await Database.open(settings.database_url, size=1, name="tests")
+    try:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await one.execute("SELECT pg_sleep(30)")
+        assert await one.value("SELECT now() > clock_timestamp() - interval '1 second'")
+    finally:
+        await one.close()
