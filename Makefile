@@ -3,6 +3,9 @@ PYTHON ?= python3
 PORT ?= 8000
 DATA ?= .manilla
 
+# Tests wait almost as often as they compute: three of them keep two processors busy.
+TESTERS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
@@ -20,11 +23,11 @@ setup: $(VENV)/.dev ## install everything that developing needs
 
 test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
 	@$(BIN)/python -m tests.browser
-	@$(BIN)/pytest -n auto --dist loadscope --no-loadscope-reorder -r s
+	@$(BIN)/pytest -n $(TESTERS) --dist loadscope --no-loadscope-reorder -r s
 
 faults: $(VENV)/.dev ## the faults alone, and 2,000 random stories of payouts (minutes)
 	@MANILLA_MACHINE_RUNS=667 $(BIN)/pytest tests/faults tests/payouts/test_machine.py \
-	  -n auto --dist loadscope -r s
+	  -n $(TESTERS) --dist loadscope -r s
 
 fuzz: $(VENV)/.dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(BIN)/pytest tests/api/test_schemathesis.py -s
