@@ -20,7 +20,7 @@ from bench.stage import BASELINE_PYTHON, prepared
 
 FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
 QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8))
-RUN_SECONDS_MAX = 420
+ROW_SECONDS_MAX = 180
 LOOK_SECONDS = 0.5
 
 
@@ -51,7 +51,7 @@ async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = time.monotonic()
     busy = cpu.busy_share(LOOK_SECONDS)
-    async with asyncio.timeout(RUN_SECONDS_MAX), private_server() as server:
+    async with private_server() as server:
         rows = await _measure(server, names, plan)
         used = _memory(server)
     console = Console()
@@ -69,7 +69,7 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
     async with prepared(server, plan) as stage:
         for name in names:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
-            async with ROWS[name](stage) as row:
+            async with asyncio.timeout(ROW_SECONDS_MAX), ROWS[name](stage) as row:
                 await server.analyze()
                 rows.append(await measure(row, plan, server.postmaster))
     return rows

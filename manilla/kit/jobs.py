@@ -128,7 +128,7 @@ class Runner:
                 await _pause(self._freed)
 
     async def _run_in_turns(self, kind: str, stop: asyncio.Event) -> None:
-        turn = -1
+        turn, found_any = -1, False
         while not stop.is_set():
             places = self._free(kind)
             if not places:
@@ -141,9 +141,13 @@ class Runner:
                 claimed, last = [], None
             for job in claimed:
                 self._start(job)
-            turn = -1 if last is None else last  # a new round, where all have had their turn
-            if last is None and not claimed:
+            found_any |= bool(claimed)
+            if last is not None:
+                turn = last
+                continue
+            if not found_any:
                 await _pause(stop)
+            turn, found_any = -1, False  # a new round: all have had their turn
 
     async def _claimed(self, claiming: Awaitable[list[Job]]) -> list[Job]:
         try:

@@ -140,3 +140,23 @@ async def test_a_runner_that_is_told_to_stop_lets_its_jobs_finish(db: Database, 
     stop.set()
     await task
     assert await _count(db, kind) == 0
+
+
+async def test_a_runner_rests_only_when_a_whole_round_has_found_nothing(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many merchants as places, nobody comes behind the last: the first is next."""
+    stop, done = asyncio.Event(), []
+
+    async def do(job: Job) -> None:
+        done.append(job.subject)
+
+    async def rest(_until: asyncio.Event) -> None:
+        stop.set()
+
+    monkeypatch.setattr(jobs, "_pause", rest)
+    for merchant_id in range(4):
+        for subject in "abc":
+            await jobs.put(db, merchant_id, "turns", f"{merchant_id}{subject}")
+    await Runner(db, {"turns": Work(do, places=4, in_turns=True)}).run(stop)
+    assert len(done) == len(set(done)) == 12
