@@ -9,7 +9,8 @@ from litestar import Router
 
 from manilla import __version__
 from manilla.api import llms, openapi, postman, v1
-from manilla.api.endpoint import Endpoint, Gate, MerchantApi
+from manilla.api.endpoint import Endpoint
+from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
 from manilla.checkout import routes as checkout

@@ -15,7 +15,8 @@ import msgspec
 
 from manilla.api import authenticate, examples
 from manilla.api.authenticate import Identity, SignedRequest
-from manilla.api.endpoint import Endpoint, Gate, MerchantApi
+from manilla.api.endpoint import Endpoint
+from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.repeats import NAME as IDEMPOTENCY_KEY
 from manilla.api.scenario import NAME as SANDBOX_SCENARIO
 from manilla.kit import http, strict_json

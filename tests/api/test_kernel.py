@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from manilla.api.endpoint import Call, Endpoint, Gate, MerchantApi
+from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
+from manilla.api.kernel import Gate, MerchantApi
 from manilla.kit import http
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter

@@ -1,0 +1,116 @@
+"""One request on its way through the kernel: what is known of it, and what is kept of it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from manilla.api.endpoint import Call
+from manilla.kit import ids, logs, metrics
+from manilla.kit.errors import Refusal
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, Ticket
+from manilla.merchants import request_log
+from manilla.merchants.directory import Caller
+from manilla.merchants.request_queries import Line
+
+# Looking a labelled counter up costs more than counting; endpoints and statuses are few.
+_requests = cache(metrics.requests.labels)
+_request_seconds = cache(metrics.request_seconds.labels)
+
+
+class Exchange:
+    """What is known of a request so far."""
+
+    __slots__ = (
+        "address",
+        "answer",
+        "call",
+        "caller",
+        "endpoint",
+        "generation",
+        "headers",
+        "id",
+        "refusal",
+        "stranger",
+        "ticket",
+    )
+
+    def __init__(self, headers: Mapping[bytes, bytes], address: str) -> None:
+        self.id = ids.new_request_id()
+        self.headers = headers
+        self.address = address
+        self.endpoint = "none"
+        self.caller: Caller | None = None
+        self.generation = 0
+        self.call: Call | None = None
+        self.answer: msgspec.Struct | None = None
+        self.ticket: Ticket | None = None
+        self.stranger: Allowance | None = None
+        self.refusal: Refusal | None = None
+
+    @property
+    def policy(self) -> str:
+        return "address" if self.ticket is None else "merchant"
+
+    @property
+    def allowance(self) -> Allowance | None:
+        return self.stranger if self.ticket is None else self.ticket.allowance
+
+    @property
+    def trx_id(self) -> str | None:
+        """Of the transaction that the request was about, as far as it is known."""
+        if self.call is None:
+            return None
+        made = getattr(self.answer, "trx_id", None)
+        if made is None and self.refusal is not None and self.refusal.details:
+            made = self.refusal.details.get("trx_id")
+        if made is None and ids.merchant_of(self.call.parameter) is not None:
+            made = self.call.parameter
+        return made
+
+    def limit_headers(self, limit: int) -> list[tuple[bytes, bytes]]:
+        headers = [(b"ratelimit-policy", f'"{self.policy}";q={limit};w={WINDOW_SECONDS}'.encode())]
+        if self.allowance is not None:
+            rest, seconds = self.allowance.remaining, self.allowance.resets_in_seconds
+            headers.append((b"ratelimit", f'"{self.policy}";r={rest};t={seconds}'.encode()))
+        return headers
+
+    def line(self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime) -> Line:
+        """For the merchant to look up: what it asked, and what came of it."""
+        refusal = self.refusal
+        code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
+        return Line(
+            merchant_id=caller.merchant_id,
+            at=at,
+            request_id=self.id,
+            environment=caller.environment,
+            method=scope["method"],
+            path=request_log.plain(scope["path"]),
+            status=status,
+            error_code=code,
+            error=request_log.reason(refusal.text) if refusal else None,
+            errors=request_log.named(refusal.errors) if refusal else None,
+            milliseconds=round(seconds * 1000, 3),
+            address=self.address,
+            user_agent=request_log.agent(self.headers.get(b"user-agent")),
+            ref_trx=getattr(self.call.body, "ref_trx", None) if self.call else None,
+            trx_id=self.trx_id,
+        )
+
+    def record(self, scope: Any, status: int, seconds: float) -> None:
+        """For those who operate the platform: counted, and a line in the log."""
+        _requests(self.endpoint, status).inc()
+        _request_seconds(self.endpoint).observe(seconds)
+        logs.write_request(
+            request_id=self.id,
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            error_code=self.refusal.code if self.refusal else None,
+            merchant_id=self.caller.merchant_id if self.caller else None,
+            environment=self.caller.environment if self.caller else None,
+            address=self.address,
+            milliseconds=round(seconds * 1000, 3),
+        )

@@ -1,0 +1,315 @@
+"""The signed kernel: the one way from a merchant's request to a use case and back.
+
+Every check stands here, in the order in which a caller is told of them: body size, environment,
+credentials, timestamp, signature, rate limit, availability, fields, use case.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from manilla.api import authenticate, fields
+from manilla.api.authenticate import Identity, SignedRequest
+from manilla.api.endpoint import Call, Endpoint
+from manilla.api.exchange import Exchange
+from manilla.api.refusals import (
+    InvalidCredentials,
+    MerchantPendingApproval,
+    MerchantSuspended,
+    MethodNotAllowed,
+    NotFound,
+    ValidationFailed,
+)
+from manilla.api.repeats import read_repeat_key
+from manilla.kit import http, idempotency, strict_json
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.idempotency import Replayed
+from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket
+from manilla.ledger.posting import Environment
+from manilla.merchants import request_log
+from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.merchants import Status
+from manilla.merchants.request_log import RequestLog
+from manilla.platform.changes import Watch
+from manilla.platform.settings import CurrentSettings
+
+log = structlog.get_logger(__name__)
+
+BODY_BYTES_MAX = 64 * 1024
+
+# The headers that the kernel reads.
+READ = frozenset(
+    b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
+    b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
+    b" x-forwarded-for user-agent".split()
+)
+FORWARDED_FOR = b"x-forwarded-for"
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """What the kernel needs to decide who may pass."""
+
+    db: Database
+    watch: Watch
+    directory: Directory
+    limiter: RateLimiter
+    platform: CurrentSettings
+    requests: RequestLog
+    trusted_proxies: Sequence[http.Network] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class MerchantApi:
+    """An ASGI application for everything under /api/."""
+
+    def __init__(self, gate: Gate, endpoints: Sequence[Endpoint]) -> None:
+        self._gate = gate
+        self._routes: dict[str, dict[str, Endpoint]] = {}
+        self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in endpoints:
+            route, brace, _ = endpoint.path.partition("{")
+            routes = self._routes_with_parameter if brace else self._routes
+            routes.setdefault(route, {})[endpoint.method] = endpoint
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        began = time.perf_counter()
+        exchange = self._begin(scope)
+        try:
+            answer = await self._answer(exchange, scope, receive)
+        except http.ClientGone:
+            return
+        await send(
+            {
+                "type": "http.response.start",
+                "status": answer.status,
+                "headers": [
+                    (b"content-type", b"application/json"),
+                    (b"content-length", str(len(answer.body)).encode()),
+                    (b"cache-control", b"no-store"),
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"x-request-id", exchange.id.encode()),
+                    *exchange.limit_headers(self._gate.platform.now.rate_limit_per_minute),
+                    *answer.headers,
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": answer.body})
+        seconds = time.perf_counter() - began
+        exchange.record(scope, answer.status, seconds)
+        self._keep(exchange, scope, answer.status, seconds)
+
+    def _begin(self, scope: Any) -> Exchange:
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in READ:
+                # Joined, a repeated header matches nothing: neither a key nor a signature.
+                headers[name] = headers[name] + b"," + value if name in headers else value
+        peer = scope["client"][0] if scope.get("client") else ""
+        address = http.client_address(peer, headers.get(FORWARDED_FOR), self._gate.trusted_proxies)
+        return Exchange(headers, address)
+
+    async def _answer(self, exchange: Exchange, scope: Any, receive: Any) -> Answer:
+        try:
+            return await self._call(exchange, scope, receive)
+        except Refusal as refusal:
+            return await self._refuse(exchange, refusal)
+        except http.ClientGone:
+            raise
+        except Exception:
+            log.exception("request_failed", request_id=exchange.id, endpoint=exchange.endpoint)
+            return _error(
+                500,
+                "SERVER_ERROR",
+                f"Something went wrong on our side. Please quote request {exchange.id}.",
+            )
+
+    async def _call(self, exchange: Exchange, scope: Any, receive: Any) -> Answer:
+        gate = self._gate
+        endpoint, parameter = self._find(scope["method"], scope["path"])
+        exchange.endpoint = endpoint.path
+        body = await _read_body(exchange, scope, receive)
+        # Before anything held in memory is looked at: after a pause it may be long out of date.
+        await gate.watch.ensure_fresh()
+        identity = await self._identify(exchange, scope, endpoint, body)
+        caller = exchange.caller = identity.caller
+        exchange.generation = identity.generation
+        ticket = exchange.ticket = self._ticket(exchange, caller)
+        try:
+            if not endpoint.counts:
+                await gate.limiter.spend(ticket)
+            _check_available(caller)
+            call = exchange.call = Call(
+                caller=caller,
+                parameter=parameter,
+                query=_read_query(endpoint, scope),
+                body=_read_fields(endpoint, exchange, body),
+                raw_body=body,
+                headers=exchange.headers,
+                ticket=ticket,
+            )
+            answer = exchange.answer = await endpoint.use_case(call)
+            return _success(answer)
+        except Refusal as refusal:
+            if isinstance(refusal, Unavailable | RateLimitExceeded):
+                raise
+            if ticket.allowance is None:
+                # Refused before the statement that would have counted it.
+                await gate.limiter.spend(ticket)
+            first = await self._first_answer(endpoint, exchange, caller, body)
+            if first is None:
+                raise
+            return _success(first)
+
+    async def _first_answer(
+        self, endpoint: Endpoint, exchange: Exchange, caller: Caller, body: bytes
+    ) -> Replayed | None:
+        """What succeeded once is not refused when it is repeated, whatever has changed since."""
+        if not endpoint.is_repeatable or b"idempotency-key" not in exchange.headers:
+            return None
+        repeat = read_repeat_key(exchange.headers, endpoint.path, body)
+        assert repeat is not None
+        return await idempotency.find_answer(
+            self._gate.db, caller.merchant_id, caller.environment, repeat
+        )
+
+    async def _identify(
+        self, exchange: Exchange, scope: Any, endpoint: Endpoint, body: bytes
+    ) -> Identity:
+        gate = self._gate
+        environment = authenticate.read_environment(exchange.headers)
+        if not endpoint.is_signed:
+            return await authenticate.by_bearer(gate.directory, environment, exchange.headers)
+        return await authenticate.authenticate(
+            gate.directory,
+            gate.platform.now,
+            environment,
+            exchange.headers,
+            SignedRequest(scope["method"], http.target(scope), body),
+        )
+
+    def _keep(self, exchange: Exchange, scope: Any, status: int, seconds: float) -> None:
+        requests, caller = self._gate.requests, exchange.caller
+        at = request_log.moment_before(seconds)
+        if caller is not None:
+            requests.note_use(caller.merchant_id, caller.environment, exchange.generation, at)
+        elif isinstance(exchange.refusal, InvalidCredentials):
+            # Who goes on guessing is told so, and no more kept than that allows.
+            caller = self._named_merchant(exchange)
+        if caller is not None:
+            requests.add(exchange.line(caller, scope, status, seconds, at))
+
+    def _named_merchant(self, exchange: Exchange) -> Caller | None:
+        """Whom a caller who failed to prove it claimed to be."""
+        merchant_key = exchange.headers.get(b"x-merchant-key", b"").decode("latin-1")
+        environment = authenticate.read_environment(exchange.headers)
+        return self._gate.directory.remembered(environment, merchant_key)
+
+    def _ticket(self, exchange: Exchange, caller: Caller) -> Ticket:
+        # Padded, so that buckets sort as merchants do.
+        bucket = f"{caller.merchant_id:011d}:{caller.environment}:{exchange.address}"
+        return Ticket(bucket, self._gate.platform.now.rate_limit_per_minute)
+
+    def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
+        parameter = ""
+        methods = self._routes.get(path)
+        if methods is None:
+            head, slash, parameter = path.rpartition("/")
+            methods = self._routes_with_parameter.get(head + slash) if parameter else None
+        if methods is None:
+            raise NotFound
+        endpoint = methods.get(method)
+        if endpoint is None:
+            raise MethodNotAllowed(", ".join(sorted(methods)))
+        return endpoint, parameter
+
+    async def _refuse(self, exchange: Exchange, refusal: Refusal) -> Answer:
+        if exchange.ticket is None and not isinstance(refusal, Unavailable):
+            try:
+                refusal = await self._count_stranger(exchange, refusal)
+            except Unavailable as unavailable:
+                # Where guessing cannot be counted, it is not answered either.
+                refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
+        exchange.refusal = refusal
+        headers = []
+        if refusal.retry_after_seconds is not None:
+            headers.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
+        if isinstance(refusal, MethodNotAllowed):
+            headers.append((b"allow", refusal.allowed.encode()))
+        return _error(
+            refusal.status, refusal.code, refusal.text, refusal.errors, refusal.details, headers
+        )
+
+    async def _count_stranger(self, exchange: Exchange, refusal: Refusal) -> Refusal:
+        """Failed authentication counts per address; other refusals only look at that count."""
+        is_guess = isinstance(refusal, InvalidCredentials)
+        exchange.stranger = await self._gate.limiter.take(
+            f"address:{exchange.address}",
+            self._gate.platform.now.rate_limit_per_minute,
+            cost=1 if is_guess else 0,
+        )
+        if is_guess and exchange.stranger.exceeded:
+            return RateLimitExceeded(retry_after_seconds=exchange.stranger.resets_in_seconds)
+        return refusal
+
+
+async def _read_body(exchange: Exchange, scope: Any, receive: Any) -> bytes:
+    declared = exchange.headers.get(b"content-length", b"0")
+    if declared == b"0" and b"transfer-encoding" not in exchange.headers:
+        return b""
+    try:
+        if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
+            raise http.BodyTooLarge
+        return await http.read_body(scope, receive, BODY_BYTES_MAX)
+    except http.BodyTooLarge:
+        raise ValidationFailed("The body is larger than 64 KiB.") from None
+    except TimeoutError:
+        raise ValidationFailed("The body did not arrive in time.") from None
+
+
+def _read_query(endpoint: Endpoint, scope: Any) -> Any:
+    return fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None
+
+
+def _read_fields(endpoint: Endpoint, exchange: Exchange, body: bytes) -> Any:
+    if endpoint.body is None:
+        return None
+    compressed = b"content-encoding" in exchange.headers
+    return fields.read_body(endpoint.body, body, compressed=compressed)
+
+
+def _success(answer: msgspec.Struct) -> Answer:
+    if isinstance(answer, Replayed):
+        return Answer(200, answer.body.encode(), ((b"idempotent-replayed", b"true"),))
+    return Answer(200, strict_json.encode(answer))
+
+
+def _check_available(caller: Caller) -> None:
+    if caller.status in (Status.REJECTED, Status.DISABLED):
+        raise MerchantSuspended
+    if caller.status is Status.PENDING and caller.environment is Environment.PRODUCTION:
+        raise MerchantPendingApproval
+
+
+def _error(
+    status: int,
+    code: str,
+    text: str,
+    errors: Mapping[str, str] | None = None,
+    details: Mapping[str, Any] | None = None,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> Answer:
+    body: dict[str, Any] = {"error": text, "error_code": code}
+    if errors:
+        body["errors"] = errors
+    if details:
+        body.update(details)
+    return Answer(status, strict_json.encode(body), tuple(headers))
