@@ -25,15 +25,8 @@ from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site
 from tests.payouts.desk import MANUAL, RAILS
-from tests.payouts.machine import (
-    FEE_FIXED,
-    FEE_PERCENT,
-    POINTS,
-    SENDS,
-    Books,
-    Machine,
-    Stage,
-)
+from tests.payouts.machine import Books, Machine, Stage
+from tests.payouts.model import FEE_FIXED, FEE_PERCENT, POINTS, SENDS
 from tests.simulated import World
 
 RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "67"))
