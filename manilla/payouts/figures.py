@@ -6,66 +6,18 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 
 from manilla.kit import ids
-from manilla.kit.clock import last_days, start_of_day
 from manilla.kit.db import Database
-from manilla.kit.money import Money
+from manilla.ledger.daily import DAYS, Counted, Day, count_daily
 from manilla.ledger.scope import Scope, within
 
-DAYS = 30
-
-
-class PayoutDay(msgspec.Struct, frozen=True):
-    """Payouts that were made on a day in Lagos, and what had become of them by now."""
-
-    day: date
-    currency: str
-    count: int
-    completed: int
-    failed: int  # or canceled
-    volume_minor: int  # of those that were completed
-
-    @property
-    def volume(self) -> Money:
-        return Money(self.currency, self.volume_minor)
-
-    @property
-    def success_rate(self) -> float | None:
-        """Of those that are decided; None: none is."""
-        decided = self.completed + self.failed
-        return self.completed / decided if decided else None
+PAYOUTS = Counted("payout", "completed", ("failed", "canceled"))
 
 
 async def daily(
     db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
-) -> list[PayoutDay]:
+) -> list[Day]:
     """Each of the days, oldest first; the last 30 where none are named."""
-    days = last_days(DAYS) if days is None else days
-    conditions = within(scope).add("currency = {}", currency)
-    values = [
-        conditions.value(column)
-        for column in (
-            list(days),
-            [ids.trx_id_floor(start_of_day(day)) for day in days],
-            [ids.trx_id_floor(start_of_day(day + timedelta(days=1))) for day in days],
-        )
-    ]
-    return await db.rows(
-        PayoutDay,
-        f"""
-        SELECT d.day, {conditions.value(currency)}::text AS currency, made.*
-          FROM unnest({values[0]}::date[], {values[1]}::text[], {values[2]}::text[])
-               AS d (day, low, high)
-         CROSS JOIN LATERAL (
-               SELECT count(*) AS count,
-                      count(*) FILTER (WHERE status = 'completed') AS completed,
-                      count(*) FILTER (WHERE status IN ('failed', 'canceled')) AS failed,
-                      coalesce(sum(amount_minor) FILTER (WHERE status = 'completed'), 0)::bigint
-                      AS volume_minor
-                 FROM payout
-                WHERE {conditions.sql} AND trx_id >= d.low AND trx_id < d.high) AS made
-         ORDER BY d.day""",
-        *conditions.values,
-    )
+    return await count_daily(db, PAYOUTS, scope, currency, days)
 
 
 async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:

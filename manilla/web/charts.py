@@ -8,11 +8,10 @@ import msgspec
 
 from manilla.kit import strict_json
 from manilla.kit.display import money_symbol
-from manilla.payments.figures import PaymentDay
-from manilla.payouts.figures import PayoutDay
+from manilla.ledger.daily import Day
 
 
-def volume(currency: str, paid_in: Sequence[PaymentDay], paid_out: Sequence[PayoutDay]) -> str:
+def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> str:
     """For the script that draws it. A day stands at its noon, wherever it is read."""
     noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
     series = [
@@ -23,7 +22,7 @@ def volume(currency: str, paid_in: Sequence[PaymentDay], paid_out: Sequence[Payo
     return strict_json.encode(drawn).decode()
 
 
-def success_rate(days: Sequence[PaymentDay]) -> str:
+def success_rate(days: Sequence[Day]) -> str:
     succeeded = sum(day.succeeded for day in days)
     decided = succeeded + sum(day.failed for day in days)
     return f"{100 * succeeded / decided:.1f} %" if decided else "—"

@@ -1,0 +1,78 @@
+"""Transactions of a kind, counted by the day in Lagos on which they were made."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import msgspec
+
+from manilla.kit import ids
+from manilla.kit.clock import last_days, start_of_day
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger.scope import Scope, within
+
+DAYS = 30
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What is counted: a table, and the statuses that are a good or a bad end."""
+
+    table: str
+    succeeded: str
+    failed: tuple[str, ...]
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What was made on a day, and what had become of it by now."""
+
+    day: date
+    currency: str
+    count: int
+    succeeded: int
+    failed: int
+    volume_minor: int  # of those that succeeded
+
+    @property
+    def volume(self) -> Money:
+        return Money(self.currency, self.volume_minor)
+
+    @property
+    def success_rate(self) -> float | None:
+        """Of those that are decided; None: none is."""
+        decided = self.succeeded + self.failed
+        return self.succeeded / decided if decided else None
+
+
+async def count_daily(
+    db: Database, counted: Counted, scope: Scope, currency: str, days: Sequence[date] | None = None
+) -> list[Day]:
+    """Each of the days, oldest first; the last 30 where none are named."""
+    days = last_days(DAYS) if days is None else days
+    conditions = within(scope).add("currency = {}", currency)
+    shown = conditions.value(currency)
+    dates, lows, highs, succeeded, failed = (
+        conditions.value(value)
+        for value in (
+            list(days),
+            [ids.trx_id_floor(start_of_day(day)) for day in days],
+            [ids.trx_id_floor(start_of_day(day + timedelta(days=1))) for day in days],
+            counted.succeeded,
+            list(counted.failed),
+        )
+    )
+    return await db.rows(
+        Day,
+        f"""
+        SELECT d.day, {shown}::text AS currency, made.*
+          FROM unnest({dates}::date[], {lows}::text[], {highs}::text[]) AS d (day, low, high)
+         CROSS JOIN LATERAL (
+               SELECT count(*) AS count,
+                      count(*) FILTER (WHERE status = {succeeded}) AS succeeded,
+                      count(*) FILTER (WHERE status = ANY ({failed}::text[])) AS failed,
+                      coalesce(sum(amount_minor) FILTER (WHERE status = {succeeded}), 0)::bigint
+                      AS volume_minor
+                 FROM {counted.table}
+                WHERE {conditions.sql} AND trx_id >= d.low AND trx_id < d.high) AS made
+         ORDER BY d.day""",
+        *conditions.values,
+    )
