@@ -70,6 +70,8 @@ class PaymentPages:
 
     async def show(self, visit: Visit) -> Answer:
         told = await self._story(visit)
+        if (news := visit.watched(told.payment.status)) is not None:
+            return news
         return visit.page("payment.html", **_about(told), happenings=story.of_payment(told))
 
     async def show_refund(self, visit: Visit) -> Answer:

@@ -99,6 +99,8 @@ class PayoutPages:
         )
         if told is None:
             raise NotHere
+        if (news := visit.watched(told.payout.status)) is not None:
+            return news
         return visit.page(
             "payout.html",
             payout=told.payout,

@@ -123,6 +123,17 @@ class Visit:
         headers = {"Location": target, **NO_STORE}
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
 
+    def watched(self, state: str) -> Response[Any] | None:
+        """For an open page that asks whether the state it shows has changed; None: none asks.
+
+        The answer is nothing, or that the page should be loaded anew.
+        """
+        known = self.query.text("known")
+        if not known:
+            return None
+        headers = NO_STORE if known == state else {**NO_STORE, "HX-Refresh": "true"}
+        return Response(None, status_code=204, headers=headers)
+
     def at(self, path: str) -> str:
         """An address of this realm: `/payments` as `/dashboard/sandbox/payments`.
 

@@ -316,6 +316,8 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         await page.get_by_text("The payout is on its way.").wait_for()
         assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
         assert not await faults_found(page)
+        await till.run_jobs()
+        await page.get_by_text("Payout completed").first.wait_for()  # of itself
 
 
 async def test_somebody_pays_a_file_and_watches(till: Till, browser: Browser) -> None:
