@@ -1,8 +1,9 @@
 """The background program: what happens by itself, on a schedule."""
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
@@ -36,6 +37,7 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
+RECONCILE_SECONDS = 20  # for one sum; there are two, within a job's lease
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class Chore(msgspec.Struct, frozen=True):
 def chores(services: Services) -> list[Chore]:
     db = services.db
     # A simulated provider's wallet holds what the books know nothing of: not in development.
-    reconciliation = ReconcileTasks(db, services.rails)
+    reconciliation = _reconciliation(services)
     comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
         *([] if services.settings.is_development else comparing),
@@ -70,16 +72,18 @@ async def _prove_books(services: Services) -> None:
     """Every hour and when asked for, by one worker, on a connection that may take its time."""
     if not await proofs.is_mine(services.db):
         return
-    patient = await Database.open(
-        services.settings.database_url,
-        size=1,
-        name="manilla proof",
-        statement_seconds=PROOF_SECONDS,
-    )
+    async with _patient(services, PROOF_SECONDS) as db:
+        await proofs.prove(db)
+
+
+@contextlib.asynccontextmanager
+async def _patient(services: Services, seconds: int) -> AsyncIterator[Database]:
+    url = services.settings.database_url
+    db = await Database.open(url, size=1, name="manilla patient", statement_seconds=seconds)
     try:
-        await proofs.prove(patient)
+        yield db
     finally:
-        await patient.close()
+        await db.close()
 
 
 async def _measure_backlog(services: Services) -> None:
@@ -96,9 +100,15 @@ def works(services: Services) -> dict[str, Work]:
         **PayoutTasks(
             services.db, services.directory, services.rails, services.settings.base_url
         ).works(),
-        **ReconcileTasks(services.db, services.rails).works(),
+        **_reconciliation(services).works(),
         **BulkTasks(services.db, services.directory, services.methods, services.payouts).works(),
     }
+
+
+def _reconciliation(services: Services) -> ReconcileTasks:
+    return ReconcileTasks(
+        services.db, services.rails, lambda: _patient(services, RECONCILE_SECONDS)
+    )
 
 
 async def work(settings: Settings) -> None:

@@ -1,6 +1,8 @@
 """Reconciliation by itself: every hour, by one worker at a time."""
 
 import random
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
@@ -13,10 +15,15 @@ EVERY_SECONDS = 3600.0
 SPREAD = 0.1  # neither all providers nor all installations at once
 
 
+# A connection that may take its time: adding up what a provider holds reads every entry.
+Patient = Callable[[], AbstractAsyncContextManager[Database]]
+
+
 class ReconcileTasks:
-    def __init__(self, db: Database, rails: Rails) -> None:
+    def __init__(self, db: Database, rails: Rails, patient: Patient) -> None:
         self._db = db
         self._rails = rails
+        self._patient = patient
 
     def works(self) -> dict[str, Work]:
         return {RECONCILE: Work(self.compare, places=len(Provider))}
@@ -42,5 +49,6 @@ class ReconcileTasks:
         adapter = self._rails.adapter(provider)
         if adapter is None:
             return None
-        await reconcile.reconcile_one(self._db, adapter, provider)
+        async with self._patient() as db:
+            await reconcile.reconcile_one(db, adapter, provider)
         return EVERY_SECONDS * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311

@@ -1,5 +1,6 @@
 """Reconciliation: our books beside what providers hold and say, and a case where they differ."""
 
+from contextlib import nullcontext
 from decimal import Decimal
 
 import pytest
@@ -315,7 +316,7 @@ async def test_those_asked_about_longest_ago_come_first(
 
 
 async def test_a_worker_compares_every_hour_by_itself(desk: Desk, db: Database) -> None:
-    tasks = ReconcileTasks(db, desk.services.rails)
+    tasks = ReconcileTasks(db, desk.services.rails, lambda: nullcontext(db))
     for rail in "ac":
         await set_credentials(desk.services, rail, sandbox="false")
     await desk.world.control("a/balance", {"available": 1})
