@@ -37,7 +37,7 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
-RECONCILE_SECONDS = 20  # for one sum; there are two, within a job's lease
+RECONCILE_SECONDS = 20  # for one sum; there are two, within a job's time
 
 
 class Chore(msgspec.Struct, frozen=True):

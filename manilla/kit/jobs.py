@@ -1,12 +1,14 @@
 """Work that is due now or later, kept in the database with what caused it.
 
-A job is claimed for a while. Its fence is a number that every claim and every new cause raises; the
+A job is claimed for a while, and its lease renewed as long as it is worked on: what a dead process
+held is free again soon. Its fence is a number that every claim and every new cause raises; the
 holder keeps the number of its claim. So who was frozen past its lease cannot end a job that another
 has taken; and a cause that arrives while it runs is not lost when it ends: it is due once more.
 """
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -19,7 +21,9 @@ from manilla.kit.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 
-LEASE = timedelta(seconds=90)
+LEASE = timedelta(seconds=30)
+RENEW_SECONDS = 5.0
+WORK_SECONDS_MAX = 180.0  # who takes longer hangs: its lease is let run out
 POLL_SECONDS = 0.2
 STOP_SECONDS = 10
 FAILURES_MAX = 12
@@ -94,6 +98,7 @@ class Runner:
         self._db = db
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
+        self._held: dict[Job, float] = {}  # since when
         self._full: set[str] = set()  # kinds that had no place free when they were last looked for
         self._freed = asyncio.Event()
 
@@ -112,10 +117,14 @@ class Runner:
         lanes += [
             self._run_in_turns(kind, stop) for kind, work in self._works.items() if work.in_turns
         ]
-        await asyncio.gather(*lanes)
-        running = [task for tasks in self._running.values() for task in tasks]
-        if running:
-            await asyncio.wait(running, timeout=STOP_SECONDS)
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await asyncio.gather(*lanes)
+            running = [task for tasks in self._running.values() for task in tasks]
+            if running:
+                await asyncio.wait(running, timeout=STOP_SECONDS)
+        finally:
+            renewing.cancel()
 
     async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -149,6 +158,17 @@ class Runner:
                 await _pause(stop)
             turn, found_any = -1, False  # a new round: all have had their turn
 
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            latest = time.monotonic() - WORK_SECONDS_MAX
+            held = [job for job, since in self._held.items() if since > latest]
+            try:
+                if held:
+                    await _renew(self._db, held)
+            except Unavailable:
+                log.warning("leases_not_renewed")
+
     async def _claimed(self, claiming: Awaitable[list[Job]]) -> list[Job]:
         try:
             claimed = await claiming
@@ -179,6 +199,7 @@ class Runner:
 
     async def _do(self, job: Job) -> None:
         """One claimed job, whatever comes of it."""
+        self._held[job] = time.monotonic()
         try:
             try:
                 again_seconds = await self._works[job.kind].handler(job)
@@ -194,6 +215,8 @@ class Runner:
                 await self._put_off.submit((job, again_seconds))
         except Unavailable:
             log.warning("job_not_ended", kind=job.kind, subject=job.subject)  # its lease will end
+        finally:
+            del self._held[job]
 
 
 async def _pause(until: asyncio.Event) -> None:
@@ -307,6 +330,19 @@ _MINE = """
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
+
+
+async def _renew(db: Database, held: Sequence[Job]) -> None:
+    """Of what is being ended at this moment, nothing: it waits for nobody's lock."""
+    mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
+    await db.execute(
+        f"""
+        WITH due AS (SELECT job.ctid AS place {mine} FOR UPDATE OF job SKIP LOCKED)
+        UPDATE job SET leased_until = now() + $5
+         WHERE ctid = ANY (ARRAY(SELECT place FROM due))""",
+        *_keys(held),
+        LEASE,
+    )
 
 
 async def _end(db: Database, ended: Sequence[Job]) -> list[None]:

@@ -4,14 +4,17 @@ And who may send: whoever holds the payout's job.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.kit.jobs import LEASE, Job
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.payouts.initiate import SEND
 from manilla.platform.settings import PAYOUTS_ARE_HELD
+
+HOLD = timedelta(seconds=90)
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -84,7 +87,7 @@ async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:
            SET fence = excluded.fence, lease = excluded.lease, leased_until = excluded.leased_until
          WHERE j.leased_until IS NULL OR j.leased_until <= now()
         RETURNING fence""",
-        *(merchant_id, SEND, trx_id, LEASE),
+        *(merchant_id, SEND, trx_id, HOLD),
     )
     return None if fence is None else Job(merchant_id, SEND, trx_id, 0, 0, fence)
 

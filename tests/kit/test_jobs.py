@@ -160,3 +160,28 @@ async def test_a_runner_rests_only_when_a_whole_round_has_found_nothing(
             await jobs.put(db, merchant_id, "turns", f"{merchant_id}{subject}")
     await Runner(db, {"turns": Work(do, places=4, in_turns=True)}).run(stop)
     assert len(done) == len(set(done)) == 12
+
+
+async def test_a_lease_is_renewed_while_its_job_is_worked_on(
+    db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "RENEW_SECONDS", 0.01)
+    leased = "SELECT leased_until FROM job WHERE kind = $1"
+    stop, done = asyncio.Event(), asyncio.Event()
+
+    async def work(_job: Job) -> None:
+        await done.wait()
+
+    await jobs.put(db, 1, kind, "a")
+    runner = Runner(db, {kind: Work(work, places=1)})
+    task = asyncio.create_task(runner.run(stop))
+    async with asyncio.timeout(20):
+        while (first := await db.value(leased, kind)) is None:
+            await asyncio.sleep(0.01)
+        while await db.value(leased, kind) == first:
+            await asyncio.sleep(0.01)
+        done.set()
+        while await _count(db, kind):
+            await asyncio.sleep(0.01)
+        stop.set()
+        await task
