@@ -96,9 +96,7 @@ class Rails:
             self._session,
             current.value("base_url"),
             _headers(current),
-            (lambda status: status == "success")
-            if provider is Provider.C
-            else (lambda status: status is True),
+            _read_word if provider is Provider.C else _read_flag,
             self._places[provider],
             current.secrets,
         )
@@ -134,6 +132,16 @@ def _headers(current: Credentials) -> dict[str, str]:
     if current.provider is Provider.B:
         return {"api-key": current.value("api_key"), "api-secret": f"Bearer {secret_key}"}
     return {"Authorization": f"Bearer {secret_key}"}
+
+
+def _read_word(status: Any) -> bool | None:
+    """Provider C's yes or no; None where it is neither."""
+    return status == "success" if status in ("success", "error") else None
+
+
+def _read_flag(status: Any) -> bool | None:
+    """Provider A's and B's."""
+    return status if isinstance(status, bool) else None
 
 
 async def _ask(adapter: Adapter, rail: Rail) -> Answer[Any]:

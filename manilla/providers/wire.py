@@ -45,7 +45,7 @@ class Wire:
         session: aiohttp.ClientSession,
         base_url: str,
         headers: Mapping[str, str],
-        is_success: Callable[[Any], bool],
+        says_yes: Callable[[Any], bool | None],
         places: asyncio.Semaphore,
         secrets: Sequence[str] = (),
     ) -> None:
@@ -53,7 +53,7 @@ class Wire:
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._headers = headers
-        self._is_success = is_success
+        self._says_yes = says_yes  # None: no word of the provider's own
         self._places = places
 
     async def call(
@@ -127,14 +127,16 @@ class Wire:
             document = strict_json.decode(raw)
         except strict_json.JsonError:
             return Unknown(f"HTTP {status} without a readable body")
-        if not isinstance(document, dict) or "status" not in document:
+        found = document if isinstance(document, dict) else {}
+        is_success, message = self._says_yes(found.get("status")), found.get("message")
+        # Whatever stands before the provider refuses in words of its own: they are not its no.
+        if is_success is None or not (is_success or isinstance(message, str)):
             return Unknown(f"HTTP {status} without the provider's envelope")
-        message = document.get("message")
         return Reply(
             status,
-            self._is_success(document["status"]),
+            is_success,
             self._without_secrets(message) if isinstance(message, str) else "",
-            document.get("data"),
+            found.get("data"),
         )
 
     def _without_secrets(self, message: str) -> str:

@@ -146,8 +146,13 @@ async def test_no_other_status_is_a_refusal_of_a_transfer(
     for status in (400, 402, 403, 422):
         server.answers(status, refusal)
         assert isinstance(await adapter(rails, provider).send(TRANSFER), Refused)
-        server.answers(status, {"message": "Insufficient funds"})  # not the provider's envelope
-        assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown)
+        for word in (None, status, 0, "blocked", "error" if provider is not Provider.C else False):
+            # Not the provider's envelope, but of something that stands before it.
+            server.answers(status, {"status": word, "message": "Insufficient funds"})
+            assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), word
+        for odd in ({"message": "Insufficient funds"}, {"status": refusal["status"]}):
+            server.answers(status, odd)
+            assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), odd
 
 
 def test_a_refusal_of_a_repeated_send_is_unknown() -> None:
