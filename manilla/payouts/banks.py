@@ -9,6 +9,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts.refusals import GatewayNotConfigured, PayoutFailed
 from manilla.payouts.sandbox_banks import BANKS
+from manilla.providers.credentials import Credentials
 from manilla.providers.port import Bank, Done, Provider
 from manilla.providers.rails import Rails
 
@@ -32,7 +33,7 @@ class Banks:
     def __init__(self, rails: Rails, catalogue: Catalogue) -> None:
         self._rails = rails
         self._catalogue = catalogue
-        self._kept: dict[Provider, tuple[float, list[Bank]]] = {}
+        self._kept: dict[Provider, tuple[Credentials, float, list[Bank]]] = {}
 
     async def listed(self, caller: Caller, method_code: str | None) -> BankList:
         method = self._method(method_code or DEFAULT_METHOD)
@@ -53,16 +54,18 @@ class Banks:
         """None where the provider cannot be asked, and was not within the hour."""
         if is_sandbox:
             return BANKS[provider]
-        kept_until, banks = self._kept.get(provider, (0.0, []))
+        current = self._rails.credentials(provider)
+        account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
+        if account != current:
+            kept_until, banks = 0.0, []  # another account at the provider may have other codes
         if time.monotonic() < kept_until:
             return banks or None
         adapter = self._rails.adapter(provider)
         answer = await adapter.banks() if adapter else None
+        keep_seconds = RETRY_SECONDS
         if isinstance(answer, Done):
-            banks = answer.value
-            self._kept[provider] = (time.monotonic() + KEEP_SECONDS, banks)
-        else:
-            self._kept[provider] = (time.monotonic() + RETRY_SECONDS, banks)
+            keep_seconds, banks = KEEP_SECONDS, answer.value
+        self._kept[provider] = (current, time.monotonic() + keep_seconds, banks)
         return banks or None
 
     def _method(self, code: str) -> Method:

@@ -16,6 +16,7 @@ from manilla.payouts.refusals import (
     ProviderInsufficientBalance,
 )
 from manilla.payouts.sandbox_banks import BANKS
+from manilla.providers.credentials import Credentials
 from manilla.providers.port import (
     Bank,
     Done,
@@ -64,6 +65,8 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
         canonical = _canonical(method, name)
         if canonical is None or value is None:
             continue
+        if canonical in OPTIONAL and isinstance(value, str) and not value.strip():
+            continue  # a form's empty field: the rail says the name
         if not isinstance(value, str) or not value.strip() or len(value) > TEXT_LENGTH_MAX:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
         if fields.get(canonical, value.strip()) != value.strip():
@@ -119,7 +122,7 @@ class Resolver:
     def __init__(self, rails: Rails, banks: Banks) -> None:
         self._rails = rails
         self._banks = banks
-        self._kept: dict[tuple[Provider, str, str], tuple[float, ResolvedAccount]] = {}
+        self._kept: dict[tuple[Provider, str, str], tuple[Credentials, float, ResolvedAccount]] = {}
 
     def resolve_in_sandbox(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
         _check_bank(provider, who, BANKS)
@@ -131,21 +134,25 @@ class Resolver:
 
     def known(self, provider: Provider, who: Beneficiary) -> ResolvedAccount | None:
         """Without asking anybody."""
-        kept_until, account = self._kept.get(self._key(provider, who), (0.0, None))
-        return account if time.monotonic() < kept_until else None
+        kept = self._kept.get(self._key(provider, who))
+        if kept is None:
+            return None
+        asked_with, kept_until, account = kept
+        is_current = asked_with == self._rails.credentials(provider)
+        return account if is_current and time.monotonic() < kept_until else None
 
     async def resolve(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
         known = self.known(provider, who)
         if known is not None:
             return known
-        adapter = self._rails.adapter(provider)
+        adapter, current = self._rails.adapter(provider), self._rails.credentials(provider)
         if adapter is None:
             raise GatewayNotConfigured
         await self._check_bank(provider, who)
         answer = await adapter.resolve(who.bank_code, who.account_number)
         match answer:
             case Done(account):
-                self._keep(provider, who, account)
+                self._keep(provider, who, current, account)
                 return account
             case Refused(RefusalCode.PAYOUT_FAILED, guidance):
                 raise PayoutFailed(f"The provider refuses payouts: {guidance}")
@@ -171,10 +178,13 @@ class Resolver:
     def _key(self, provider: Provider, who: Beneficiary) -> tuple[Provider, str, str]:
         return provider, who.bank_code, who.account_number
 
-    def _keep(self, provider: Provider, who: Beneficiary, account: ResolvedAccount) -> None:
+    def _keep(
+        self, provider: Provider, who: Beneficiary, current: Credentials, account: ResolvedAccount
+    ) -> None:
         if len(self._kept) >= KEPT_MAX:
             del self._kept[next(iter(self._kept))]
-        self._kept[self._key(provider, who)] = (time.monotonic() + KEEP_SECONDS, account)
+        kept_until = time.monotonic() + KEEP_SECONDS
+        self._kept[self._key(provider, who)] = (current, kept_until, account)
 
 
 def _check_bank(

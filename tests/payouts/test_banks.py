@@ -14,6 +14,7 @@ from tests.payouts.desk import (
     Desk,
     clear_credentials,
     method,
+    new_reference,
     set_credentials,
 )
 
@@ -115,6 +116,21 @@ async def test_an_old_list_is_better_than_none_while_the_provider_is_away(
         first = await ask(other)
         await desk.world.control("b/faults", {"outage": True})
         assert (await ask(other)).body == first.body
+
+
+async def test_another_account_at_the_provider_is_asked_anew(
+    desk: Desk, services: Services
+) -> None:
+    """For its banks, and for whose account it is; what the former said holds no longer."""
+    order = await desk.order("b")
+    for calls in (1, 2):
+        await set_credentials(services, "b", business_id=f"business-{calls}")
+        for _ in range(2):
+            assert (await ask(desk)).status == 200
+            fresh = {**order, "ref_trx": new_reference()}
+            assert (await desk.send(fresh)).status == 200
+        asked = await desk.calls("b")
+        assert (asked.count("banks"), asked.count("resolve")) == (calls, calls)
 
 
 async def test_a_provider_that_never_answered_has_no_list(desk: Desk) -> None:
