@@ -22,7 +22,7 @@ CURRENCY = "NGN"
 LOOK_BACK = timedelta(days=7)  # a bank returns what it returns within days
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# No new question after this: with the last answers it all ends before the lease of a job does.
+# No new question after this: with the last answers it all ends before a job's time does.
 ASKING_SECONDS = 45.0
 # How old a charge is that the customer may be paying at this moment.
 PAYABLE = timedelta(hours=1)
@@ -162,17 +162,20 @@ async def _compare_transfers(
     """Asks about what was decided lately: what came back is refunded, a contradiction is a case."""
     decided = await queries.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(adapter, decided)
-    answered = [(payout, each.value.status) for payout, each in said if isinstance(each, Done)]
+    answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
     differ = []
-    for payout, status in answered:
-        if fits(payout, status):
+    for payout, state in answered:
+        if await states.report_other_amount(db, payout, state.amount):
+            differ.append(payout.trx_id)
+            continue
+        if fits(payout, state.status):
             continue
         differ.append(payout.trx_id)
-        if status is TransferStatus.REVERSED:
+        if state.status is TransferStatus.REVERSED:
             news = News(Event.REVERSED, "reconciliation", Code.GATEWAY_PAYOUT_FAILED)
             await states.settle(db, payout.merchant_id, payout.trx_id, news)
         else:
-            detail = states.contradiction(payout, status)
+            detail = states.contradiction(payout, state.status)
             await states.report(db, payout, Kind.CONTRADICTION, detail)
     await queries.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ

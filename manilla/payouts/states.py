@@ -165,6 +165,15 @@ def contradiction(payout: Payout, said: str) -> str:
     return f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."
 
 
+async def report_other_amount(db: Database, payout: Payout, said: Money | None) -> bool:
+    """True where the provider speaks of another amount than was sent, whatever else it says."""
+    if said is None or said == payout.amount:
+        return False
+    detail = f"The provider speaks of {said}; {payout.amount} was sent."
+    await report(db, payout, Kind.WRONG_AMOUNT, detail)
+    return True
+
+
 async def report(db: Database | Connection, payout: Payout, kind: Kind, detail: str) -> None:
     """Something about a payout that a person must look at; nothing is moved."""
     await cases.open_case(

@@ -182,9 +182,7 @@ class PayoutTasks:
 
     async def _decide(self, payout: Payout, state: TransferState) -> bool:
         """False where the provider's word cannot be acted upon."""
-        if state.amount is not None and state.amount != payout.amount:
-            detail = f"The provider speaks of {state.amount}; {payout.amount} was sent."
-            await states.report(self._db, payout, Kind.WRONG_AMOUNT, detail)
+        if await states.report_other_amount(self._db, payout, state.amount):
             return False
         event = EVENTS[state.status]
         news = News(

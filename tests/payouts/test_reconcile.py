@@ -283,6 +283,24 @@ async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
     assert await desk.cases() == []
 
 
+async def test_a_reversal_of_another_amount_is_a_case_and_refunds_nothing(
+    desk: Desk, db: Database
+) -> None:
+    await desk.world.control("a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}})
+    trx_id = await desk.pay_out()
+    await desk.world.run_jobs()
+    await desk.settle("a", trx_id, "success")
+    await desk.check_until(trx_id, "completed")
+    await desk.settle("a", trx_id, "reversed")
+    another = "UPDATE payout SET amount_minor = amount_minor + $2 WHERE trx_id = $1"
+    await db.execute(another, trx_id, 1)
+    report = (await reports(desk.services))["a"]
+    await db.execute(another, trx_id, -1)
+    assert report.transfers_differ == [trx_id]
+    assert (await desk.payout(trx_id)).status == "completed"
+    assert await desk.cases() == [("wrong_amount", trx_id)]
+
+
 async def test_a_reversal_is_found_for_a_week(desk: Desk, db: Database) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await desk.world.control("b/faults", quiet)
