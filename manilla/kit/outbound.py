@@ -6,7 +6,9 @@ matter how it was written, what the name meant a moment ago, or what it will mea
 
 import errno
 import ipaddress
+import os
 import socket
+import ssl
 from typing import Any
 
 import aiohttp
@@ -54,5 +56,34 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
-        headers={"User-Agent": "Manilla"},
+        # Nothing is unpacked, and an answer is shown to people: it must come as it is.
+        headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
     )
+
+
+def told(error: Exception) -> str:
+    """What became of a call, in words for people: not in the library's, and in one line."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            text = f"the certificate is not accepted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            text = _system_told(error.os_error)
+        case aiohttp.ServerDisconnectedError():
+            text = "the connection was closed without an answer"
+        case aiohttp.ClientPayloadError():
+            text = "the answer broke off before its end"
+        case aiohttp.ClientResponseError():
+            text = "the answer is not HTTP"
+        case aiohttp.ClientOSError():
+            text = _system_told(error)
+        case _:
+            text = str(error) or type(error).__name__
+    return "".join(character if character.isprintable() else " " for character in text)[:200]
+
+
+def _system_told(error: OSError) -> str:
+    number = error.errno
+    # Our own refusal, a name's resolution and TLS have texts that say more than a number does.
+    if number is None or number <= 0 or number == errno.EACCES or isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    return os.strerror(number)

@@ -4,11 +4,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import aiohttp
 
-from manilla.kit import crash, metrics
+from manilla.kit import crash, metrics, outbound
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
@@ -23,6 +22,7 @@ PLACES = 192
 ATTEMPT_SECONDS = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
+REDIRECTS = (301, 302, 303, 307, 308)
 # After how many seconds a failed attempt is followed by another; after the last, by none.
 RETRY_SECONDS = (10.0, 60.0)
 SLACK_SECONDS = 0.5  # the database's clock and ours may differ by as much
@@ -63,17 +63,18 @@ class Courier:
         if due is None:
             return None
         wait = _wait_seconds(due)
-        if wait > 0:
+        if wait > SLACK_SECONDS:
             return wait  # another notification of the transaction has woken us
         host = host_of(due.url)
-        entered, was_slow = self._hosts.enter(host)
+        entered, was_slow = self._hosts.enter(host, due.merchant_id)
         if not entered:
             return SLOW_BUSY_SECONDS if was_slow else BUSY_SECONDS
         began = time.monotonic()
         try:
             attempt = await self._attempt(due, began)
         finally:
-            self._hosts.leave(host, was_slow=was_slow, seconds=time.monotonic() - began)
+            seconds = time.monotonic() - began
+            self._hosts.leave(host, due.merchant_id, was_slow=was_slow, seconds=seconds)
         crash.point("after_notification_is_delivered")
         await self._record.submit(attempt)
         metrics.notifications.labels(attempt.state).inc()
@@ -118,40 +119,45 @@ class Courier:
         )
 
     async def _call(self, due: Due, headers: dict[str, str]) -> tuple[int, bytes]:
+        # Kept as far as it came, also where the rest of it never does.
+        status, answer = None, bytearray()
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 async with self._session.post(
                     due.url, data=due.body, headers=headers, allow_redirects=False
                 ) as response:
-                    answer = await _read_limited(response)
+                    status = response.status
+                    await _read_limited(response, answer)
         except TimeoutError:
-            raise Answered("no answer within 10 seconds") from None
+            late = "no answer" if status is None else "the answer did not end"
+            raise _answered(f"{late} within 10 seconds", status, answer) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Answered(f"the call failed: {_told(error)}") from None
-        if not 200 <= response.status < 300:
-            raise Answered(f"HTTP {response.status}", response.status, answer)
-        return response.status, answer
+            raise _answered(f"the call failed: {outbound.told(error)}", status, answer) from None
+        if not 200 <= status < 300:
+            raise _answered(_refusal(status), status, answer)
+        return status, bytes(answer[:ANSWER_BYTES_KEPT])
 
 
 def _wait_seconds(due: Due) -> float:
     """What is left until the next attempt may be made."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
-    next_at = due.ended_at + timedelta(seconds=RETRY_SECONDS[due.attempts - 1] - SLACK_SECONDS)
+    next_at = due.ended_at + timedelta(seconds=RETRY_SECONDS[due.attempts - 1])
     return (next_at - datetime.now(UTC)).total_seconds()
 
 
-async def _read_limited(response: aiohttp.ClientResponse) -> bytes:
+async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> None:
     """The first part is kept, some more is read; who sends without end is cut off."""
-    read = bytearray()
     async for chunk in response.content.iter_chunked(16 * 1024):
-        read += chunk
-        if len(read) > ANSWER_BYTES_MAX:
+        answer += chunk
+        if len(answer) > ANSWER_BYTES_MAX:
             response.close()
             break
-    return bytes(read[:ANSWER_BYTES_KEPT])
 
 
-def _told(error: Any) -> str:
-    text = str(error) or type(error).__name__
-    return "".join(character if character.isprintable() else " " for character in text)[:200]
+def _answered(error: str, status: int | None, answer: bytearray) -> Answered:
+    return Answered(error, status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]))
+
+
+def _refusal(status: int) -> str:
+    return f"HTTP {status}" + (": redirects are not followed" if status in REDIRECTS else "")

@@ -6,16 +6,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 AT_ONCE = 64  # calls to one host: a third of all places
-SLOW_AT_ONCE = 2  # to one that has been slow or silent
+NEW_AT_ONCE = 8  # of a merchant to a host that has not answered it yet: it may be dead
+SLOW_AT_ONCE = 2  # of a merchant to a host that has been slow or silent for it
 SLOW_IN_ALL = 48  # to all such hosts together
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
-HOSTS_MAX = 50_000
+WAYS_MAX = 50_000
 
 
-class _Host(msgspec.Struct):
+class _Way(msgspec.Struct):
+    """From a merchant to a host. Others of the host may be quick: slowness is the merchant's."""
+
     calls: int = 0
     slow_until: float = 0.0
+    is_quick: bool = False  # its last answer was
 
     @property
     def is_slow(self) -> bool:
@@ -24,36 +28,40 @@ class _Host(msgspec.Struct):
 
 class Hosts:
     def __init__(self) -> None:
-        self._hosts: dict[str, _Host] = {}
+        self._calls: dict[str, int] = {}
+        self._ways: dict[tuple[int, str], _Way] = {}
         self._slow_calls = 0
 
-    def enter(self, name: str) -> tuple[bool, bool]:
+    def enter(self, name: str, merchant_id: int) -> tuple[bool, bool]:
         """Whether it may be called now, or has its share under way; whether it counts as slow."""
-        host = self._hosts.get(name)
-        if host is None:
+        way = self._ways.get((merchant_id, name))
+        if way is None:
             self._forget_idle()
-            host = self._hosts[name] = _Host()
-        is_slow = host.is_slow
-        if is_slow:
-            if host.calls >= SLOW_AT_ONCE or self._slow_calls >= SLOW_IN_ALL:
-                return False, True
-            self._slow_calls += 1
-        elif host.calls >= AT_ONCE:
-            return False, False
-        host.calls += 1
+            way = self._ways[merchant_id, name] = _Way()
+        is_slow = way.is_slow
+        if is_slow and (way.calls >= SLOW_AT_ONCE or self._slow_calls >= SLOW_IN_ALL):
+            return False, True
+        calls = self._calls.get(name, 0)
+        if calls >= AT_ONCE or (way.calls >= NEW_AT_ONCE and not way.is_quick):
+            return False, is_slow
+        self._slow_calls += is_slow
+        self._calls[name] = calls + 1
+        way.calls += 1
         return True, is_slow
 
-    def leave(self, name: str, *, was_slow: bool, seconds: float) -> None:
-        host = self._hosts[name]
-        host.calls -= 1
-        if was_slow:
-            self._slow_calls -= 1
-        now = time.monotonic()
-        host.slow_until = now + REMEMBER_SECONDS if seconds > SLOW_SECONDS else 0.0
+    def leave(self, name: str, merchant_id: int, *, was_slow: bool, seconds: float) -> None:
+        way = self._ways[merchant_id, name]
+        way.calls -= 1
+        self._slow_calls -= was_slow
+        self._calls[name] -= 1
+        if not self._calls[name]:
+            del self._calls[name]
+        way.is_quick = seconds <= SLOW_SECONDS
+        way.slow_until = 0.0 if way.is_quick else time.monotonic() + REMEMBER_SECONDS
 
     def _forget_idle(self) -> None:
-        if len(self._hosts) >= HOSTS_MAX:
-            self._hosts = {name: host for name, host in self._hosts.items() if host.calls}
+        if len(self._ways) >= WAYS_MAX:
+            self._ways = {key: way for key, way in self._ways.items() if way.calls}
 
 
 def host_of(url: str) -> str:

@@ -49,6 +49,17 @@ BAD: dict[str, Behave] = {
     "closes mid-body": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
     "is no HTTP": raw(b"SSH-2.0-OpenSSH\r\n"),
 }
+# What people read of each: the status as far as there was one, and words of ours.
+TOLD = {
+    "refuses": (500, "HTTP 500"),
+    "not found": (404, "HTTP 404"),
+    "redirects": (302, "HTTP 302: redirects are not followed"),
+    "informs": (304, "HTTP 304"),
+    "resets": (None, "the call failed: the connection was closed without an answer"),
+    "closes": (None, "the call failed: the connection was closed without an answer"),
+    "closes mid-body": (200, "the call failed: the answer broke off before its end"),
+    "is no HTTP": (None, "the call failed: the answer is not HTTP"),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -68,12 +79,24 @@ async def test_a_failed_attempt_is_followed_by_two_more_at_their_times(
     assert len(mailroom.receiver.received) == 3
     assert len({each.headers["webhook-id"] for each in mailroom.receiver.received}) == 1
     assert len({each.body for each in mailroom.receiver.received}) == 1
-    assert all(kept.error for kept in await mailroom.attempts(trx_id))
+    for kept in await mailroom.attempts(trx_id):
+        assert (kept.status, kept.error) == TOLD[name]
 
 
-@pytest.mark.parametrize("behave", [hang(), drip()], ids=["hangs", "drips"])
+@pytest.mark.parametrize(
+    ("behave", "status", "error"),
+    [
+        (hang(), None, "no answer within 10 seconds"),
+        (drip(), 200, "the answer did not end within 10 seconds"),
+    ],
+    ids=["hangs", "drips"],
+)
 async def test_an_attempt_has_a_deadline_over_all(
-    mailroom: Mailroom, behave: Behave, monkeypatch: pytest.MonkeyPatch
+    mailroom: Mailroom,
+    behave: Behave,
+    status: int | None,
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(courier, "ATTEMPT_SECONDS", 0.5)
     mailroom.receiver.answers = [behave]
@@ -83,7 +106,9 @@ async def test_an_attempt_has_a_deadline_over_all(
     assert time.monotonic() - began < 5
     assert await mailroom.state(trx_id) == "waiting"
     [kept] = await mailroom.attempts(trx_id)
-    assert kept.error == "no answer within 10 seconds"
+    assert (kept.status, kept.error) == (status, error)
+    assert (kept.answer or b"").strip(b"x") == b""
+    assert bool(kept.answer) == (status is not None)  # as far as it came
 
 
 async def test_an_endless_answer_is_cut_off(mailroom: Mailroom) -> None:

@@ -121,21 +121,25 @@ async def test_what_is_under_way_or_held_stands_before_nobody(
 
 def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
     doors = Hosts()
-    entered = [doors.enter("a")[0] for _ in range(hosts.AT_ONCE + 1)]
-    assert entered == [True] * hosts.AT_ONCE + [False]
-    assert doors.enter("b") == (True, False)
+    entered = [doors.enter("a", 1)[0] for _ in range(hosts.NEW_AT_ONCE + 1)]
+    assert entered == [True] * hosts.NEW_AT_ONCE + [False]  # until it has answered
+    doors.leave("a", 1, was_slow=False, seconds=0.1)
+    more = hosts.AT_ONCE - hosts.NEW_AT_ONCE + 1
+    assert [doors.enter("a", 1)[0] for _ in range(more + 1)] == [True] * more + [False]
+    assert doors.enter("b", 1) == (True, False)
     for _ in range(hosts.AT_ONCE):
-        doors.leave("a", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
-    assert [doors.enter("a") for _ in range(3)] == [(True, True), (True, True), (False, True)]
-    doors.leave("a", was_slow=True, seconds=0.1)
-    assert doors.enter("a") == (True, False)
+        doors.leave("a", 1, was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+    assert [doors.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
+    assert [doors.enter("a", 2) for _ in range(3)] == [(True, False)] * 3  # where many live
+    doors.leave("a", 1, was_slow=True, seconds=0.1)
+    assert doors.enter("a", 1) == (True, False)
 
 
 def test_all_slow_hosts_together_leave_places_for_the_others() -> None:
     doors = Hosts()
     for number in range(100):
-        assert doors.enter(f"slow{number}")[0]
-        doors.leave(f"slow{number}", was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
-    entered = sum(doors.enter(f"slow{number}")[0] for number in range(100))
+        assert doors.enter(f"slow{number}", 1)[0]
+        doors.leave(f"slow{number}", 1, was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+    entered = sum(doors.enter(f"slow{number}", 1)[0] for number in range(100))
     assert entered == hosts.SLOW_IN_ALL
-    assert doors.enter("quick") == (True, False)
+    assert doors.enter("quick", 1) == (True, False)

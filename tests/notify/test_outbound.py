@@ -1,5 +1,6 @@
 """Where notifications may go: checked on the address itself, however it was written."""
 
+import re
 import socket
 from typing import Any
 
@@ -51,8 +52,10 @@ async def _post(url: str, **session: Any) -> int:
 )
 async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
     url = f"http://{host}:{receiver.port}/ipn"
-    with pytest.raises(aiohttp.ClientError, match=r"not a (public|canonical IPv4) address"):
+    said = r"not a (public|canonical IPv4) address"
+    with pytest.raises(aiohttp.ClientError, match=said) as refused:
         await _post(url, is_public_only=True)
+    assert re.search(said, outbound.told(refused.value))
     assert receiver.received == []
 
 
