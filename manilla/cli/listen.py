@@ -122,7 +122,8 @@ class _Listener:
 
     async def _tell(self, session: Any, each: Notification) -> None:
         if not self._as_json:
-            print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}", flush=True)
+            print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}")
+            print(f"    {printable(each.body.decode())}", flush=True)
         forwarded = None
         if self._forward_to is not None:
             headers = await self._headers(each)
@@ -183,7 +184,7 @@ async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str])
     except TimeoutError:
         error = f"no answer within {FORWARD_SECONDS:.0f} seconds"
     except (aiohttp.ClientError, OSError, ValueError) as problem:
-        error = str(problem) or type(problem).__name__
+        error = outbound.told(problem)
     return Forwarded(status, answer, round((time.monotonic() - began) * 1000), error)
 
 

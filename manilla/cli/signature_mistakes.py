@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 import hmac
 import json
 import re
@@ -55,6 +56,7 @@ class Verdict(msgspec.Struct, frozen=True):
     is_explained: bool  # with these mistakes, or with none, it matches
     secret: Secret | None = None
     note: str | None = None
+    text: Text | None = None  # what was signed, as far as it is known
 
     @property
     def matches(self) -> bool:
@@ -76,8 +78,25 @@ def explain(texts: Sequence[Text], secrets: Sequence[Secret], signature: str) ->
             if hmac.compare_digest(hmac.digest(secret.key, text.signed, "sha256"), reading.digest):
                 found = (text.mistake, secret.mistake, reading.mistake)
                 mistakes = [mistake for mistake in found if mistake is not None]
-                return Verdict(mistakes, True, secret, reading.note)
-    return Verdict([], is_explained=False)
+                return Verdict(mistakes, True, secret, reading.note, text)
+    return _explain_misuse(texts[0], right, reading)
+
+
+def _explain_misuse(text: Text, secrets: Sequence[Secret], reading: Reading) -> Verdict:
+    """The right text and secret, but no HMAC of the one with the other."""
+    digest, found = reading.digest or b"", None
+    if hmac.compare_digest(hashlib.sha256(text.signed).digest(), digest):
+        told = "It is a plain SHA-256, made without the secret; it must be an HMAC."
+        found = Verdict([Mistake("plain_hash", told)], True, None, reading.note, text)
+    for secret in secrets:
+        for joined in (secret.key + text.signed, text.signed + secret.key):
+            if hmac.compare_digest(hashlib.sha256(joined).digest(), digest):
+                told = "It is a plain SHA-256 of secret and text together; it must be an HMAC."
+                found = Verdict([Mistake("plain_hash", told)], True, secret, reading.note, text)
+        if hmac.compare_digest(hmac.digest(text.signed, secret.key, "sha256"), digest):
+            told = "Key and text were swapped: the secret is the key, the string the text."
+            found = Verdict([Mistake("swapped", told)], True, secret, reading.note, text)
+    return found or Verdict([], is_explained=False)
 
 
 def read(signature: str) -> Reading:

@@ -170,9 +170,13 @@ async def _sent(tools: Tools, merchant_id: int, body: bytes) -> list[Text]:
     ]
 
 
+def _first_difference(signed: bytes, given: bytes) -> int:
+    pairs = enumerate(zip(signed, given, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(signed), len(given)))
+
+
 def _difference(notification_id: str, sent: bytes, given: bytes) -> str:
-    pairs = enumerate(zip(sent, given, strict=False))
-    at = next((place for place, (a, b) in pairs if a != b), min(len(sent), len(given)))
+    at = _first_difference(sent, given)
     there, here = (escaped(text[at : at + EXCERPT_BYTES]) for text in (sent, given))
     return (
         f"It is of notification {notification_id}, of which other bytes were sent: from byte {at} "
@@ -203,6 +207,8 @@ def _read(name: str, bytes_max: int) -> bytes:
 
 def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
     signed = given.texts[0].signed
+    other = verdict.text.signed if verdict.text else signed
+    at = None if other == signed else _first_difference(other, signed)
     fields: dict[str, Any] = {
         "matches": verdict.matches,
         "bytes": len(signed),
@@ -212,10 +218,14 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
     }
     if as_json:
         text = escaped(signed)
-        print_json({**fields, "signed_string": text, "mistakes": verdict.mistakes})
+        found = {"first_difference": at, "mistakes": verdict.mistakes}
+        print_json({**fields, "signed_string": text, "signed_hex": signed.hex(), **found})
         return
     print_fields(fields, as_json=False)
     print(f"\nThe signed string:\n{escaped(signed)}\n")
+    if at is not None:
+        there, here = (escaped(text[at : at + EXCERPT_BYTES]) for text in (other, signed))
+        print(f"The first difference is at byte {at}: `{there}` was signed, not `{here}`.")
     for mistake in verdict.mistakes:
         print(f"{mistake.name}: {mistake.explanation}")
     if verdict.matches:

@@ -131,6 +131,7 @@ def test_a_signature_that_matches_is_exit_0(instance: Instance, merchant: Any, f
     assert found["bytes"] == len(string)
     assert found["sha256"] == hashlib.sha256(string).hexdigest()
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
+    assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
 
 
@@ -215,6 +216,18 @@ def test_what_is_no_signature_is_said(given: str) -> None:
     assert (verdict.matches, len(verdict.mistakes)) == (False, 1)
 
 
+def test_what_is_no_hmac_of_the_string_is_said() -> None:
+    made = [
+        ("plain_hash", hashlib.sha256(b"{}").hexdigest()),
+        ("plain_hash", hashlib.sha256(b"secret{}").hexdigest()),
+        ("plain_hash", hashlib.sha256(b"{}secret").hexdigest()),
+        ("swapped", hmac.digest(b"{}", b"secret", "sha256").hex()),
+    ]
+    for name, given in made:
+        verdict = mistakes.explain(mistakes.body_texts(b"{}"), [Secret(b"secret", "")], given)
+        assert [mistake.name for mistake in verdict.mistakes] == [name]
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"\n", b"\xff\x00", b"[" * 100_000, b'{"a":1,"a":NaN}', b'"\\ud800"', b"1e999"]
 )
@@ -270,6 +283,7 @@ def test_a_secret_in_a_file_needs_no_instance(tmp_path: Path) -> None:
     ).hexdigest()
     run = manilla(*words, "--signature", no_dot)
     assert (run.returncode, "missing_last_dot: " in run.stdout) == (1, True)
+    assert "The first difference is at byte 32: `` was signed, not `.`." in run.stdout
 
 
 def test_a_body_can_come_from_a_pipe(tmp_path: Path) -> None:
