@@ -220,6 +220,8 @@ async def test_a_customer_cancels_and_goes_back(
     async with opened(browser, checkout.url, scripts=scripts) as page:
         await press(page, "Cancel and go back to Ada Stores")
         await sees(page, "Payment canceled")
+        if scripts:
+            await expect(page.get_by_role("status")).to_contain_text("Taking you back in 5 seconds")
         await page.get_by_role("link", name="Return to Ada Stores").click()
         assert page.url.startswith(f"https://shop.example/cart?trx_id={checkout.trx_id}&")
         assert page.url.endswith("&status=failed")
