@@ -6,6 +6,10 @@ from typing import Any
 import msgspec
 
 from manilla.approvals import queries
+from manilla.audit.actor import current
+from manilla.cases import cases
+from manilla.cases.cases import Case
+from manilla.cases.suspense import Action
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
@@ -13,6 +17,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import Funded
+from manilla.payouts import disputes
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.credentials import Credentials
@@ -57,6 +62,17 @@ class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
     wanted: merchants.Change
 
 
+class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
+    """`merchant_id` and `amount` are the case's, for whoever is asked to agree."""
+
+    case_id: int
+    action: Action
+    note: str
+    merchant_id: int | None
+    amount: Money | None
+    needs_second: bool = False
+
+
 Change = (
     SettingChange
     | WalletFunding
@@ -64,15 +80,15 @@ Change = (
     | ProviderChange
     | ProviderClearing
     | MerchantChange
+    | CaseResolution
 )
-Result = Funded | Credentials | MerchantRow | None
+Result = Funded | Credentials | MerchantRow | Case | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
     match change:
         case SettingChange():
             await settings.change(connection, change.key, change.value)
-            return None
         case WalletFunding():
             wallet = change.merchant_id, change.environment
             return await wallets.fund(connection, *wallet, change.amount, change.reason)
@@ -85,9 +101,11 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             return await credentials.change(connection, keyring, change.provider, change.wanted)
         case ProviderClearing():
             await credentials.clear(connection, change.provider)
-            return None
         case MerchantChange():
             return await merchants.change(connection, keyring, change.merchant_id, change.wanted)
+        case CaseResolution():
+            return await disputes.resolve(connection, change.case_id, change.note, change.action)
+    return None
 
 
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
@@ -98,13 +116,15 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
         case WalletFunding() | WalletAdjustment():
             return await _amount_needs_second(connection, change)
         case ProviderChange():
-            current = (await credentials.load(connection, keyring))[change.provider]
-            return current.is_valid and _provider_changes(current, change.wanted)
+            before = (await credentials.load(connection, keyring))[change.provider]
+            return before.is_valid and _provider_changes(before, change.wanted)
         case ProviderClearing():
             # Or a provider could be cleared, and then be given other credentials as a new one.
             return (await credentials.load(connection, keyring))[change.provider].is_valid
         case MerchantChange():
             return await _commission_needs_second(connection, change)
+        case CaseResolution():
+            return change.needs_second and await _moves_real_money(connection, change)
 
 
 def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:
@@ -124,11 +144,18 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
 async def _amount_needs_second(
     connection: Connection, change: WalletFunding | WalletAdjustment
 ) -> bool:
-    """The sandbox's money is nobody's."""
+    """The sandbox's money is nobody's. Of the rest, many small amounts count as a large one."""
     if change.environment is Environment.SANDBOX:
         return False
-    limit = Money.of((await settings.load(connection)).adjustment_limit, change.amount.currency)
-    return change.needs_second or abs(change.amount.minor) > limit.minor
+    currency = change.amount.currency
+    limit = Money.of((await settings.load(connection)).adjustment_limit, currency)
+    moved = await queries.moved_alone(connection, current.get(), subject(change), currency)
+    return change.needs_second or moved.minor + abs(change.amount.minor) > limit.minor
+
+
+async def _moves_real_money(connection: Connection, change: CaseResolution) -> bool:
+    case = await cases.find(connection, change.case_id)
+    return change.action is not Action.NOTHING and case.environment != Environment.SANDBOX
 
 
 def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
@@ -170,6 +197,8 @@ async def check(connection: Connection, change: Change) -> None:
         case MerchantChange():
             merchants.check_change(change.wanted)
             await merchants.get(connection, change.merchant_id)
+        case CaseResolution():
+            await cases.check(connection, change.case_id, change.note, change.action)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
@@ -186,11 +215,13 @@ def subject(change: Change) -> str:
             return f"provider:{change.provider}"
         case MerchantChange():
             return f"merchant:{change.merchant_id}"
+        case CaseResolution():
+            return f"case:{change.case_id}"
 
 
 def merchant_of(change: Change) -> int | None:
     match change:
-        case WalletFunding() | WalletAdjustment() | MerchantChange():
+        case WalletFunding() | WalletAdjustment() | MerchantChange() | CaseResolution():
             return change.merchant_id
     return None
 
@@ -220,3 +251,6 @@ def describe(change: Change) -> dict[str, Any]:
             if change.wanted.bvn is not None:
                 wanted["bvn"] = "set"
             return {name: value for name, value in wanted.items() if value is not None}
+        case CaseResolution():
+            about = {"case": change.case_id, "action": change.action, "note": change.note}
+            return about if change.amount is None else {"amount": change.amount, **about}

@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -123,6 +124,37 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
         merchant_id,
     )
     return bool(found)
+
+
+async def moved_alone(connection: Connection, actor: Actor, wallet: str, currency: str) -> Money:
+    """What the actor has put into and taken from wallets in a day, without a second person.
+
+    A person's is summed over all wallets. A command's user on the host can be several people, who
+    hold the keys as it is: theirs is summed for the wallet alone.
+    """
+    is_person = actor.kind is ActorKind.PERSON
+    who = f"{actor.kind}:{actor.id if is_person else actor.name}"
+    # Of two at once, the second one sees what the first has moved.
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
+    )
+    # Lines of a transaction follow each other: an approved movement is followed by its approval.
+    moved = await connection.value(
+        """
+        SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)
+          FROM audit line
+         WHERE line.action IN ('wallet.fund', 'wallet.adjust') AND line.subject LIKE $4
+           AND line.actor_kind = $1 AND line.actor_id IS NOT DISTINCT FROM $2
+           AND ($2::bigint IS NOT NULL OR line.actor_name = $3)
+           AND line.at > now() - interval '24 hours'
+           AND NOT EXISTS (SELECT FROM audit following
+                            WHERE following.id = line.id + 1
+                              AND following.action = 'approval.approve'
+                              AND following.detail ->> 'about' = line.subject)""",
+        *(actor.kind, actor.id, actor.name),
+        f"wallet:%:production:{currency}" if is_person else wallet,
+    )
+    return Money.of(moved, currency)
 
 
 def _read(record: Any) -> Approval:

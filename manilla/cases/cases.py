@@ -10,7 +10,7 @@ import structlog
 from manilla.audit import audit
 from manilla.cases import levelling, suspense
 from manilla.cases.suspense import Action, NothingThere
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
@@ -139,7 +139,7 @@ class CaseRefused(Refusal):
     message = "The case cannot be resolved like this."
 
 
-async def find(db: Database, case_id: int) -> Case:
+async def find(db: Database | Connection, case_id: int) -> Case:
     found = await db.row(Case, CASE + " WHERE id = $1", case_id)
     if found is None:
         raise CaseNotFound(f"There is no case {case_id}.")
@@ -175,16 +175,28 @@ _NOTHING = {Action.NOTHING: "Somebody has looked, and there is nothing to be mov
 Reverse = Callable[[Connection, Case], Awaitable[None]]
 
 
+async def check(connection: Connection, case_id: int, note: str, action: Action) -> None:
+    """Refuses what `resolve` would refuse, as things are now."""
+    _check_note(note)
+    case = await find(connection, case_id)
+    _check_open(case)
+    await _check_way(connection, case, action)
+
+
 async def resolve(
-    db: Database, case_id: int, note: str, action: Action, *, reverse: Reverse | None = None
+    db: Database | Connection,
+    case_id: int,
+    note: str,
+    action: Action,
+    *,
+    reverse: Reverse | None = None,
 ) -> Case:
     """Closes a case, with the money it was about where there is any; once.
 
     `reverse` belongs to the room of payouts: `payouts.disputes.resolve` brings it along.
     """
-    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
-        raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
-    async with db.transaction() as connection:
+    _check_note(note)
+    async with transaction_of(db) as connection:
         case = await _locked(connection, case_id)
         await _check_way(connection, case, action)
         why = f"case {case.id}: {note}"
@@ -249,9 +261,18 @@ async def _locked(connection: Connection, case_id: int) -> Case:
         *(case.merchant_id, case_id),
     )
     assert case is not None
-    if case.status != "open":
-        raise CaseRefused(f"Case {case_id} is resolved already: {case.resolution}")
+    _check_open(case)
     return case
+
+
+def _check_open(case: Case) -> None:
+    if case.status != "open":
+        raise CaseRefused(f"Case {case.id} is resolved already: {case.resolution}")
+
+
+def _check_note(note: str) -> None:
+    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
+        raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
 
 
 async def _check_way(connection: Connection, case: Case, action: Action) -> None:

@@ -5,12 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from manilla.cases import cases
-from manilla.cases.cases import Case
+from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
+from manilla.cli.provider import configured_rails
+from manilla.console import evidence
 from manilla.kit.clock import iso
 from manilla.payouts import disputes
+from manilla.providers import asking
+from manilla.providers.asking import Said
+from manilla.providers.rails import open_session
 
 app = typer.Typer(help="Cases for an operator.", no_args_is_help=True)
 
@@ -68,6 +73,25 @@ def resolve(
         return await disputes.resolve(tools.db, case_id, note, action)
 
     print_fields(_described(run(data, command)), as_json=as_json)
+
+
+@app.command()
+def ask(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
+    """Ask the provider about it now, which changes nothing; exit 1 where nobody can be asked."""
+
+    async def command(tools: Tools) -> Said:
+        known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
+        if known.question is None:
+            raise CaseRefused(f"Case {case_id} is about nothing that a provider knows.")
+        async with open_session() as session:
+            rails = configured_rails(tools, session)
+            await rails.load()
+            return await asking.ask(rails, known.question)
+
+    said = run(data, command)
+    amount = said.amount.amount if said.amount else None
+    shown = {"asked_at": iso(said.at), "status": said.status, "amount": amount}
+    print_fields({**shown, "detail": said.detail or None}, as_json=as_json)
 
 
 async def _in_full(tools: Tools, case: Case) -> dict[str, Any]:

@@ -1,19 +1,24 @@
-"""`manilla ledger`: proves that the books are in order."""
+"""`manilla ledger`: what stands in the books, and the proof that they are in order."""
+
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
+from manilla.kit import ids
+from manilla.kit.clock import iso
+from manilla.kit.listing import PAGE_ROWS_MAX
+from manilla.kit.money import Money
+from manilla.ledger import balances, listing
 from manilla.ledger.invariants import Finding
+from manilla.ledger.listing import PostingFilter, PostingLine
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 
 app = typer.Typer(help="The books.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """Makes `check` a subcommand although it is the only one."""
 
 
 @app.command()
@@ -35,3 +40,65 @@ def check(as_json: Json = False, data: Data = None) -> None:
         print_rows(rows, as_json=False, empty="")
     if not is_sound:
         raise typer.Exit(1)
+
+
+@app.command()
+def accounts(as_json: Json = False, data: Data = None) -> None:
+    """Show what each account sums to; an environment and currency together to zero."""
+
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        return [
+            {
+                "environment": each.environment,
+                "currency": each.currency,
+                "account": each.account,
+                "entries": each.entries,
+                "balance": each.balance.amount,
+            }
+            for each in await balances.balances(tools.db)
+        ]
+
+    print_rows(run(data, command), as_json=as_json, empty="Nothing was posted yet.")
+
+
+@app.command()
+def postings(
+    merchant: Annotated[
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ] = None,
+    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Such as `adjustment`.")] = None,
+    reference: Annotated[
+        str | None, typer.Option("--reference", metavar="REF", help="A whole trx_id or charge.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List postings with their entries, newest first."""
+
+    async def command(tools: Tools) -> list[PostingLine]:
+        scope, wanted = Everyone(merchant, environment), PostingFilter(kind=kind, search=reference)
+        found = await listing.postings(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)
+        return found.rows
+
+    rows = [row for posting in run(data, command) for row in _entries(posting)]
+    print_rows(rows, as_json=as_json, empty="There is no such posting.")
+
+
+def _entries(posting: PostingLine) -> list[dict[str, Any]]:
+    """A row for each entry, as the console's file has it."""
+    return [
+        {
+            "posting": posting.id,
+            "posted_at": iso(posting.posted_at),
+            "merchant_id": posting.merchant_id,
+            "environment": posting.environment,
+            "kind": posting.kind,
+            "trx_id": posting.trx_id,
+            "account": entry.account,
+            "currency": posting.currency,
+            "amount": Money(posting.currency, entry.amount_minor).amount,
+            "reason": posting.reason,
+        }
+        for entry in posting.entries
+    ]

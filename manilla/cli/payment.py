@@ -8,10 +8,14 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.kit.listing import PAGE_ROWS_MAX
 from manilla.kit.money import MoneyError
 from manilla.ledger import timeline
-from manilla.payments import charge_queries, queries, refund_queries, refunds
-from manilla.payments.payment import Payment
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
+from manilla.payments import charge_queries, listing, queries, refund_queries, refunds
+from manilla.payments.listing import PaymentFilter
+from manilla.payments.payment import Payment, Status
 from manilla.payments.refund_queries import Refund
 
 app = typer.Typer(help="Payments.", no_args_is_help=True)
@@ -21,9 +25,27 @@ TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the transaction.")]
 
 
-@app.callback()
-def _group() -> None:
-    """Makes `show` a subcommand although it is the only one."""
+@app.command("list")
+def list_payments(
+    status: Annotated[Status | None, typer.Option("--status")] = None,
+    merchant: Annotated[
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    ] = None,
+    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
+    search: Annotated[
+        str | None, typer.Option("--search", help="Any reference, or a part of a customer's name.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List payments, newest first."""
+
+    async def command(tools: Tools) -> list[Payment]:
+        scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
+        return (await listing.payments(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)).rows
+
+    rows = [_row(payment) for payment in run(data, command)]
+    print_rows(rows, as_json=as_json, empty="There is no payment.")
 
 
 @app.command()
@@ -47,6 +69,19 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     print_fields(described, as_json=False)
     print_rows(tries, as_json=False, empty="No charge was made.")
     print_rows(steps, as_json=False, empty="Nothing has happened to it yet.")
+
+
+def _row(payment: Payment) -> dict[str, Any]:
+    return {
+        "trx_id": payment.trx_id,
+        "merchant_id": payment.merchant_id,
+        "environment": payment.environment,
+        "ref_trx": payment.ref_trx,
+        "status": payment.status,
+        "currency": payment.currency,
+        "amount": payment.amount.amount,
+        "created_at": iso(payment.created_at),
+    }
 
 
 async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:

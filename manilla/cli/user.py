@@ -109,6 +109,28 @@ def reset(
 
 
 @app.command()
+def role(
+    email: Email,
+    role: Annotated[
+        str, typer.Argument(metavar="ROLE", help="administrator, operations or support.")
+    ],
+    realm: RealmOfPerson = Realm.CONSOLE,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change somebody's role in the console."""
+    if realm is not Realm.CONSOLE:
+        raise typer.BadParameter("merchants' owners change roles in the dashboard.")
+
+    async def command(tools: Tools) -> dict[str, Any]:
+        person = await persons.find(tools.db, realm, email)
+        await console_people.change_role(tools.db, person.id, _console_role(role))
+        return _shown(await persons.get(tools.db, person.id))
+
+    print_fields(run(data, command), as_json=as_json)
+
+
+@app.command()
 def disable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
     """Let somebody in no more, and end their sessions."""
 

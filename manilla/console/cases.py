@@ -2,18 +2,20 @@
 
 from typing import Any
 
+from manilla.approvals import approvals
+from manilla.approvals.changes import apply_or_ask
+from manilla.approvals.kinds import CaseResolution
 from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.cases import cases, listing
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseNotFound, Kind
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.cases.suspense import Action
-from manilla.console import evidence, queues
+from manilla.console import answers, evidence, queues
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
-from manilla.payouts import disputes
 from manilla.people.roles import Permission
 from manilla.providers import asking
 from manilla.web import exports, lists
@@ -37,7 +39,7 @@ TITLES: dict[str, str] = {
     Kind.NO_ANSWER: "No answer for too long",
 }
 ACTIONS: dict[str, str] = {
-    Action.NOTHING: "Close it: nothing is to be moved",
+    Action.NOTHING: "Move nothing",
     Action.CREDIT: "Credit the merchant",
     Action.RETURN: "Return it to who paid",
     Action.KEEP: "Keep it for the platform",
@@ -112,16 +114,22 @@ class CasePages:
         return visit.page(TEMPLATE, **details)
 
     async def resolve(self, visit: Visit) -> Answer:
+        """At once for who may move money alone; else somebody else must approve."""
         case = await self._case(visit)
         try:
             action = visit.form.choice("action", Action)
             note = visit.form.needed("note", at_most=NOTE_LENGTH_MAX)
-            await disputes.resolve(self._desk.db, case.id, note, action)
+            resolution = CaseResolution(
+                *(case.id, action, note, case.merchant_id or None, case.amount),
+                needs_second=not visit.may(Permission.MONEY_ALONE),
+            )
+            result = await apply_or_ask(self._desk.office, resolution, note)
         except BadForm as refusal:
             return visit.refused(TEMPLATE, refusal, **await self._details(case))
         except Refusal as refusal:
             return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
-        return visit.redirect(f"/cases/{case.id}", done=f"Resolved: {ACTIONS[action].lower()}.")
+        done = f"Resolved: {ACTIONS[action].lower()}."
+        return answers.done_or_asked(visit, f"/cases/{case.id}", result, done)
 
     async def _case(self, visit: Visit) -> Case:
         number = int(visit.parameter("case"))
@@ -146,4 +154,7 @@ class CasePages:
             "providers": NAMES,
             "history": await cases.history(db, case),
             "lines": await audit.listed(db, about),
+            "approvals": [
+                each for each in await approvals.waiting(db) if each.subject == about.subject
+            ],
         }

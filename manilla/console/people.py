@@ -8,7 +8,7 @@ from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, mail, persons, resets, second_factor
 from manilla.people.mail import Letter
 from manilla.people.queries import Person
-from manilla.people.roles import ConsoleRole, Permission, Realm
+from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
@@ -19,6 +19,14 @@ ROLES = (
     (ConsoleRole.OPERATIONS.value, "Operations: also merchants, payouts, refunds and cases"),
     (ConsoleRole.ADMINISTRATOR.value, "Administrator: everything, people and settings included"),
 )
+
+
+class OperatorNeeded(Refusal):
+    status, code = 403, "OPERATOR_NEEDED"
+    message = (
+        "In production mode the operator does this, by the command: `manilla user add`, `user"
+        " role`, `user reset` or `user totp-off`, with `--realm console`."
+    )
 
 
 class PeoplePages:
@@ -49,11 +57,13 @@ class PeoplePages:
 
     async def add(self, visit: Visit) -> Answer:
         try:
+            role = visit.form.choice("role", ConsoleRole)
+            self._refuse_alone(role)
             new = await console_people.create(
                 self._desk.db,
                 email=visit.form.needed("email"),
                 name=visit.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
-                role=visit.form.choice("role", ConsoleRole),
+                role=role,
                 by=visit.visitor.person_id,
             )
         except Refusal as refusal:
@@ -64,6 +74,10 @@ class PeoplePages:
     async def new_link(self, visit: Visit) -> Answer:
         """To choose a password by: the first one, or a new one."""
         db, person = self._desk.db, await self._person(visit)
+        try:
+            self._refuse_taking_over(visit, person)
+        except Refusal as refusal:
+            return answers.sent_back(visit, "/people", refusal)
         if not person.has_password:
             token = await console_people.invite_again(db, person.id, visit.visitor.person_id)
             return await self._invited(visit, person, token)
@@ -75,6 +89,7 @@ class PeoplePages:
         role = visit.form.choice("role", ConsoleRole)
 
         async def change(person: Person) -> None:
+            self._refuse_alone(role, person.console_role)
             await console_people.change_role(self._desk.db, person.id, role)
 
         return await self._do(visit, change, f"The role is {role} now.")
@@ -94,11 +109,12 @@ class PeoplePages:
         )
 
     async def reset_second_factor(self, visit: Visit) -> Answer:
-        return await self._do(
-            visit,
-            lambda person: second_factor.remove(self._desk.db, person.id),
-            "The second factor is off. They set up a new one when they sign in.",
-        )
+        async def reset(person: Person) -> None:
+            self._refuse_taking_over(visit, person)
+            await second_factor.remove(self._desk.db, person.id)
+
+        done = "The second factor is off. They set up a new one when they sign in."
+        return await self._do(visit, reset, done)
 
     async def sign_out(self, visit: Visit) -> Answer:
         return await self._do(
@@ -106,6 +122,21 @@ class PeoplePages:
             lambda person: persons.sign_out(self._desk.db, person.id),
             "Signed out everywhere.",
         )
+
+    # Who asks for a change and who approves it must be two. Whoever could let in somebody who may
+    # do either would hold their link, or set up their second factor, and be both. Support may do
+    # neither.
+
+    def _refuse_alone(self, role: str | None, before: str | None = None) -> None:
+        if self._desk.is_development:
+            return
+        may = permissions_of(role)
+        if Permission.PAYOUT_DESK in may and not may <= permissions_of(before):
+            raise OperatorNeeded
+
+    def _refuse_taking_over(self, visit: Visit, person: Person) -> None:
+        if person.id != visit.visitor.person_id:
+            self._refuse_alone(person.console_role)
 
     async def _do(
         self, visit: Visit, work: Callable[[Person], Awaitable[object]], done: str

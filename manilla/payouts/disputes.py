@@ -9,7 +9,7 @@ from manilla.payouts.payout import Code
 from manilla.payouts.states import ADMINISTRATOR, Event, News
 
 
-async def resolve(db: Database, case_id: int, note: str, action: Action) -> Case:
+async def resolve(db: Database | Connection, case_id: int, note: str, action: Action) -> Case:
     return await cases.resolve(db, case_id, note, action, reverse=_reverse)
 
 

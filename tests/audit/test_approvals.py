@@ -94,6 +94,29 @@ async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
     assert isinstance(await apply_or_ask(office, in_sandbox), Funded)
 
 
+async def test_small_amounts_of_a_day_count_as_a_large_one(
+    office: Desk, merchant: Merchant
+) -> None:
+    chika = Actor(ActorKind.PERSON, 31, "Chika", "console")
+    put = WalletFunding(merchant.new.id, PRODUCTION, naira("4000000"), "in parts")
+    take = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-4000000"), "in parts")
+    with acting(chika):
+        at_once = await asyncio.gather(*(apply_or_ask(office, put) for _ in range(3)))
+        assert sorted(type(each).__name__ for each in at_once) == ["Asked", "Funded", "Funded"]
+        assert isinstance(await apply_or_ask(office, take), Asked)
+    [number] = [each.approval_id for each in at_once if isinstance(each, Asked)]
+    # What two have agreed to counts for nobody, and each has a limit of their own.
+    with acting(BOLA):
+        await approvals.approve(office, number)
+    with acting(Actor(ActorKind.PERSON, 32, "Dele", "console")):
+        assert isinstance(await apply_or_ask(office, take), Funded)
+    with acting(Actor(ActorKind.COMMAND, None, "chika")):
+        assert isinstance(await apply_or_ask(office, put), Funded)
+        assert isinstance(await apply_or_ask(office, put), Funded)
+        await ask(office, put, Actor(ActorKind.COMMAND, None, "chika"))
+    assert await balance(office.db, merchant) == 1_600_000_000
+
+
 async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
     number = await ask(office, change)

@@ -303,10 +303,11 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
     assert list(case) == CASE_FIELDS
     assert (case["kind"], case["status"], case["merchant_id"]) == ("clearing_differs", "open", None)
     words = ("case", "resolve", str(case["id"]), "--note", "a test's balance")
-    [shown], [nothing_held] = await asyncio.gather(
+    [shown], [nothing_held, unasked] = await asyncio.gather(
         office.commands(("case", "show", str(case["id"]))),
-        office.refused((*words, "--action", "credit")),
+        office.refused((*words, "--action", "credit"), ("case", "ask", str(case["id"]))),
     )
+    assert "about nothing that a provider knows" in unasked
     [opened], [way] = shown.pop("history"), shown.pop("ways")
     assert (opened["event"], opened["detail"]) == ("opened", case["detail"])
     assert way["action"] == "nothing"
@@ -376,7 +377,14 @@ async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) 
     )
     assert "599.75" in too_much
     assert "ten" in no_amount
-    shown, listed = await office.commands(("payment", "show", trx_id), ("refunds", "list"))
+    shown, listed, found, entries, accounts = await office.commands(
+        *(("payment", "show", trx_id), ("refunds", "list")),
+        ("payment", "list", "--search", trx_id),
+        *(("ledger", "postings", "--reference", trx_id), ("ledger", "accounts")),
+    )
+    assert [each["trx_id"] for each in found] == [trx_id]
+    assert sum(each["amount"] for each in entries) == 0 < len(entries)
+    assert {each["account"] for each in entries} <= {each["account"] for each in accounts}
     assert (shown["status"], shown["amount"], shown["refunded"]) == ("success", 1000, 400.25)
     assert shown["remarks"] == "SANDBOX_TRANSACTION"
     assert [each["trx_id"] for each in listed if each["payment_trx_id"] == trx_id] == [

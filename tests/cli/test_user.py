@@ -89,6 +89,8 @@ async def test_console_people_are_added_by_link_or_with_a_password(
     listed = await desk.printed("list", "--realm", "console")
     assert {invited, ready} <= {row["email"] for row in listed}
     assert {row["realm"] for row in listed} == {"console"}
+    assert (await desk.printed("role", ready, "operations"))["role"] == "operations"
+    assert "administrator, operations, support" in await desk.refused("role", ready, "owner")
 
 
 async def test_what_cannot_be_added_is_refused(street: Street, desk: Desk) -> None:

@@ -108,6 +108,7 @@ async def test_in_production_nobody_works_without_a_second_factor(
         reply = await plain.get(path)
         assert reply.status == 403, path
         assert b"a second factor is required" in reply.body
+        assert b'href="/console/account">Your account' in reply.body
     # What it takes to set one up is open.
     assert (await plain.get("/account")).status == 200
     assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
@@ -115,6 +116,29 @@ async def test_in_production_nobody_works_without_a_second_factor(
         "UPDATE session SET second_factor = true WHERE person_id = $1", plain.person_id
     )
     assert (await plain.get("/people")).status == 200
+
+
+async def test_in_production_nobody_lets_in_their_own_second_person(
+    services: Services, site: Site, in_production: dict[str, Visitor]
+) -> None:
+    visitor, support = in_production["administrator"], in_production["support"]
+    form = {"name": "A puppet", "email": "puppet@console.example"}
+    refused = [("/people/add", {**form, "role": role}) for role in ("administrator", "operations")]
+    refused.append((f"/people/{support.person_id}/role", {"role": "operations"}))
+    for name in ("second", "operations"):
+        one = f"/people/{in_production[name].person_id}"
+        refused += [(one + "/link", {}), (one + "/second-factor-off", {})]
+    for path, fields in refused:
+        reply = await visitor.post(path, fields)
+        assert "the operator does this" in await visitor.follow(reply), path
+    page = (await visitor.get("/people")).body.decode()
+    assert f"/people/{in_production['second'].person_id}/link" not in page
+    # Support can neither ask nor approve; who loses rights needs nobody's word.
+    added = await visitor.post("/people/add", {**form, "role": "support"})
+    assert "/console/invitation/" in added.body.decode()
+    efe = await administrator(services, site, "lower@console.example")
+    lower = await visitor.post(f"/people/{efe.person_id}/role", {"role": "operations"})
+    assert "The role is operations now" in await visitor.follow(lower)
 
 
 async def test_the_last_administrator_who_can_sign_in_stays(
