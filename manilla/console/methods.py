@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from manilla.console.desk import ConsoleDesk
+from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
@@ -40,6 +41,7 @@ class MethodPages:
             "methods.html",
             kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in Kind],
             obstacle=self._obstacle,
+            providers=NAMES,
         )
 
     async def show(self, visit: Visit) -> Answer:
@@ -84,6 +86,7 @@ class MethodPages:
             "method": method,
             "obstacle": self._obstacle(method),
             "problem": "",
+            "providers": NAMES,
             "major": lambda minor: (
                 "" if minor is None else f"{Money(method.currency, minor).amount:f}"
             ),

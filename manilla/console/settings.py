@@ -60,6 +60,15 @@ class Row(msgspec.Struct, frozen=True):
     def is_default(self) -> bool:
         return self.setting.value == self.setting.default
 
+    @property
+    def limits(self) -> str:
+        """A sentence; empty where there are none to speak of."""
+        unit, words = _unit(self.setting.key), self.bounds.words
+        if self.setting.key == DAYS or not words:
+            return ""
+        words = words.replace("a whole number", f"whole {unit}") if unit else words
+        return f"{words[:1].upper()}{words[1:]}."
+
 
 class SettingPages:
     def __init__(self, desk: ConsoleDesk) -> None:

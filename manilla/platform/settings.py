@@ -79,7 +79,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1_000_000_000_000,
-            description="Major units that one administrator may move alone, in production mode.",
+            description="Major units that a person may move alone in 24 hours, in production mode.",
         ),
     ] = 10_000_000
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
@@ -117,6 +117,15 @@ class Bounds(msgspec.Struct, frozen=True):
     least: int | None
     most: int | None  # of a text, the most characters
 
+    @property
+    def words(self) -> str:
+        """Empty where any value of its kind will do."""
+        if self.is_switch or self.most is None:
+            return ""
+        if self.is_number:
+            return f"a whole number from {self.least:,} to {self.most:,}"
+        return f"{self.least or 'up'} to {self.most} characters"
+
 
 class Setting(msgspec.Struct, frozen=True):
     """A setting as people see it."""
@@ -147,8 +156,8 @@ def parse(key: str, text: str) -> Any:
         return text == "true"
     try:
         return msgspec.convert(text, field.type, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadSetting(f"{key}: {error}.") from None
+    except msgspec.ValidationError:
+        raise BadSetting(f"{key} must be {bounds(key).words}.") from None
 
 
 def _parse_days(text: str) -> str:

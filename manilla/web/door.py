@@ -37,6 +37,11 @@ class NotAllowed(Refusal):
     message = "Your role does not allow this. Ask an owner or administrator of the account."
 
 
+class SecondFactorNeeded(Refusal):
+    status, code = 403, "SECOND_FACTOR_NEEDED"
+    message = "Here a second factor is required. Set one up under Your account."
+
+
 class Door:
     def __init__(
         self,
@@ -111,10 +116,7 @@ class Door:
         if needs in (None, SIGNED_IN):
             return
         if self._needs_second_factor and not visitor.second_factor:
-            raise NotAllowed(
-                "Here a second factor is required: set one up under Your account, then sign in "
-                "with it."
-            )
+            raise SecondFactorNeeded
         if needs not in visitor.permissions:
             raise NotAllowed
 

@@ -6,6 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Page
 
+from manilla.approvals import approvals
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import CaseResolution
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cases import cases
+from manilla.cases.cases import CaseRefused, Kind
+from manilla.cases.suspense import Action
 from manilla.kit import outbound
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
@@ -132,6 +139,8 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")
+    number, office = await ask_to_credit(services, shop)
+    assert await shop.balance() == 0
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", operations.person_id
     )
@@ -160,6 +169,36 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
     again = await operations.post(f"/cases/{case}/resolve", {"action": "keep", "note": "mine"})
     assert (again.status, await shop.balance()) == (422, 40_000)
     assert "is resolved already: credit: The customer agrees" in text(again)
+    with (
+        acting(Actor(ActorKind.COMMAND, None, "another")),
+        pytest.raises(CaseRefused, match="resolved already"),
+    ):
+        await approvals.approve(office, number)
+    assert await shop.balance() == 40_000
+
+
+async def test_what_differs_at_a_provider_is_told_from_both_sides(
+    services: Services, operations: Visitor
+) -> None:
+    said = "Our books say 5.00 NGN; the provider says 7.00 NGN."
+    await cases.open_case(services.db, Kind.CLEARING_DIFFERS, "providera:XTS", said, merchant_id=0)
+    query = "SELECT id FROM operator_case WHERE reference = 'providera:XTS'"
+    page = text(await operations.get(f"/cases/{await services.db.value(query)}"))
+    assert "<p>Our books say 5.00 NGN.</p>" in page
+    assert "<p>The provider says 7.00 NGN.</p>" in page
+    assert 'href="/console/providers/providera">Provider A</a>' in page
+
+
+async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Desk]:
+    """As operations do in production mode, who may not move money alone."""
+    merchant_id = shop.merchant.new.id
+    query = "SELECT id FROM operator_case WHERE merchant_id = $1"
+    case_id = await services.db.value(query, merchant_id)
+    office = approvals.Desk(services.db, services.keyring, is_production_mode=True)
+    change = CaseResolution(case_id, Action.CREDIT, "Mine", merchant_id, None, needs_second=True)
+    asked = await apply_or_ask(office, change)
+    assert isinstance(asked, Asked)
+    return asked.approval_id, office
 
 
 async def test_a_notification_that_was_given_up_is_delivered_after_all(
