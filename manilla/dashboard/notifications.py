@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from manilla.dashboard.desk import Desk
+from manilla.dashboard.references import named
 from manilla.ledger.scope import Tenant
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, State
@@ -53,6 +54,7 @@ class NotificationPages:
             since=lists.day(visit.query, "since"),
             until=lists.day(visit.query, "until", is_end=True),
             search=visit.query.text("q") or None,
+            named=await named(self._desk.db, tenant, visit.query.text("q")),
         )
         if exports.is_wanted(visit):
             pages = listing.all_notifications(self._desk.db, tenant, wanted)
@@ -62,6 +64,7 @@ class NotificationPages:
             "notifications.html",
             notifications=found.rows,
             listing=ListView(visit, found.next),
+            failed=await self._failed(tenant),
             states=[(each.value, each.title()) for each in State],
             events=[(each, each.title()) for each in EVENTS],
         )
@@ -69,7 +72,10 @@ class NotificationPages:
     async def show_one(self, visit: Visit) -> Answer:
         found = await self._mine(visit)
         attempts = await queries.attempts(self._desk.db, visit.merchant_id, found.id)
-        return visit.page("notification.html", notification=found, attempts=attempts)
+        mark = f"{found.state}-{len(attempts)}"
+        if (news := visit.watched(mark)) is not None:
+            return news
+        return visit.page("notification.html", notification=found, attempts=attempts, mark=mark)
 
     async def redeliver(self, visit: Visit) -> Answer:
         found = await self._mine(visit)
@@ -85,6 +91,11 @@ class NotificationPages:
         )
         done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
         return visit.redirect("~/notifications", done=done)
+
+    async def _failed(self, tenant: Tenant) -> int:
+        """How many could be sent again."""
+        since = datetime.now(UTC) - timedelta(days=REDELIVER_DAYS_MAX)
+        return await listing.count_failed(self._desk.db, tenant, since)
 
     async def _mine(self, visit: Visit) -> Notification:
         found = await queries.notification(self._desk.db, visit.parameter("notification"))

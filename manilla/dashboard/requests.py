@@ -23,7 +23,7 @@ COLUMNS: list[Column[Request]] = [
     Column("Error code", lambda r: r.error_code),
     Column("Reason", lambda r: r.error),
     Column("At fault", lambda r: "; ".join(f"{k}: {v}" for k, v in r.errors.items())),
-    Column("Milliseconds", lambda r: str(r.milliseconds)),
+    Column("Milliseconds", lambda r: f"{r.milliseconds:.1f}"),
     Column("From", lambda r: r.address),
     Column("Reference", lambda r: r.ref_trx),
     Column("Transaction", lambda r: r.trx_id),

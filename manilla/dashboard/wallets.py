@@ -1,6 +1,7 @@
 """Currencies and wallets: what is in them, how it came there, and test money for the sandbox."""
 
 from manilla.dashboard.desk import Desk
+from manilla.dashboard.references import named
 from manilla.kit.errors import Refusal
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, StatementLine
@@ -63,6 +64,7 @@ class WalletPages:
             since=lists.day(visit.query, "since"),
             until=lists.day(visit.query, "until", is_end=True),
             search=visit.query.text("q") or None,
+            named=await named(self._desk.db, tenant, visit.query.text("q")),
         )
         if exports.is_wanted(visit):
             rows = listing.whole_statement(self._desk.db, tenant, wallet.currency, wanted)

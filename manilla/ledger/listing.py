@@ -23,6 +23,7 @@ class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: Moment | None = None
     until: Moment | None = None  # not itself
     search: str | None = None  # a whole trx_id or charge reference
+    named: list[str] = []  # transactions that the search stands for too
 
 
 class StatementLine(msgspec.Struct, frozen=True):
@@ -92,7 +93,11 @@ async def statement(
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
     search = listing.searched(wanted.search)
-    numbers = None if search is None else await _numbers_of(db, tenant.merchant_id, search)
+    numbers = (
+        None
+        if search is None
+        else await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
+    )
     chunk = limit if wanted == StatementFilter() else CHUNK_MAX
     lines: list[StatementLine] = []
     looked = 0
@@ -292,10 +297,10 @@ async def _with_postings(
     ]
 
 
-async def _numbers_of(db: Database, merchant_id: int, reference: str) -> list[int]:
+async def _numbers_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[int]:
     records = await db.records(
-        "SELECT id FROM posting WHERE merchant_id = $1 AND trx_id = $2",
-        *(merchant_id, reference),
+        "SELECT id FROM posting WHERE merchant_id = $1 AND trx_id = ANY($2::text[])",
+        *(merchant_id, list(references)),
     )
     return [record["id"] for record in records]
 

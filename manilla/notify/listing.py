@@ -35,6 +35,7 @@ class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: Moment | None = None
     until: Moment | None = None  # not itself
     search: str | None = None  # its id, or a transaction's
+    named: list[str] = []  # transactions of the scope's merchant that the search stands for too
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ async def notifications(
     )
     text = listing.searched(wanted.search)
     if text is not None:
-        return Page(await _exact(db, conditions, wanted, text))
+        return Page(await _exact(db, scope, conditions, wanted, text))
     steps = Walk(
         "notification",
         NOTIFICATION_COLUMNS,
@@ -102,13 +103,16 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
 
 
 async def _exact(
-    db: Database, conditions: Conditions, wanted: NotificationFilter, text: str
+    db: Database, scope: Scope, conditions: Conditions, wanted: NotificationFilter, text: str
 ) -> list[Notification]:
     """By an id there are few, however long ago."""
     merchant_id = ids.merchant_of(text)
     if merchant_id is None:
         merchant_id = ids.merchant_of_notification(text)
-    conditions.add("merchant_id = {} AND (id = {} OR trx_id = {})", merchant_id, text, text)
+    if wanted.named:
+        merchant_id = scope.merchant_id
+    conditions.add("merchant_id = {}", merchant_id)
+    conditions.add("(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named])
     conditions.add_given("id >= {}", wanted.since and ids.notification_id_floor(wanted.since))
     conditions.add_given("id < {}", wanted.until and ids.notification_id_floor(wanted.until))
     return await db.rows(

@@ -17,7 +17,7 @@ from manilla.kit.listing import (
     Page,
     Walk,
 )
-from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payments.payment import ErrorCode, Payment, Status
 from manilla.payments.queries import PAYMENT_COLUMNS
 from manilla.payments.refund_queries import REFUND_COLUMNS, Refund, RefundStatus
@@ -116,6 +116,22 @@ def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterat
     return listing.in_pages(
         lambda after: refunds(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
+
+
+async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+    """The payment that a merchant's own reference stands for, and its refunds."""
+    records = await db.records(
+        """
+        WITH one AS (
+            SELECT trx_id FROM payment
+             WHERE merchant_id = $1 AND environment = $2 AND ref_trx = $3)
+        SELECT trx_id FROM one
+        UNION ALL
+        SELECT r.trx_id FROM one
+          JOIN refund r ON r.merchant_id = $1 AND r.payment_trx_id = one.trx_id""",
+        *(tenant.merchant_id, tenant.environment, ref_trx),
+    )
+    return [record["trx_id"] for record in records]
 
 
 async def _exact(

@@ -16,7 +16,7 @@ from manilla.kit.listing import (
     Page,
     Walk,
 )
-from manilla.ledger.scope import Scope, whose, within
+from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payouts import accounts
 from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.payout import Code, Payout, Status
@@ -127,6 +127,17 @@ def all_saved_accounts(
     return listing.in_pages(
         lambda after: saved_accounts(db, merchant_id, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
+
+
+async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+    """The payout that a merchant's own reference stands for."""
+    records = await db.records(
+        """
+        SELECT trx_id FROM payout
+         WHERE merchant_id = $1 AND environment = $2 AND ref_trx = $3""",
+        *(tenant.merchant_id, tenant.environment, ref_trx),
+    )
+    return [record["trx_id"] for record in records]
 
 
 async def _exact(

@@ -1,0 +1,18 @@
+"""What a merchant calls a transaction, and what we do."""
+
+from manilla.kit import listing
+from manilla.kit.db import Database
+from manilla.ledger.scope import Tenant
+from manilla.payments import listing as payments
+from manilla.payouts import listing as payouts
+
+
+async def named(db: Database, tenant: Tenant, searched: str | None) -> list[str]:
+    """The transactions that a reference of the merchant's own stands for.
+
+    A payment and a payout may have the same one.
+    """
+    text = listing.searched(searched)
+    if text is None:
+        return []
+    return [*await payments.named(db, tenant, text), *await payouts.named(db, tenant, text)]
