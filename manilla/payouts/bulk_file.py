@@ -92,19 +92,32 @@ def judge(rows: list[FileRow], method: Method, banks: list[Bank]) -> list[Judged
     seen: set[str] = set()
     judged = []
     for row in rows:
-        try:
-            amount = _amount(row, method)
-            _check_beneficiary(row, method, codes)
-            _check_texts(row, seen)
-        except Refusal as refusal:
+        faults = _faults(row, method, codes, seen)
+        if faults:
             zero = Money(method.currency, 0)
-            judged.append(Judged(row, zero, zero, refusal.text))
+            judged.append(Judged(row, zero, zero, " ".join(faults)))
             continue
         seen.add(row.reference)
+        amount = _amount(row, method)
         is_odd = not method.is_manual and nuban.fits(row.bank_code, row.account_number) is False
         warning = ODD_NUMBER if is_odd else None
         judged.append(Judged(row, amount, method.fee.of(amount), None, warning))
     return judged
+
+
+def _faults(row: FileRow, method: Method, codes: set[str], seen: set[str]) -> list[str]:
+    """All at once: who mends a file wants to upload it once more, not three times."""
+    faults = []
+    for check in (
+        lambda: _amount(row, method),
+        lambda: _check_beneficiary(row, method, codes),
+        lambda: _check_texts(row, seen),
+    ):
+        try:
+            check()
+        except Refusal as refusal:
+            faults.append(refusal.text)
+    return faults
 
 
 def given(row: FileRow, method: Method) -> dict[str, str]:
