@@ -1,6 +1,7 @@
 """What a receipt says, and the signature by which anybody can ask whether it is true."""
 
 import hmac
+from datetime import datetime
 
 import msgspec
 
@@ -47,7 +48,7 @@ def _signature(key: bytes, trx_id: str) -> str:
     return hmac.digest(key, trx_id.encode(), "sha256").hex()[:SIGNATURE_CHARACTERS]
 
 
-def of_payment(payment: Payment, merchant_name: str, address: str) -> Receipt:
+def of_payment(payment: Payment, merchant_name: str, address: str, *, since: datetime) -> Receipt:
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     refunded = Money(payment.currency, payment.refunded_minor)
     amounts = [("Amount", money(quote.amount))]
@@ -70,7 +71,7 @@ def of_payment(payment: Payment, merchant_name: str, address: str) -> Receipt:
         amount=money(quote.customer_pays),
         state=state,
         tone=tone,
-        when=_when(payment),
+        when=_when(since),
         groups=[amounts, about, _references(payment)],
         beneficiary=None,
         address=address,
@@ -98,7 +99,9 @@ PAYOUT_STATES = {
 }
 
 
-def of_payout(payout: Payout, merchant_name: str, address: str, *, bank: str) -> Receipt:
+def of_payout(
+    payout: Payout, merchant_name: str, address: str, *, since: datetime, bank: str
+) -> Receipt:
     state, tone = PAYOUT_STATES[payout.status]
     amounts = [
         ("Sent", money(payout.amount)),
@@ -120,7 +123,7 @@ def of_payout(payout: Payout, merchant_name: str, address: str, *, bank: str) ->
         amount=money(payout.amount),
         state=state,
         tone=tone,
-        when=_when(payout),
+        when=_when(since),
         groups=[amounts, about, _references(payout)],
         beneficiary=_masked(payout),
         address=address,
@@ -145,6 +148,6 @@ def _references(row: Payment | Payout) -> Lines:
     return [("Transaction", row.trx_id), ("Reference", clean(row.ref_trx, 60))]
 
 
-def _when(row: Payment | Payout) -> str:
+def _when(since: datetime) -> str:
     """When it became what it is, in Nigeria's time: a paper has no zone of its reader."""
-    return row.updated_at.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")
+    return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

@@ -87,7 +87,7 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
     width = INNER - QR_SIZE - 5
     pdf.set_xy(MARGIN + QR_SIZE + 5, top + 2)
     _text(pdf, 9, INK, "B")
-    _say(pdf, "Is this receipt true?", 5.5, width=width)
+    _say(pdf, "Is this receipt genuine?", 5.5, width=width)
     _text(pdf, 8, QUIET)
     said = "Scan the code. Its page says what this transaction is now:"
     _say(pdf, f"{said} {receipt.address}", 4.2, width=width)

@@ -1,6 +1,7 @@
 """Receipts: a page and a file for each payment and payout, and a page that says if one is true."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import segno
@@ -12,9 +13,12 @@ from manilla.dashboard import receipt
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.receipt import Receipt
 from manilla.kit import ids
+from manilla.ledger import timeline
 from manilla.ledger.posting import Environment
 from manilla.payments import queries as payments
+from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts
+from manilla.payouts.payout import Payout
 from manilla.people.roles import Permission
 from manilla.web.routes import Answer, Handler, Route, page, part
 from manilla.web.shell import NotHere, Shell
@@ -83,13 +87,25 @@ class ReceiptPages:
             if payment is None or environment not in (None, payment.environment):
                 return None
             caller = await self._desk.directory.of(payment.environment, merchant_id)
-            return receipt.of_payment(payment, caller.name, address)
+            since = await self._since(payment)
+            return receipt.of_payment(payment, caller.name, address, since=since)
         payout = await payouts.payout(self._desk.db, merchant_id, trx_id)
         if payout is None or environment not in (None, payout.environment):
             return None
         caller = await self._desk.directory.of(payout.environment, merchant_id)
         bank = await self._previews.bank_name(payout)
-        return receipt.of_payout(payout, caller.name, address, bank=bank)
+        since = await self._since(payout)
+        return receipt.of_payout(payout, caller.name, address, since=since, bank=bank)
+
+    async def _since(self, row: Payment | Payout) -> datetime:
+        """When it got the status that it has. A refund changes the row, not when it was paid."""
+        steps = await timeline.steps(self._desk.db, row.merchant_id, row.trx_id)
+        arrived = [
+            step.at
+            for step in steps
+            if step.to_status == row.status and step.from_status != step.to_status
+        ]
+        return arrived[-1] if arrived else row.created_at
 
 
 def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:

@@ -69,14 +69,24 @@ async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
 
 
 async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
-    till: Till, site: Site
+    till: Till, site: Site, services: Services
 ) -> None:
     trx_id = await till.pay_in(payment_amount=800)
     path = f"/sandbox/payments/{trx_id}"
     address = _verification((await till.owner.get(f"{path}/receipt")).body)
-    assert "Paid</span>" in (await site.send("GET", address)).body.decode()
+    paid = (await site.send("GET", address)).body.decode()
+    assert "Paid</span>" in paid
     await till.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
-    assert "Paid, and refunded" in (await site.send("GET", address)).body.decode()
+    await services.db.execute(  # what happens later does not change when it was paid
+        "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id
+    )
+    now = (await site.send("GET", address)).body.decode()
+    assert "Paid, and refunded" in now
+    assert _date(now) == _date(paid)
+
+
+def _date(page: str) -> str:
+    return page.partition("<dt>Date</dt><dd>")[2].partition("</dd>")[0]
 
 
 async def test_a_receipt_is_a_file_whatever_people_are_called(
