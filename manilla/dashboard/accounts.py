@@ -1,5 +1,6 @@
 """Saved accounts: those that are paid again and again, known to the API by a number."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from manilla.dashboard.desk import Desk
@@ -58,6 +59,7 @@ class AccountPages:
             "accounts.html",
             rows=found.rows,
             listing=lists.ListView(visit, found.next),
+            bank_names=await self._bank_names(visit, found.rows),
             method_of=lambda code: self._desk.methods.by_code(Kind.WITHDRAW, code),
         )
 
@@ -104,6 +106,17 @@ class AccountPages:
             raise NotHere
         back = visit.form.choice("environment", Environment)
         return visit.redirect(f"/{back}/accounts", done="The account is no longer saved.")
+
+    async def _bank_names(
+        self, visit: Visit, rows: Sequence[SavedAccount]
+    ) -> dict[tuple[str, str], str]:
+        """By method and code, as far as the rails can be asked now."""
+        caller, names = await self._caller(visit), {}
+        for code in {row.method_code for row in rows}:
+            method = self._desk.methods.by_code(Kind.WITHDRAW, code)
+            for bank in [] if method is None else await self._previews.banks(caller, method):
+                names[code, bank.code] = bank.name
+        return names
 
     async def _details(self, caller: Caller, method: Method) -> dict[str, Any]:
         banks = bank_options(await self._previews.banks(caller, method))

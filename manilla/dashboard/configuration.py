@@ -33,7 +33,7 @@ class Configuration:
         ]
 
     async def show_gateways(self, visit: Visit) -> Answer:
-        caller = await self._desk.directory.of(visit.environment, visit.merchant_id)
+        caller = await self._desk.directory.read(visit.environment, visit.merchant_id)
         rows = standings(self._desk.methods, self._desk.rails, caller)
         return visit.page(
             "gateways.html",

@@ -119,19 +119,19 @@ class Home:
             Step(
                 "Make a signed call with your sandbox keys",
                 any(key.last_used_at for key in keys),
-                f"{root}/sandbox/credentials",
+                f"{root}/sandbox/explorer",
             ),
             Step(
                 "Take a first sandbox payment",
                 await payments.has_any(db, sandbox),
-                f"{root}/sandbox/payments",
+                f"{root}/sandbox/explorer?operation=initiatePayment",
             ),
             Step(
                 "Send a first sandbox payout",
                 await payouts.has_any(db, sandbox),
                 f"{root}/sandbox/payouts/new",
             ),
-            Step("Add your phone and business details", merchant.has_bvn, f"{root}/profile"),
+            Step("Give the BVN of the owner", merchant.has_bvn, f"{root}/profile"),
             Step(
                 "Get approved by the platform",
                 merchant.status == Status.APPROVED,

@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.dashboard.desk import Desk
 from manilla.kit import listing
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
@@ -94,7 +95,7 @@ class PaymentPages:
             return visit.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
         except Refusal as refusal:
             return visit.refused("refund.html", refusal, **_about(told))
-        done = f"The refund of {refund.amount} has started."
+        done = f"The refund of {money(refund.amount)} has started."
         return visit.redirect(f"~/payments/{payment.trx_id}", done=done)
 
     async def _story(self, visit: Visit) -> PaymentStory:

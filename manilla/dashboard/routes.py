@@ -35,8 +35,13 @@ NAVIGATION = (
         (
             Item("Home", "~", "home", Permission.VIEW),
             Item("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
-            Item("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
             Item("Wallets", "~/wallets", "wallet", Permission.VIEW),
+        ),
+    ),
+    Section(
+        "Withdraw",
+        (
+            Item("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
             Item("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         ),
     ),
@@ -50,10 +55,15 @@ NAVIGATION = (
         ),
     ),
     Section(
-        "Set-up",
+        "API Config",
         (
-            Item("Payment gateways", "~/gateways", "adjustments", Permission.VIEW),
-            Item("API commission", "~/commission", "percentage", Permission.VIEW),
+            Item("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
+            Item("API Commission", "~/commission", "percentage", Permission.VIEW),
+        ),
+    ),
+    Section(
+        "Business",
+        (
             Item("Team", "/team", "users", Permission.VIEW),
             Item("Business profile", "/profile", "building-store", Permission.VIEW),
         ),

@@ -98,6 +98,10 @@ class Directory:
         assert caller is not None
         return caller
 
+    async def read(self, environment: Environment, merchant_id: int) -> Caller:
+        """As the database has it now: for whoever looks at what they have just changed."""
+        return await self._load(environment, merchant_id)
+
     async def _get(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
         await self._watch.ensure_fresh()
         known = self._callers.get(key)

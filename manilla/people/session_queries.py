@@ -36,6 +36,7 @@ async def insert(
 ) -> None:
     await connection.execute(
         """
+        WITH entered AS (UPDATE person SET last_login_at = now() WHERE id = $2)
         INSERT INTO session (token_hash, person_id, realm, merchant_id, expires_at, second_factor,
                              address, user_agent)
         VALUES ($1, $2, $3, $4, now() + $5, $6, $7, $8)""",

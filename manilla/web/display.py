@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 
-__all__ = ["badge", "clean", "minor", "moment", "money", "said", "title"]
+__all__ = ["badge", "browser", "clean", "minor", "moment", "money", "said", "title"]
 
 # What a state means for whoever looks at it, in the colours of the style sheet.
 TONES = {
@@ -40,6 +40,29 @@ TONES = {
 }
 
 
+# The first that is found counts: each names those that it wants to be taken for as well.
+BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS", "Firefox"),
+    ("CriOS", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+)
+SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
 def badge(state: str, text: str | None = None) -> Markup:
     """A state as a word with a mark; the word alone says it."""
     tone = TONES.get(state, "secondary")
@@ -57,6 +80,13 @@ def moment(at: datetime | None) -> Markup:
         at.strftime("%Y-%m-%d %H:%M:%S UTC"),
         at.strftime("%d %b %Y, %H:%M UTC"),
     )
+
+
+def browser(user_agent: str) -> str:
+    """`Chrome on Windows`, as far as a browser says so; they all name those before them too."""
+    name = next((word for mark, word in BROWSERS if mark in user_agent), "Unknown browser")
+    system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
+    return f"{name} on {system}" if system else name
 
 
 def minor(amount: int, currency: str) -> str:

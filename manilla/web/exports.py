@@ -17,7 +17,7 @@ from manilla.web.visit import Visit
 Row = TypeVar("Row")
 Cell = str | int | Decimal | datetime | None
 
-CSV_TYPE = "text/csv; charset=utf-8"
+CSV_TYPE = "text/csv"  # the charset is added to it
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024

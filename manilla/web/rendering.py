@@ -26,6 +26,7 @@ def environment(folder: Path) -> jinja2.Environment:
         money=display.money,
         moment=display.moment,
         badge=display.badge,
+        browser=display.browser,
         clean=display.clean,
         titled=display.title,
         said=display.said,

@@ -153,7 +153,7 @@ def _told(told: Told) -> Iterable[Happening]:
         notification_id=notification.id,
     )
     for attempt in told.attempts:
-        is_good = attempt.status is not None and 200 <= attempt.status < 300
+        is_good = attempt.error is None
         answer = f"was answered {attempt.status}" if attempt.status else "failed"
         yield Happening(
             at=attempt.at,

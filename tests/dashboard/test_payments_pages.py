@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import Browser
@@ -41,6 +42,13 @@ async def test_a_file_has_exactly_what_the_filtered_list_has(till: Till) -> None
     shown = await till.owner.get(f"{PAYMENTS}?q={paid}")
     assert paid.encode() in shown.body
     assert other.encode() not in shown.body
+
+    by_own_name = (await till.owner.get(f"/sandbox/wallets/NGN?{urlencode({'q': evil})}")).body
+    assert paid.encode() in by_own_name
+    assert other.encode() not in by_own_name
+    told = (await till.owner.get(f"/sandbox/notifications?{urlencode({'q': evil})}")).body
+    assert paid.encode() in told
+    assert other.encode() not in told
 
     book = unchunked(await till.owner.get(f"{PAYMENTS}?q={paid}&format=xlsx"))
     sheets = zipfile.ZipFile(io.BytesIO(book))
@@ -108,6 +116,6 @@ async def test_somebody_refunds_a_part_on_a_phone(till: Till, browser: Browser) 
         await page.get_by_role("button", name="Refund").click()
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm and go on").click()
-        await page.get_by_text("The refund of 125.50 NGN has started.").wait_for()
+        await page.get_by_text("The refund of ₦125.50 has started.").wait_for()
         await page.get_by_text("One was broken").first.wait_for()
         assert "₦125.50" in await page.inner_text("main")

@@ -3,17 +3,28 @@
 (() => {
   const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
 
+  const exact = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+  // What happened within a minute is told apart by its seconds.
   function localTimes(root) {
     for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
-      time.textContent = short.format(new Date(time.dateTime));
+      time.textContent = (time.closest(".story") ? exact : short).format(new Date(time.dateTime));
       time.dataset.local = "";
     }
   }
 
   async function copy(button) {
+    const label = button.querySelector(".visually-hidden");
+    const before = label && label.textContent;
+    // Browsers give the clipboard to safe addresses only; elsewhere the text is marked for copying by hand.
+    if (!navigator.clipboard) return getSelection().selectAllChildren(button.previousElementSibling || button);
     await navigator.clipboard.writeText(button.dataset.copy);
     button.classList.add("copied");
-    setTimeout(() => button.classList.remove("copied"), 1500);
+    if (label) { label.setAttribute("role", "status"); label.textContent = "Copied"; }
+    setTimeout(() => {
+      button.classList.remove("copied");
+      if (label) { label.textContent = before; label.removeAttribute("role"); }
+    }, 1500);
   }
 
   function closeMenus(except) {
@@ -41,13 +52,14 @@
     const ink = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
     const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
     const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
+    const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
     const number = (value) => (value == null ? "—" : (money || "") + exact.format(value) + (unit || ""));
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
       scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, 1)] } },
-      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
-      series: [{ value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
+      axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
+      series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
@@ -79,6 +91,11 @@
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
+  });
+  // Whoever ticks one of several wants the choice that they belong to.
+  document.addEventListener("change", (event) => {
+    const choice = event.target.checked && document.getElementById(event.target.dataset.picks);
+    if (choice) choice.checked = true;
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeMenus(null);
