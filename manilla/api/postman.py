@@ -17,7 +17,7 @@ pre-request script. For production, set `environment` to `production` and use th
 
 # What is signed must be what is sent: variables are put in first, and the body goes as it was read.
 SIGN = """\
-const CryptoJS = require("crypto-js");
+const hashing = require("crypto-js"); // Postman declares CryptoJS itself: not that name again
 const timestamp = Math.floor(Date.now() / 1000).toString();
 const target = pm.variables.replaceIn(pm.request.url.getPathWithQuery());
 const raw = pm.request.body && pm.request.body.mode === "raw" ? pm.request.body.raw || "" : "";
@@ -26,11 +26,11 @@ if (body !== raw) {
   pm.request.body.update({ mode: "raw", raw: body, options: { raw: { language: "json" } } });
 }
 const signed = [timestamp, pm.request.method, target, body].join(".");
-const signature = CryptoJS.HmacSHA256(signed, pm.variables.get("api_secret"));
+const signature = hashing.HmacSHA256(signed, pm.variables.get("api_secret"));
 pm.request.headers.upsert({ key: "X-Merchant-Key", value: pm.variables.get("merchant_key") });
 pm.request.headers.upsert({ key: "X-API-Key", value: pm.variables.get("api_key") });
 pm.request.headers.upsert({ key: "X-Timestamp", value: timestamp });
-pm.request.headers.upsert({ key: "X-Signature", value: signature.toString(CryptoJS.enc.Hex) });
+pm.request.headers.upsert({ key: "X-Signature", value: signature.toString(hashing.enc.Hex) });
 """
 
 # The next request asks for what this one has made.
@@ -157,8 +157,8 @@ def _url(path: str, operation_id: str, parameters: list[Any]) -> dict[str, Any]:
 
 
 def _body(example: Any) -> dict[str, Any]:
-    # A reference is used once: the time in it makes every send a new one.
-    new = {**example, "ref_trx": example["ref_trx"] + "-{{$timestamp}}"}
+    # A reference is used once, and whoever runs the whole collection sends several in a second.
+    new = {**example, "ref_trx": example["ref_trx"] + "-{{$guid}}"}
     return {"mode": "raw", "raw": _pretty(new), "options": {"raw": {"language": "json"}}}
 
 

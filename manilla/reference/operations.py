@@ -102,7 +102,10 @@ def _operation(document: Any, method: str, path: str, described: Any) -> Operati
         title=described["summary"],
         description=described["description"],
         is_signed="Signature" in described["security"][0],
-        headers=[_parameter(one) for one in parameters if one["in"] == "header"],
+        headers=[
+            *_credentials(document, described["security"][0]),
+            *(_parameter(one) for one in parameters if one["in"] == "header"),
+        ],
         parameters=[_parameter(one) for one in parameters if one["in"] != "header"],
         body=_shape(document, sent["schema"]) if sent else None,
         requests=_examples(sent) if sent else [],
@@ -129,7 +132,11 @@ def _shape(document: Any, schema: Any) -> Shape:
 
 
 def _fields(document: Any, schema: Any, inside: str = "", depth: int = 0) -> Iterator[Field]:
-    for name, part in schema["properties"].items():
+    """Those that must be there first."""
+    required_first = sorted(
+        schema["properties"].items(), key=lambda one: one[0] not in schema["required"]
+    )
+    for name, part in required_first:
         yield Field(
             inside + name,
             depth,
@@ -151,6 +158,15 @@ def _inner(part: Any) -> tuple[Any | None, str]:
     if "$ref" in part.get("items", {}):
         return part["items"], "[]"
     return None, ""
+
+
+def _credentials(document: Any, names: Any) -> Iterator[Field]:
+    """The headers by which a call shows whose it is."""
+    for name in names:
+        scheme = document["components"]["securitySchemes"][name]
+        header = scheme.get("name", "Authorization")
+        rules = "`Bearer` and the key" if scheme["type"] == "http" else ""
+        yield Field(header, 0, "string", True, rules, scheme["description"])
 
 
 def _parameter(described: Any) -> Field:

@@ -143,6 +143,20 @@ def test_the_scripts_are_sound(project: Path) -> None:
         subprocess.run(["sh", "-n", script], check=True)
 
 
+def test_the_manual_s_way_to_take_over_the_environment_takes_all_of_it(
+    project: Path, tmp_path: Path
+) -> None:
+    """A shell that reads the file as a program ends a value at the first ampersand."""
+    example = (project / "deploy/systemd/manilla.env.example").read_text()
+    (tmp_path / "manilla.env").write_text(example)
+    manual = (project / OPERATING / "installing.md").read_text()
+    (line,) = re.findall(r"^export .*/etc/manilla/manilla\.env\)", manual, re.MULTILINE)
+    line = line.replace("/etc/manilla/manilla.env", str(tmp_path / "manilla.env"))
+    command = ["sh", "-c", f'{line}; printf %s "$MANILLA_DATABASE_URL"']
+    taken = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert f"\nMANILLA_DATABASE_URL={taken}\n" in example
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_finds_nothing_wrong_with_the_units(project: Path, tmp_path: Path) -> None:
     for unit in (project / "deploy/systemd").glob("*.service"):

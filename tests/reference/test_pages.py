@@ -69,6 +69,13 @@ async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
             assert f"<code>{field.name}</code>" in text, f"{operation.id}: {field.name}"
         for error in operation.errors:
             assert f"/docs/errors#{error.code}" in text, f"{operation.id}: {error.code}"
+    payment = book.of("initiatePayment")
+    signed_by = ["X-Merchant-Key", "X-API-Key", "X-Timestamp", "X-Signature"]
+    assert [field.name for field in payment.headers][:4] == signed_by
+    assert book.of("initiatePaymentLegacy").headers[0].name == "Authorization"
+    assert payment.body is not None
+    needed = [field.is_required for field in payment.body.fields]
+    assert needed == sorted(needed, reverse=True), "what is required comes first"
 
 
 async def test_every_code_has_guidance_and_no_guidance_is_left_over(book: Book) -> None:
