@@ -62,6 +62,9 @@ def build(services: Services) -> Any:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
+        is_page = path in documents or not path.startswith(("/api/", PREFIX))
+        if is_page and scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}  # the server sends the head alone
         if path in documents:
             await documents[path](scope, receive, send)
         elif path.startswith("/api/"):

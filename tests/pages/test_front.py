@@ -69,6 +69,13 @@ async def test_every_answer_is_hardened(site: Site, target: str, method: str) ->
         assert "get" in reply.headers["allow"]
 
 
+@pytest.mark.parametrize("target", ["/", "/readyz", "/docs", "/dashboard/", "/api/openapi.json"])
+async def test_who_asks_for_the_head_gets_that_alone(site: Site, target: str) -> None:
+    whole, head = await site.send("GET", target), await site.send("HEAD", target)
+    assert (head.status, head.body) == (whole.status, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
 async def test_health_readiness_and_metrics(site: Site) -> None:
     assert (await site.send("GET", "/healthz")).json == {"status": "ok"}
     assert (await site.send("GET", "/readyz")).json == {"status": "ready", "database": "ok"}
