@@ -45,7 +45,7 @@ LABELS = {
     "default_va_bank": "Bank of virtual accounts",
     "base_url": "Address of its API",
 }
-NAMES = {Provider.A: "Provider A", Provider.B: "Provider B", Provider.C: "Provider C"}
+NAMES = {each: each.shown for each in Provider}
 
 
 class Rail(msgspec.Struct, frozen=True):

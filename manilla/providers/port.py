@@ -21,6 +21,11 @@ class Provider(StrEnum):
     B = "providerb"
     C = "providerc"
 
+    @property
+    def shown(self) -> str:
+        """As people read it."""
+        return f"Provider {self.name}"
+
 
 class Direction(StrEnum):
     PAY_IN = "pay_in"

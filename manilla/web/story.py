@@ -15,6 +15,7 @@ from manilla.payments.payment import Charge
 from manilla.payments.story import PaymentStory
 from manilla.payouts.story import PayoutStory
 from manilla.providers.listing import Heard
+from manilla.providers.port import Provider
 
 GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
 BAD = frozenset({"failed", "rejected", "reversed", "refund_failed", "declined", "canceled"})
@@ -106,7 +107,7 @@ def _heard(heard: Heard) -> Happening:
         at=heard.received_at,
         place=WEBHOOK,
         source="Provider",
-        title=f"{heard.provider.title()} sent a signed webhook",
+        title=f"{Provider(heard.provider).shown} sent a signed webhook",
         detail=f"{heard.kind}, reference {heard.reference}. {', '.join(claims)}".strip(),
     )
 

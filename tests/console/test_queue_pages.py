@@ -152,7 +152,7 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
         await page.get_by_role("heading", name="The evidence").wait_for()
         ours, theirs = await page.locator(".sides > section").all_inner_texts()
         assert "₦1,000.00" in ours
-        assert "sent a signed webhook" in theirs
+        assert "Provider A sent a signed webhook" in theirs
         assert "₦400.00" in theirs
         await page.get_by_role("button", name="Ask the provider now").click()
         await page.get_by_text("Asked just now: Paid, ₦400.00").wait_for()
