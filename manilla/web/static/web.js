@@ -57,7 +57,7 @@
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
-      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, 1)] } },
+      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, money ? 1000 : 1)] } },
       axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
       series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
