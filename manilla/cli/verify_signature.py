@@ -88,13 +88,7 @@ def verify_signature(
 
     Exit 0 where it matches, else 1. The secret is never printed.
     """
-    request = (timestamp, method, target)
-    if notification and (any(part is not None for part in request) or body is None):
-        raise typer.BadParameter(
-            "a notification has --body, and no --timestamp, --method or --target."
-        )
-    if not notification and any(part is None for part in request):
-        raise typer.BadParameter("a request has --timestamp, --method and --target.")
+    _check_options(notification, (timestamp, method, target), body)
     if (merchant is None) == (secret_file is None):
         raise typer.BadParameter("name either --merchant or --secret-file.")
     content = b"" if body is None else _read(body, BODY_BYTES_MAX)
@@ -112,6 +106,17 @@ def verify_signature(
     _print(given, verdict, as_json)
     if not verdict.matches:
         raise typer.Exit(1)
+
+
+def _check_options(
+    notification: bool, request: tuple[str | None, str | None, str | None], body: str | None
+) -> None:
+    if notification and (any(part is not None for part in request) or body is None):
+        raise typer.BadParameter(
+            "a notification has --body, and no --timestamp, --method or --target."
+        )
+    if not notification and any(part is None for part in request):
+        raise typer.BadParameter("a request has --timestamp, --method and --target.")
 
 
 def _by_database(
