@@ -154,7 +154,7 @@ async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool
     return bool(was_sent)
 
 
-async def claimed_statuses(db: Database, payout_: Payout) -> list[str]:
+async def claimed_statuses(db: Database | Connection, payout_: Payout) -> list[str]:
     """What signed webhooks said had become of the transfer."""
     records = await db.records(
         """

@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import queries, states
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Code, Payout
 from manilla.payouts.states import Event, News
 from manilla.providers.port import Adapter, Answer, Done, Provider, TransferState, TransferStatus
 from manilla.providers.rails import Rails
@@ -26,21 +26,6 @@ ASKED_AT_ONCE = 8
 ASKING_SECONDS = 45.0
 # How old a charge is that the customer may be paying at this moment.
 PAYABLE = timedelta(hours=1)
-
-# What a provider may say of a payout in each state.
-FITS = {
-    Status.PENDING: frozenset(TransferStatus),
-    Status.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
-    Status.FAILED: frozenset(
-        (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
-    ),
-}
-
-
-def fits(payout: Payout, said: TransferStatus) -> bool:
-    """Whether this can be said of the payout as it is; what came back was delivered before."""
-    was_delivered = payout.is_reversed and said is TransferStatus.DELIVERED
-    return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
 class Reconciled(msgspec.Struct, frozen=True):
@@ -168,7 +153,7 @@ async def _compare_transfers(
         if await states.report_other_amount(db, payout, state.amount):
             differ.append(payout.trx_id)
             continue
-        if fits(payout, state.status):
+        if states.fits(payout, state.status):
             continue
         differ.append(payout.trx_id)
         if state.status is TransferStatus.REVERSED:

@@ -19,6 +19,7 @@ from manilla.ledger import timeline
 from manilla.payouts import books, notices, queries
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
+from manilla.providers.port import TransferStatus
 
 ADMINISTRATOR = "an administrator"  # told to their face, not by a case
 
@@ -47,6 +48,22 @@ AGREES: frozenset[tuple[Status, Event]] = frozenset(
         (Status.CANCELED, Event.REJECTED),
     )
 )
+
+
+# What a provider may say of a payout in each state.
+FITS = {
+    Status.PENDING: frozenset(TransferStatus),
+    Status.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
+    Status.FAILED: frozenset(
+        (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
+    ),
+}
+
+
+def fits(payout: Payout, said: TransferStatus) -> bool:
+    """Whether this can be said of the payout as it is; what came back was delivered before."""
+    was_delivered = payout.is_reversed and said is TransferStatus.DELIVERED
+    return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
 class News(msgspec.Struct, frozen=True):
@@ -87,16 +104,25 @@ async def settle_within(
     if holder is not None and not await jobs.is_held(connection, holder):
         return False
     status = NEXT.get((payout.status, news.event))
-    if status is None:
-        is_surprise = (payout.status, news.event) not in AGREES
-        if is_surprise and news.source != ADMINISTRATOR:
-            await _report(connection, payout, news)
-        return False
-    await _change(connection, payout, status, news)
-    return True
+    if status is not None:
+        payout = await _change(connection, payout, status, news)
+    elif (payout.status, news.event) not in AGREES and news.source != ADMINISTRATOR:
+        await _report(connection, payout, news)
+    await _hear_webhooks(connection, payout)
+    return status is not None
 
 
-async def _change(connection: Connection, before: Payout, status: Status, news: News) -> None:
+async def _hear_webhooks(connection: Connection, payout: Payout) -> None:
+    """What a signed message says against the decision is for a person; it moves nothing."""
+    if payout.provider is None or payout.is_sandbox:
+        return
+    for said in await queries.claimed_statuses(connection, payout):
+        if not fits(payout, TransferStatus(said)):
+            detail = f"The payout is {payout.status}; a signed webhook says {said}."
+            await report(connection, payout, Kind.CONTRADICTION, detail)
+
+
+async def _change(connection: Connection, before: Payout, status: Status, news: News) -> Payout:
     is_done = status is Status.COMPLETED
     after = msgspec.structs.replace(
         before,
@@ -127,6 +153,7 @@ async def _change(connection: Connection, before: Payout, status: Status, news: 
     await notices.tell_of_payout(connection, after)
     if news.source == ADMINISTRATOR:
         await _record(connection, before, after)
+    return after
 
 
 async def _record(connection: Connection, before: Payout, after: Payout) -> None:

@@ -11,7 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.directory import Directory
-from manilla.payouts import queries, reconcile, sending, states
+from manilla.payouts import queries, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SANDBOX_FAILS, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
@@ -194,17 +194,7 @@ class PayoutTasks:
             provider_fee=state.fee,
         )
         await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
-        await self._hear_webhooks(payout)
         return True
-
-    async def _hear_webhooks(self, payout: Payout) -> None:
-        """What a signed message says against the decision is for a person; it moves nothing."""
-        current = await queries.payout(self._db, payout.merchant_id, payout.trx_id)
-        assert current is not None
-        for said in await queries.claimed_statuses(self._db, current):
-            if not reconcile.fits(current, TransferStatus(said)):
-                detail = f"The payout is {current.status}; a signed webhook says {said}."
-                await states.report(self._db, current, Kind.CONTRADICTION, detail)
 
     async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:
         """A timeout is no refusal: the provider may still pay. The payout stays open."""

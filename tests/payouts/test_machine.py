@@ -162,6 +162,27 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
     )
 
 
+# A signed webhook is contradicted by what the provider says when it is asked, and the worker dies as
+# soon as that is saved: nobody comes back to it, so what was said against it must be saved with it.
+CONTRADICTED = [
+    Step("pay_out", {"by_hand": False, "amount": 150_000}),
+    Step("work", {"which": 0}),
+    Step("provider_decides", {"which": 0, "word": "failed", "then": "webhook"}),
+    Step("provider_decides", {"which": 0, "word": "success", "then": "nothing"}),
+    Step(
+        "crash",
+        {"which": 0, "send": "accepted", "is_asked": True, "point": "after_payout_commit"},
+    ),
+]
+
+
+async def test_a_decision_and_what_was_said_against_it_are_saved_together(stage: Stage) -> None:
+    machine = await Machine.start(stage, "a")
+    for step in CONTRADICTED:
+        await machine.happens(step.name, step.arguments)
+    assert len(machine.model.cases) == 1
+
+
 # Classes, so that the rails are run beside each other.
 
 
