@@ -162,8 +162,8 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
     )
 
 
-# A signed webhook is contradicted by what the provider says when it is asked, and the worker dies as
-# soon as that is saved: nobody comes back to it, so what was said against it must be saved with it.
+# A signed webhook is contradicted by what the provider says when it is asked, and the worker dies
+# as soon as that is saved: nobody comes back to it, so what was said against it is saved with it.
 CONTRADICTED = [
     Step("pay_out", {"by_hand": False, "amount": 150_000}),
     Step("work", {"which": 0}),
