@@ -136,7 +136,7 @@ async def enter(
     """False where the password was changed, or the person disabled, since it was verified."""
     found = await connection.value(
         """
-        UPDATE person SET last_login_at = now(), password_hash = coalesce($3, password_hash)
+        UPDATE person SET password_hash = coalesce($3, password_hash)
          WHERE id = $1 AND password_hash = $2 AND status = 'active'
         RETURNING id""",
         person_id,
