@@ -35,7 +35,7 @@ async def opened(
     await page.route("https://shop.example/**", _shop)
     await page.goto(address)
     yield page
-    assert not complaints
+    assert not complaints, complaints
     await context.close()
 
 
