@@ -36,6 +36,13 @@ class Figures(msgspec.Struct):
     milliseconds: int = 0
     last_error: str = ""
 
+    def add(self, later: "Figures") -> None:
+        self.done += later.done
+        self.refused += later.refused
+        self.unknown += later.unknown
+        self.milliseconds += later.milliseconds
+        self.last_error = later.last_error or self.last_error
+
 
 class Rail:
     """One provider in one direction, as this process knows it."""
@@ -91,6 +98,7 @@ class Health:
     def __init__(self, db: Database, watch: changes.Watch) -> None:
         self._db = db
         self._tripped = asyncio.Event()
+        self._flushing = asyncio.Lock()
         self._rails = {
             (provider, direction): Rail(provider, direction, self._tripped)
             for provider in Provider
@@ -116,11 +124,13 @@ class Health:
                 log.warning("rail_figures_not_written")
 
     async def flush(self) -> None:
-        for rail in self._rails.values():
-            if rail.has_tripped:
-                await self._write_state(rail, is_down=True)
-                rail.has_tripped = False
-        await self._write_figures([r for r in self._rails.values() if r.figures != Figures()])
+        """After it, all that was counted before it can be read."""
+        async with self._flushing:
+            for rail in self._rails.values():
+                if rail.has_tripped:
+                    await self._write_state(rail, is_down=True)
+                    rail.has_tripped = False
+            await self._write_figures([r for r in self._rails.values() if r.figures != Figures()])
 
     async def mark_up(self, rail: Rail) -> None:
         rail.reset()
@@ -143,6 +153,7 @@ class Health:
                     self._db, rail.provider, rail.direction, msgspec.structs.asdict(counted)
                 )
             except Unavailable:
+                counted.add(rail.figures)
                 rail.figures = counted
                 raise
 

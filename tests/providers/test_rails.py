@@ -1,16 +1,18 @@
 """Credentials, what is offered, the breaker and the figures."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
 from manilla.ledger.posting import Environment
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind
 from manilla.platform.changes import Watch
-from manilla.providers import credentials, wire
+from manilla.providers import credentials, queries, wire
 from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Adapter, Direction, Done, Provider, Unknown
@@ -189,6 +191,34 @@ async def test_figures_are_kept_for_people_to_see(
     assert (rail.direction, rail.success_share) == ("pay_out", 0.75)
     assert rail.last_error == "HTTP 200 without a readable body"
     assert rail.last_error_at is not None
+
+
+async def test_figures_counted_while_others_are_written_or_fail_to_be_are_not_lost(
+    db: Database, rails: Rails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db.execute("DELETE FROM rail_minute")
+    rail = rails.health.rail(Provider.C, Direction.PAY_OUT)
+    write, answers = queries.add_rail_figures, [Unavailable("no database"), None, None]
+
+    async def slow(*figures: Any) -> None:
+        rail.record(Done("counted meanwhile"), 0.001)
+        await asyncio.sleep(0.05)
+        if (refused := answers.pop(0)) is not None:
+            raise refused
+        await write(*figures)
+
+    monkeypatch.setattr(queries, "add_rail_figures", slow)
+    rail.record(Unknown("no answer"), 0.001)
+    with pytest.raises(Unavailable):
+        await rails.health.flush()
+    flushing = asyncio.create_task(rails.health.flush())
+    await asyncio.sleep(0.01)
+    await rails.health.flush()
+    monkeypatch.undo()
+    [seen] = [r for r in await rails.health.overview() if r.calls]
+    assert (seen.provider, seen.calls, seen.last_error) == ("providerc", 3, "no answer")
+    await flushing
+    await rails.health.flush()
 
 
 async def test_concurrency_per_provider_is_bounded(
