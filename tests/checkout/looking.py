@@ -8,8 +8,12 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# How a browser reports that the page itself has a status of 400 or more: meant to be so.
-MEANT = "Failed to load resource: the server responded with a status of"
+# What a browser says of a page without fault: that it has a status of 400 or more, as is meant;
+# and that somebody was in a field before the page could lead them there.
+MEANT = (
+    "Failed to load resource: the server responded with a status of",
+    "Autofocus processing was blocked because a document already has a focused element",
+)
 
 
 @asynccontextmanager
