@@ -1,0 +1,16 @@
+"""A day of the audit log, and all that befell one thing, are found without reading the whole log."""
+
+from manilla.sql import script
+
+revision = "0016"
+down_revision = "0015"
+
+SCHEMA = """
+CREATE INDEX audit_age ON audit USING brin (at) WITH (autosummarize = on);
+CREATE INDEX audit_subject ON audit (subject, id);
+CREATE INDEX audit_action ON audit (action, subject, id);
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
