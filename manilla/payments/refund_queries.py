@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.platform.settings import PAYOUTS_ARE_HELD
@@ -91,17 +92,21 @@ async def insert(connection: Connection, new: Refund) -> None:
     )
 
 
-async def mark_sent(db: Database, sent: Refund) -> bool:
+async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
     """Before the first byte goes out: whoever takes the job over asks before it sends.
 
-    False while payouts and refunds are held: it must not be sent.
+    False for a job that is not its holder's any more: who was frozen must not send. And while
+    payouts and refunds are held.
     """
     marked = await db.value(
         f"""
-        UPDATE refund SET sent_at = now()
-         WHERE merchant_id = $1 AND trx_id = $2 AND NOT {PAYOUTS_ARE_HELD}
+        UPDATE refund AS r SET sent_at = now()
+          FROM job j
+         WHERE j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4
+           AND r.merchant_id = $1 AND r.trx_id = $3 AND r.status = 'pending'
+           AND r.sent_at IS NOT DISTINCT FROM $5 AND NOT {PAYOUTS_ARE_HELD}
         RETURNING true""",
-        *(sent.merchant_id, sent.trx_id),
+        *(job.merchant_id, job.kind, job.subject, job.fence, sent.sent_at),
     )
     return bool(marked)
 

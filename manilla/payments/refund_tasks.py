@@ -46,22 +46,23 @@ class RefundTasks:
         if refund.provider is None:
             await refunds.complete(self._db, refund, "sandbox")
             return None
-        return await self._at_provider(refund, Provider(refund.provider))
+        return await self._at_provider(refund, Provider(refund.provider), job)
 
-    async def _at_provider(self, refund: Refund, provider: Provider) -> float | None:
+    async def _at_provider(self, refund: Refund, provider: Provider, job: Job) -> float | None:
         adapter = self._rails.adapter(provider)
         if adapter is None:
             return await self._act(refund, Unknown("the provider is not configured"))
         if refund.sent_at is None:
-            return await self._send(adapter, refund)
+            is_open = refund.status is RefundStatus.PENDING
+            return await self._send(adapter, refund, job) if is_open else None
         if provider not in CAN_BE_ASKED:
             if not refund.by_operator:
                 await self._leave_to_operator(refund, "It was sent; the provider cannot be asked.")
             return None
-        return await self._ask(adapter, refund)
+        return await self._ask(adapter, refund, job)
 
-    async def _send(self, adapter: Adapter, refund: Refund) -> float | None:
-        if not await refund_queries.mark_sent(self._db, refund):
+    async def _send(self, adapter: Adapter, refund: Refund, job: Job) -> float | None:
+        if not await refund_queries.mark_sent(self._db, refund, job):
             return await self._ask_unsent(adapter, refund)
         answer = await adapter.refund(_order(refund))
         match answer:
@@ -69,12 +70,15 @@ class RefundTasks:
                 await self._leave_to_operator(refund, guidance)
                 return None
             case Refused(_, guidance):
-                await refunds.fail(self._db, refund, guidance)
+                await refunds.fail(self._db, refund, guidance, holder=job)
                 return None
         return await self._act(refund, answer)
 
     async def _ask_unsent(self, adapter: Adapter, refund: Refund) -> float | None:
-        """While refunds are held: as for payouts, the provider may know what our books do not."""
+        """While refunds are held: as for payouts, the provider may know what our books do not.
+
+        Or somebody else sends it, whose job it is now.
+        """
         if adapter.provider in CAN_BE_ASKED:
             answer = await adapter.refund_state(refund.trx_id)
             if isinstance(answer, Done) and answer.value.status is not port.RefundStatus.NOT_FOUND:
@@ -82,14 +86,14 @@ class RefundTasks:
                 return 0
         return AGAIN_SECONDS
 
-    async def _ask(self, adapter: Adapter, refund: Refund) -> float | None:
+    async def _ask(self, adapter: Adapter, refund: Refund, job: Job) -> float | None:
         answer = await adapter.refund_state(refund.trx_id)
         if isinstance(answer, Done) and answer.value.status is port.RefundStatus.NOT_FOUND:
             if refund.status is not RefundStatus.PENDING:
                 return None
             # Never arrived. The same reference cannot be paid twice: the provider refuses that. Nor
             # is a refusal conclusive now: it may be about the repetition.
-            if not await refund_queries.mark_sent(self._db, refund):
+            if not await refund_queries.mark_sent(self._db, refund, job):
                 return AGAIN_SECONDS
             answer = await adapter.refund(_order(refund))
         return await self._act(refund, answer)

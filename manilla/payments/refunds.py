@@ -11,7 +11,9 @@ from manilla.audit.audit import Filters
 from manilla.kit import crash, ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
+from manilla.kit.texts import is_line
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Outcome, Posting
@@ -60,7 +62,7 @@ async def start(
     `refunded_before`: what had been refunded, in minor units, when this was asked for. Where it is
     more by now, the same may have been asked for twice, and nothing moves.
     """
-    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+    if not is_line(reason, REASON_LENGTH_MAX):
         raise RefundRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
     merchant_id = ids.merchant_of(trx_id)
     async with db.transaction() as connection:
@@ -147,11 +149,24 @@ async def complete(db: Database, refund: Refund, detail: str, *, by_hand: bool =
     return True
 
 
-async def fail(db: Database, refund: Refund, detail: str, *, by_hand: bool = False) -> bool:
-    """Conclusively refused: the wallet gets back what it was debited."""
+async def fail(
+    db: Database,
+    refund: Refund,
+    detail: str,
+    *,
+    by_hand: bool = False,
+    holder: Job | None = None,
+) -> bool:
+    """Conclusively refused: the wallet gets back what it was debited.
+
+    `holder`: a refusal that counts only from whoever still holds the refund's job. One that comes
+    to who was frozen is about a repetition, if another has sent the refund meanwhile.
+    """
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
         if current.status is not RefundStatus.PENDING:
+            return False
+        if holder is not None and not await jobs.is_held(connection, holder):
             return False
         in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
         outcome = await _post(
@@ -178,7 +193,7 @@ async def find(db: Database, trx_id: str) -> Refund:
 
 async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
     """A person's word, for a refund that no provider can be asked about."""
-    if not 1 <= len(detail.strip()) <= REASON_LENGTH_MAX or not detail.isprintable():
+    if not is_line(detail, REASON_LENGTH_MAX):
         raise RefundRefused(f"A note has 1 to {REASON_LENGTH_MAX} printable characters.")
     refund = await find(db, trx_id)
     if not refund.by_operator:

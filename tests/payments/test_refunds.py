@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from manilla.kit import jobs
 from manilla.kit.errors import Refusal
 from manilla.merchants.merchants import Bearer
-from manilla.payments import refunds
+from manilla.payments import refund_queries, refunds
 from manilla.payments.refund_queries import Refund, RefundStatus
 from tests.client import Merchant
 from tests.payments.shop import Shop, Started
@@ -142,6 +143,23 @@ async def test_a_refund_whose_answer_is_lost_is_asked_about_and_paid_once(
     await shop.world.until(is_done)
     assert await shop.balance() == 0
     assert await shop.account("in_flight") == 0
+
+
+async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it_back(
+    shop: Shop,
+) -> None:
+    db = shop.services.db
+    refund = await _refund(shop, await _paid(shop))
+    [frozen] = await jobs.claim(db, {refunds.SEND: 1})
+    await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
+    [taken_over] = await jobs.claim(db, {refunds.SEND: 1})
+    assert not await refund_queries.mark_sent(db, refund, frozen)
+    assert not await refunds.fail(db, refund, "a repetition", holder=frozen)
+    assert await refund_queries.mark_sent(db, refund, taken_over)
+    assert not await refund_queries.mark_sent(db, refund, taken_over), "as it was read: not sent"
+    assert await shop.balance() == 0
+    assert await refunds.fail(db, refund, "refused", holder=taken_over)
+    assert await shop.balance() == 100_000
 
 
 async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -> None:
