@@ -66,8 +66,12 @@ class Gate:
         if refusal.status == 404:
             return self._altered(request)
         if _wants_json(request):
-            return _json(refusal.status, refusal.text, refusal.code)
-        return self._pages.trouble(refusal.status, refusal.text, address.read(request))
+            answer = _json(refusal.status, refusal.text, refusal.code)
+        else:
+            answer = self._pages.trouble(refusal.status, refusal.text, address.read(request))
+        if refusal.retry_after_seconds is not None:
+            answer.headers["Retry-After"] = str(refusal.retry_after_seconds)
+        return answer
 
     def _misused(self, request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
         text = "Your browser sent something that we did not understand."

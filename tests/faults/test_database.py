@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -207,6 +208,7 @@ async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
     unknown = "TXN" + "0" * 30
     async with _elsewhere(desk, settings, connections=2) as busy:
         order = await busy.order()
+        link = busy.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
         async with contextlib.AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(busy.services.db.connection())
@@ -215,6 +217,7 @@ async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
                 busy.merchant.post(INITIATE, order),
                 busy.verify(unknown),
                 busy.merchant.get("/api/v1/payout-methods?currency=NGN"),
+                busy.merchant.site.send("GET", f"/checkout/{unknown}/status?{link}"),
                 *(
                     news.tell(busy.merchant.site, "a", news.transfer("a", unknown, "success", n=n))
                     for n in range(7)
