@@ -82,6 +82,11 @@ class Protocol(HttpToolsProtocol):
         self._await_head()
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """What follows a body is no header: it would speak after those that a proxy has put."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
@@ -102,6 +107,10 @@ class Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
+        if self._owes_an_answer():
+            # Its caller would take this for the answer, and the payout for refused.
+            self.transport.close()
+            return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
         head = (
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
@@ -109,6 +118,12 @@ class Protocol(HttpToolsProtocol):
         )
         self.transport.write(STATUS_LINE[400] + head.encode() + body)
         self.transport.close()
+
+    def _owes_an_answer(self) -> bool:
+        """Whether a request that came whole, before what is wrong, is still being worked on."""
+        cycle = self.cycle
+        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
+        return is_whole or bool(self.pipeline)
 
 
 class BodyTooLarge(Exception):

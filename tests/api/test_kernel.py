@@ -361,6 +361,34 @@ async def test_several_requests_share_a_connection(caller: Merchant) -> None:
     writer.close()
 
 
+async def test_what_follows_a_body_is_no_header(caller: Merchant) -> None:
+    """A proxy checks and sets headers; a trailer would come after all that it has said."""
+    target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
+    headers = caller.headers("POST", target, body)
+    signature = headers.pop("X-Signature")
+    chunked = {**headers, "Connection": "close", "Transfer-Encoding": "chunked"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in chunked.items())
+    head = f"POST {target} HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
+    trailer = f"X-Signature: {signature}\r\n".encode()
+    reply = await caller.site.send_raw(
+        head + b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)
+    )
+    assert (reply.status, reply.json["errors"]) == (401, {"X-Signature": "The header is missing."})
+
+
+async def test_a_request_under_way_is_not_answered_for_what_is_wrong_after_it(
+    caller: Merchant,
+) -> None:
+    headers = caller.headers("GET", "/api/v1/look/a?currency=NGN")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
+    writer.write(request + b"GARBAGE\r\n\r\n")
+    async with asyncio.timeout(10):
+        assert b"400" not in await reader.readline()
+    writer.close()
+
+
 async def test_an_offer_to_speak_another_protocol_is_ignored(caller: Merchant) -> None:
     """Java's client offers h2c with every first request, with a body too."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
