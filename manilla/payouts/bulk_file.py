@@ -14,6 +14,7 @@ from manilla.providers.port import Bank
 
 BYTES_MAX = 1024 * 1024
 ROWS_MAX = 1_000
+LINE_ENDS_MAX = 20_000  # of all kinds: a text may have several lines, and a line two ends
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
 REFERENCE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 60, 255
@@ -55,6 +56,9 @@ def read(raw: bytes) -> list[FileRow]:
         raise BadFile("The file is not UTF-8. Save it as “CSV UTF-8”.") from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
+    # A million empty lines would keep everybody waiting for as long as it takes to read them.
+    if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
+        raise BadFile(f"The file has too many lines. At most {ROWS_MAX:,} payouts go at once.")
     first = text.partition("\n")[0]
     delimiter = ";" if ";" in first and "," not in first else ","
     try:
