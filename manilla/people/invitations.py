@@ -11,7 +11,15 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
-from manilla.people import invitation_queries, passwords, persons, queries, sessions, tokens
+from manilla.people import (
+    invitation_queries,
+    member_queries,
+    passwords,
+    persons,
+    queries,
+    sessions,
+    tokens,
+)
 from manilla.people.invitation_queries import Invitation
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.sessions import NewSession
@@ -127,7 +135,7 @@ async def accept(
             raise BadInvitation
         person_id = await _new_person(connection, realm, invitation, name, password_hash)
         if invitation.merchant_id is not None:
-            await queries.insert_membership(
+            await member_queries.insert_membership(
                 connection, invitation.merchant_id, person_id, Role(invitation.role)
             )
         session = await sessions.begin(
@@ -153,7 +161,7 @@ async def join(db: Database, visitor: Visitor, token: str) -> int:
     async with db.transaction() as connection:
         if not await invitation_queries.use(connection, invitation.id):
             raise BadInvitation
-        if not await queries.insert_membership(
+        if not await member_queries.insert_membership(
             connection, invitation.merchant_id, visitor.person_id, Role(invitation.role)
         ):
             raise AlreadyMember

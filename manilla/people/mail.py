@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import os
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
 import msgspec
 import structlog
+
+from manilla.kit.errors import Refusal
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +30,9 @@ class Letter(msgspec.Struct, frozen=True):
     link: str
 
 
+Write = Callable[[], Awaitable[Letter | None]]
+
+
 class Post:
     """Without a hook nothing is sent, and pages say to ask the operator."""
 
@@ -40,13 +46,30 @@ class Post:
         return self._hook is not None
 
     def send_later(self, letter: Letter) -> None:
-        """In the background, so that an answer takes as long for an address that is not known."""
+        """In the background: nobody waits for the program."""
+
+        async def written() -> Letter:
+            return letter
+
+        self.write_later(letter.kind, written)
+
+    def write_later(self, kind: Kind, write: Write) -> None:
+        """Written in the background too, so that an answer takes as long for an address that is
+        not known."""
         if self._hook is None or len(self._under_way) >= AT_ONCE:
-            log.warning("letter_not_sent", kind=letter.kind, hook=self._hook)
+            log.warning("letter_not_sent", kind=kind, hook=self._hook)
             return
-        task = asyncio.create_task(self.send(letter))
+        task = asyncio.create_task(self._write_and_send(kind, write))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+
+    async def _write_and_send(self, kind: Kind, write: Write) -> bool:
+        try:
+            letter = await write()
+        except Refusal as refusal:  # the database is away
+            log.warning("letter_not_sent", kind=kind, hook=self._hook, why=refusal.code)
+            return False
+        return letter is not None and await self.send(letter)
 
     async def close(self) -> None:
         """Waits for what is under way."""

@@ -6,9 +6,10 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
-from manilla.people import passwords, persons, queries
+from manilla.people import member_queries, passwords, persons, queries, session_queries
 from manilla.people.invitations import AlreadyMember
-from manilla.people.queries import Belonging, Member, Person
+from manilla.people.member_queries import Belonging, Member
+from manilla.people.queries import Person
 from manilla.people.roles import Realm, Role
 
 
@@ -23,11 +24,11 @@ class MemberNotFound(Refusal):
 
 
 async def list_of(db: Database, merchant_id: int) -> list[Member]:
-    return await queries.members(db, merchant_id)
+    return await member_queries.members(db, merchant_id)
 
 
 async def merchants_of(db: Database, person_id: int) -> list[Belonging]:
-    return await queries.belongings(db, person_id)
+    return await member_queries.belongings(db, person_id)
 
 
 async def add(
@@ -43,7 +44,7 @@ async def add(
             connection, Realm.DASHBOARD, email, name, password_hash=password_hash
         )
         person = await persons.find(connection, Realm.DASHBOARD, email)
-        if not await queries.insert_membership(connection, merchant_id, person.id, role):
+        if not await member_queries.insert_membership(connection, merchant_id, person.id, role):
             raise AlreadyMember
         await _record(connection, "member.add", merchant_id, person.id, email=email, role=role)
     return person
@@ -53,7 +54,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
     """In effect with the member's next request."""
     async with db.transaction() as connection:
         before = await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
-        await queries.set_role(connection, merchant_id, person_id, role)
+        await member_queries.set_role(connection, merchant_id, person_id, role)
         changed = audit.difference({"role": before}, {"role": role})
         if changed:
             await _record(connection, "member.role", merchant_id, person_id, changed=changed)
@@ -63,8 +64,8 @@ async def remove(db: Database, merchant_id: int, person_id: int) -> None:
     """Ends their sessions with this merchant; what else they belong to stays."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
-        await queries.delete_membership(connection, merchant_id, person_id)
-        await queries.delete_sessions(connection, person_id, merchant_id=merchant_id)
+        await member_queries.delete_membership(connection, merchant_id, person_id)
+        await session_queries.delete_of_person(connection, person_id, merchant_id=merchant_id)
         await _record(connection, "member.remove", merchant_id, person_id, role=role)
 
 
@@ -72,7 +73,7 @@ async def _lock(
     connection: Connection, merchant_id: int, person_id: int, *, stays_owner: bool
 ) -> str:
     """Their role. Holds the whole team, so that two owners cannot remove each other at once."""
-    roles = await queries.lock_roles(connection, merchant_id)
+    roles = await member_queries.lock_roles(connection, merchant_id)
     if person_id not in roles:
         raise MemberNotFound
     owners = [who for who, known in roles.items() if known == (Role.OWNER, "active")]

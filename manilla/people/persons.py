@@ -6,7 +6,8 @@ from typing import Any
 from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import queries
+from manilla.kit.texts import is_line
+from manilla.people import queries, reset_queries, session_queries
 from manilla.people.queries import Person
 from manilla.people.roles import Realm
 
@@ -52,7 +53,7 @@ def read_email(text: str) -> str:
 
 def read_name(text: str) -> str:
     name = text.strip()
-    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
+    if not is_line(name, NAME_LENGTH_MAX):
         raise BadPerson(f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
     return name
 
@@ -93,8 +94,8 @@ async def disable(db: Database, person_id: int) -> None:
         person = await get(connection, person_id)
         await refuse_last_administrator(connection, person)
         await queries.set_status(connection, person_id, "disabled")
-        await queries.delete_resets(connection, person_id)
-        ended = await queries.delete_sessions(connection, person_id)
+        await reset_queries.delete_unused(connection, person_id)
+        ended = await session_queries.delete_of_person(connection, person_id)
         if person.status != "disabled":
             await record(connection, "person.disable", person, sessions_ended=ended)
 
@@ -111,7 +112,7 @@ async def sign_out(db: Database, person_id: int) -> int:
     """Ends all sessions; says how many."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
-        ended = await queries.delete_sessions(connection, person_id)
+        ended = await session_queries.delete_of_person(connection, person_id)
         await record(connection, "person.sign_out", person, sessions_ended=ended)
     return ended
 

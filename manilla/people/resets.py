@@ -6,7 +6,15 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import passwords, persons, queries, throttle, tokens
+from manilla.people import (
+    passwords,
+    persons,
+    queries,
+    reset_queries,
+    session_queries,
+    throttle,
+    tokens,
+)
 from manilla.people.queries import Person
 from manilla.people.roles import Realm
 
@@ -23,10 +31,15 @@ class NewReset(msgspec.Struct, frozen=True):
     token: str
 
 
-async def ask(db: Database, realm: Realm, email: str, address: str) -> NewReset | None:
-    """What "forgot password" does. The page says the same for None, and sends in the background."""
+async def count(db: Database, realm: Realm, email: str, address: str) -> None:
+    """Whoever asks for a link to this email address, known or not. The page says the same."""
     normal = persons.normal_email(email)
     await throttle.take(db, throttle.resetting(realm, normal or email, address))
+
+
+async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
+    """What "forgot password" does, after the page has answered: how long it takes tells much."""
+    normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
         return None
@@ -46,14 +59,14 @@ async def begin(db: Database, person_id: int) -> str:
 async def _write(connection: Connection, person_id: int) -> str:
     """Links of before are no longer good."""
     token = tokens.new()
-    await queries.delete_resets(connection, person_id)
-    await queries.insert_reset(connection, tokens.digest(token), person_id, LASTS)
+    await reset_queries.delete_unused(connection, person_id)
+    await reset_queries.insert(connection, tokens.digest(token), person_id, LASTS)
     return token
 
 
 async def look_at(db: Database, realm: Realm, token: str) -> Person:
     """Whose password the link may set."""
-    person = await queries.person_of_reset(db, tokens.digest(token))
+    person = await reset_queries.person_of(db, tokens.digest(token))
     if person is None or person.realm != realm:
         raise BadReset
     return person
@@ -65,7 +78,7 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
     passwords.check(password, email=person.email, name=person.name)
     password_hash = await passwords.hash_of(password)
     async with db.transaction() as connection:
-        if not await queries.use_reset(connection, tokens.digest(token)):
+        if not await reset_queries.use(connection, tokens.digest(token)):
             raise BadReset
         await _replace(connection, person.id, password_hash)
         await persons.record(connection, "person.password", person, how="reset link")
@@ -76,5 +89,5 @@ async def _replace(connection: Connection, person_id: int, password_hash: str) -
     # The person's row is held before sessions are ended: whoever signs in with the old password at
     # the same time is either refused, or has a session that is ended here.
     await queries.set_password(connection, person_id, password_hash)
-    await queries.delete_resets(connection, person_id)
-    await queries.delete_sessions(connection, person_id)
+    await reset_queries.delete_unused(connection, person_id)
+    await session_queries.delete_of_person(connection, person_id)

@@ -121,6 +121,27 @@ async def delete_by_token(connection: Connection, realm: Realm, token_hash: byte
     )
 
 
+async def delete_of_person(
+    connection: Connection,
+    person_id: int,
+    *,
+    but: int | None = None,
+    merchant_id: int | None = None,
+) -> int:
+    """Ends somebody's sessions: all, all but one, or those with one merchant."""
+    rows = await connection.records(
+        """
+        DELETE FROM session
+         WHERE person_id = $1 AND ($2::bigint IS NULL OR id <> $2)
+           AND ($3::bigint IS NULL OR merchant_id = $3)
+        RETURNING id""",
+        person_id,
+        but,
+        merchant_id,
+    )
+    return len(rows)
+
+
 async def set_stepped_up(connection: Connection, session_id: int) -> None:
     await connection.execute("UPDATE session SET stepped_up_at = now() WHERE id = $1", session_id)
 

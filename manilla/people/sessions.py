@@ -84,7 +84,7 @@ async def revoke(db: Database, person_id: int, session_id: int) -> None:
 
 async def revoke_all_but(db: Database, person_id: int, session_id: int) -> int:
     async with db.transaction() as connection:
-        return await queries.delete_sessions(connection, person_id, but=session_id)
+        return await session_queries.delete_of_person(connection, person_id, but=session_id)
 
 
 async def end(db: Database, realm: Realm, token: str) -> None:

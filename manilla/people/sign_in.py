@@ -5,7 +5,15 @@ import msgspec
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import passwords, persons, queries, second_factor, sessions, throttle
+from manilla.people import (
+    member_queries,
+    passwords,
+    persons,
+    queries,
+    second_factor,
+    sessions,
+    throttle,
+)
 from manilla.people.queries import Door
 from manilla.people.roles import Realm
 
@@ -67,7 +75,7 @@ async def _enter(
     # Between our look at the password and now it may have been reset, and all sessions ended.
     if not await queries.enter(connection, person.id, person.password_hash, new_hash):
         raise SignInRefused
-    belongings = await queries.belongings(connection, person.id)
+    belongings = await member_queries.belongings(connection, person.id)
     return await sessions.begin(
         connection,
         person.id,

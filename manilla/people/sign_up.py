@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import NewMerchant
-from manilla.people import passwords, persons, queries, sessions, throttle
+from manilla.people import member_queries, passwords, persons, queries, sessions, throttle
 from manilla.people.roles import Realm, Role
 from manilla.people.sessions import NewSession
 
@@ -53,7 +53,7 @@ async def sign_up(
         if person_id is None:
             raise SignUpRefused
         merchant = await merchants.create(connection, keyring, name=business_name, email=email)
-        await queries.insert_membership(connection, merchant.id, person_id, Role.OWNER)
+        await member_queries.insert_membership(connection, merchant.id, person_id, Role.OWNER)
         session = await sessions.begin(
             connection,
             person_id,

@@ -129,16 +129,25 @@ class Account:
         return visit.page("forgot.html", is_sent=False, has_mail=self._post.is_open)
 
     async def forgot(self, visit: Visit) -> Answer:
-        """Says the same whether somebody has this address or not."""
+        """Says the same, and as soon, whether somebody has this address or not."""
         try:
-            new = await resets.ask(self._db, self._realm, visit.form.needed("email"), visit.address)
+            email = visit.form.needed("email")
+            await resets.count(self._db, self._realm, email, visit.address)
         except Refusal as refusal:
             has_mail = self._post.is_open
             return visit.refused("forgot.html", refusal, is_sent=False, has_mail=has_mail)
-        if new is not None:
-            link = links.reset(visit.shell.base_url, self._realm, new.token)
-            self._post.send_later(Letter(mail.Kind.RESET, new.person.email, link))
+        self._post.write_later(mail.Kind.RESET, self._reset_letter(visit, email))
         return visit.page("forgot.html", is_sent=True, has_mail=self._post.is_open)
+
+    def _reset_letter(self, visit: Visit, email: str) -> mail.Write:
+        async def write() -> Letter | None:
+            new = await resets.ask(self._db, self._realm, email)
+            if new is None:
+                return None
+            link = links.reset(visit.shell.base_url, self._realm, new.token)
+            return Letter(mail.Kind.RESET, new.person.email, link)
+
+        return write
 
     async def show_reset(self, visit: Visit) -> Answer:
         await resets.look_at(self._db, self._realm, visit.parameter("token"))
@@ -228,7 +237,7 @@ class Account:
         return visit.page("recovery_codes.html", codes=codes)
 
     async def end_second_factor(self, visit: Visit) -> Answer:
-        await second_factor.remove(self._db, visit.visitor.person_id)
+        await second_factor.turn_off(self._db, visit.visitor)
         return visit.redirect("/account", done="The second factor is off.")
 
 

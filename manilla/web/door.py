@@ -130,6 +130,7 @@ class Door:
         if STEP_UP in visit.form:
             try:
                 await self._prove(visitor, visit.form.secret(STEP_UP))
+                visit.stepped_up()
                 return None
             except Refusal as refusal:
                 alert = refusal.text

@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -176,6 +177,10 @@ class Visit:
     @property
     def user_agent(self) -> str:
         return self.request.headers.get("user-agent", "")
+
+    def stepped_up(self) -> None:
+        """They have just shown once more who they are: known to what asks in this request too."""
+        self._visitor = msgspec.structs.replace(self.visitor, stepped_up_at=datetime.now(UTC))
 
     def begin(self, session: NewSession) -> None:
         """From now on this browser is theirs."""

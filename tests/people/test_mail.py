@@ -1,5 +1,6 @@
 """Links are handed to the operator's program, and nothing else is."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -32,6 +33,24 @@ async def test_the_program_gets_one_document_and_none_of_our_secrets(
         "link": "https://pay.example.com/dashboard/reset/abc",
     }
     assert "MANILLA_" not in (tmp_path / "env").read_text()
+
+
+async def test_nobody_waits_until_a_letter_is_written_or_found_not_to_be(tmp_path: Path) -> None:
+    """How long the page took would tell who has an account."""
+    post, has_answered = Post(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
+
+    async def to_who_is_known() -> Letter:
+        await has_answered.wait()
+        return LETTER
+
+    async def to_nobody() -> None:
+        await has_answered.wait()
+
+    post.write_later(Kind.RESET, to_who_is_known)
+    post.write_later(Kind.RESET, to_nobody)
+    has_answered.set()
+    await post.close()
+    assert json.loads((tmp_path / "got").read_text())["email"] == LETTER.email
 
 
 async def test_a_program_that_fails_hangs_or_is_not_there_is_survived(tmp_path: Path) -> None:

@@ -181,6 +181,11 @@ async def test_having_shown_who_one_is_wears_off(
     shown = await owner.post(path, {**wish, "step_up_secret": PASSWORD})
     assert b"Shown now and never again" in shown.body
     assert await generations() == 2
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", owner.person_id
+    )
+    turned_off = await owner.post("/account/second-factor/off", {"step_up_secret": PASSWORD})
+    assert turned_off.status == 303  # what asks for it again sees it in the same request
 
 
 async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: Visitor) -> None:
