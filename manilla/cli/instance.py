@@ -180,6 +180,10 @@ def claimed(folder: Path) -> Iterator[None]:
     """Holds the data folder for this process. The kernel lets go of it however we end."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            # Made for us, by somebody who did not think of who may read it.
+            with contextlib.suppress(PermissionError):
+                folder.chmod(0o700)
         lock_file = (folder / "lock").open("w")
     except OSError as error:
         raise InstanceRefusal(f"{folder} cannot be a data folder: {error.strerror}.") from error

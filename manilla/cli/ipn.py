@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.output import Json, print_fields, print_json, print_rows
+from manilla.cli.output import Json, print_fields, print_json, print_rows, printable
 from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.ledger.transactions import TransactionNotFound
@@ -215,11 +215,3 @@ def _print(found: Notification, history: list[Kept]) -> None:
         if kept.answer:
             answer = kept.answer.decode(errors="replace")[:ANSWER_CHARACTERS_SHOWN]
             print(f"    answer: {printable(answer)}")
-
-
-def printable(text: str) -> str:
-    """What others wrote must not steer the terminal: what cannot be shown is escaped."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )

@@ -13,8 +13,7 @@ import msgspec
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
-from manilla.cli.ipn import printable
-from manilla.cli.output import Json, print_json
+from manilla.cli.output import Json, print_json, printable
 from manilla.kit import ids, outbound
 from manilla.kit.clock import iso
 from manilla.kit.db import Database

@@ -65,5 +65,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+        return printable(", ".join(map(str, value)))
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """What others wrote must not steer the terminal: what cannot be shown is escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

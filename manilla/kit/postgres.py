@@ -242,6 +242,7 @@ def _initialise(folder: Path, binaries: Path, account: Account | None, data: Pat
     if account is not None:
         os.chown(folder, account.uid, account.gid)
     password_file = folder.parent / "initdb.password"
+    password_file.touch(mode=0o600)
     password_file.write_text(_passwords(data)[SUPERUSER])
     if account is not None:
         os.chown(password_file, account.uid, account.gid)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from manilla.cli import output
+from manilla.cli.instance import claimed
 from manilla.platform.settings import PlatformSettings
 from tests.forked import manilla
 from tests.instance import Instance
@@ -250,3 +252,22 @@ def _sql(url: str, statement: str) -> None:
     from manilla.kit.postgres import find_binaries
 
     subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
+
+
+def test_what_others_wrote_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_fields({"ref_trx": "\x1b]0;pwn\x07", "list": ["\x9b31m"]}, as_json=False)
+    output.print_rows([{"name": "\x1b[2J"}], as_json=False, empty="")
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\x9b", "\x07"} & set(shown)
+    assert r"\x1b]0;pwn\x07" in shown
+
+
+def test_an_empty_folder_becomes_private_and_another_stays_as_it_is(tmp_path: Path) -> None:
+    for name, mode in (("empty", 0o700), ("used", 0o755)):
+        folder = tmp_path / name
+        folder.mkdir()
+        folder.chmod(0o755)
+        if name == "used":
+            (folder / "file").touch()
+        with claimed(folder):
+            assert folder.stat().st_mode & 0o777 == mode
