@@ -41,8 +41,12 @@ async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(metrics.render(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
+# Any of these is a proxy's word: what it passes on comes from elsewhere.
+BY_PROXY = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
+
+
 def _is_near(request: Request[Any, Any, Any]) -> bool:
-    if "x-forwarded-for" in request.headers or request.client is None:
+    if any(name in request.headers for name in BY_PROXY) or request.client is None:
         return False
     try:
         address = ipaddress.ip_address(request.client.host)

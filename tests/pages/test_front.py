@@ -88,6 +88,9 @@ async def test_health_readiness_and_metrics(site: Site) -> None:
 
 async def test_metrics_are_not_given_to_who_comes_through_a_proxy(site: Site) -> None:
     assert (await site.send("GET", "/metrics")).status == 404
+    for word in (b"Forwarded: for=192.0.2.1", b"X-Real-IP: 192.0.2.1", b"Via: 1.1 front"):
+        request = b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n%b\r\n\r\n" % word
+        assert (await site.send_raw(request)).status == 404
 
 
 @pytest.mark.parametrize(
