@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, permutations, product
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,7 +16,11 @@ import msgspec
 from manilla.api.authenticate import SignedRequest
 
 DIGEST_BYTES = 32
-MILLISECONDS = "millisecond_timestamp"  # a thousand texts, which are tried with the right secret
+MILLISECONDS = "millisecond_timestamp"
+OTHER_TIME = "other_timestamp"
+MANY = (MILLISECONDS, OTHER_TIME)  # a thousand texts, which are tried with the right secret
+OTHER_TIME_SECONDS = 60
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _SECONDS = re.compile(r"[0-9]{1,12}")
 _MILLISECONDS = re.compile(r"[0-9]{13}")
@@ -71,7 +75,7 @@ def explain(texts: Sequence[Text], secrets: Sequence[Secret], signature: str) ->
     right = [secret for secret in secrets if secret.mistake is None]
     wrong = [secret for secret in secrets if secret.mistake is not None]
     first, others = texts[:1], texts[1:]
-    few = [text for text in others if text.mistake and text.mistake.name != MILLISECONDS]
+    few = [text for text in others if text.mistake and text.mistake.name not in MANY]
     tries = [(first, right), (others, right), (first, wrong), (few, wrong)]
     for some_texts, some_secrets in tries:
         for text, secret in product(some_texts, some_secrets):
@@ -160,6 +164,9 @@ def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list
     texts += [Text(text(target=other), mistake) for other, mistake in _targets(target, path)]
     told = "The method was signed in lower case; it is signed in upper case."
     texts.append(Text(text(method=method.lower()), Mistake("lower_case_method", told)))
+    told = "Another method was signed than was sent."
+    others = [other for other in METHODS if other != method.upper()]
+    texts += [Text(text(method=other), Mistake("other_method", told)) for other in others]
     texts += _separated(seconds, method.upper().encode(), path.encode(errors="replace"), body)
     told = "The body alone was signed, as in a notification; a request signs four parts."
     texts.append(Text(body, Mistake("body_alone", told)))
@@ -190,6 +197,10 @@ def _times(timestamp: str) -> Iterator[tuple[bytes, Mistake]]:
     if _SECONDS.fullmatch(timestamp):
         for rest in range(1000):
             yield f"{timestamp}{rest:03d}".encode(), Mistake(MILLISECONDS, told)
+        told = "Another time was signed than was sent: look at the clock once for both."
+        for apart in range(1, OTHER_TIME_SECONDS + 1):
+            for other in (int(timestamp) - apart, int(timestamp) + apart):
+                yield str(other).encode(), Mistake(OTHER_TIME, told)
     elif _MILLISECONDS.fullmatch(timestamp):
         told = "The timestamp was signed in seconds, and sent in milliseconds: send seconds."
         yield timestamp[:-3].encode(), Mistake(MILLISECONDS, told)
@@ -225,6 +236,12 @@ def _separated(*parts: bytes) -> Iterator[Text]:
     if not parts[-1]:
         told = "The last dot is missing: it is there although the body is empty."
         yield Text(b".".join(parts[:-1]), Mistake("missing_last_dot", told))
+    told = "A part is missing: timestamp, method, path and body are signed, all four."
+    for fewer in (*combinations(parts, 3), (parts[0], parts[-1])):
+        yield Text(b".".join(fewer), Mistake("missing_part", told))
+    told = "The parts were put together in another order: timestamp, method, path, body it is."
+    for order in permutations(parts):
+        yield Text(b".".join(order), Mistake("other_order", told))
 
 
 def body_texts(body: bytes) -> list[Text]:
@@ -246,6 +263,11 @@ def body_texts(body: bytes) -> list[Text]:
     mark = b"\xef\xbb\xbf"
     other = body.removeprefix(mark) if body.startswith(mark) else mark + body
     texts.append(Text(other, Mistake("byte_order_mark", told)))
+    told = "The body that was signed has no space around it; the one given here has."
+    texts.append(Text(body.strip(), Mistake("surrounding_space", told)))
+    told = "The body was signed in another encoding; it is UTF-8, as it is sent."
+    other = body.decode(errors="replace").encode("latin-1", errors="replace")
+    texts.append(Text(other, Mistake("other_encoding", told)))
     texts += _reserialised(body)
     if body:
         told = "No body was signed at all; sign the bytes that are sent."

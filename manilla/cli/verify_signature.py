@@ -3,6 +3,7 @@
 import hashlib
 import re
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ from manilla.kit.clock import iso
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, merchants
 from manilla.notify import queries
+from manilla.platform.settings import PlatformSettings
 
 BODY_BYTES_MAX = 256 * 1024
 SECRET_BYTES_MAX = 4096
@@ -47,6 +49,7 @@ class _Given(msgspec.Struct, frozen=True):
     body: bytes
     texts: list[Text]  # the right one first
     is_notification: bool
+    timestamp: str | None  # of a request
 
 
 def verify_signature(
@@ -97,7 +100,7 @@ def verify_signature(
         if notification
         else request_texts(timestamp or "", method or "", target or "", content)
     )
-    given = _Given(signature, content, texts, notification)
+    given = _Given(signature, content, texts, notification, timestamp)
     if secret_file is not None:
         verdict = explain(texts, _secrets_of_file(secret_file), signature)
     else:
@@ -219,7 +222,7 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
         "bytes": len(signed),
         "sha256": hashlib.sha256(signed).hexdigest(),
         "secret": verdict.secret.told if verdict.secret else None,
-        "note": verdict.note,
+        "note": " ".join(filter(None, (verdict.note, _age_told(given.timestamp)))) or None,
     }
     if as_json:
         text = escaped(signed)
@@ -239,6 +242,21 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
         print("With that put right, it would match.")
     else:
         print(UNEXPLAINED if not verdict.mistakes else "The signature does not match.")
+
+
+def _age_told(timestamp: str | None) -> str | None:
+    """A signature that is too old matches, and is refused nevertheless."""
+    if timestamp is None or not re.fullmatch(r"[0-9]{1,12}", timestamp):
+        return None
+    apart = int(time.time()) - int(timestamp)
+    tolerance = PlatformSettings().timestamp_tolerance_seconds
+    if abs(apart) <= tolerance:
+        return None
+    when = "ago" if apart > 0 else "ahead"
+    return (
+        f"X-Timestamp is {abs(apart)} seconds {when}, by this clock: a request that arrives so is "
+        f"refused beyond timestamp_tolerance_seconds ({tolerance} unless changed)."
+    )
 
 
 def escaped(text: bytes) -> str:

@@ -133,6 +133,7 @@ def test_a_signature_that_matches_is_exit_0(instance: Instance, merchant: Any, f
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
     assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
+    assert "seconds ago" in found["note"]  # it matches, and would be refused all the same
 
 
 @pytest.mark.parametrize("name", REQUEST_MISTAKES)
@@ -225,6 +226,23 @@ def test_what_is_no_hmac_of_the_string_is_said() -> None:
     ]
     for name, given in made:
         verdict = mistakes.explain(mistakes.body_texts(b"{}"), [Secret(b"secret", "")], given)
+        assert [mistake.name for mistake in verdict.mistakes] == [name]
+
+
+def test_what_was_put_together_otherwise_is_said() -> None:
+    body = '{"name":"Olá"} '.encode()
+    texts = mistakes.request_texts("1767323045", "POST", "/api/v1/x", body)
+    for name, string in (
+        ("other_timestamp", b"1767323047.POST./api/v1/x." + body),
+        ("other_method", b"1767323045.GET./api/v1/x." + body),
+        ("missing_part", b"1767323045." + body),
+        ("missing_part", b"1767323045./api/v1/x." + body),
+        ("other_order", b"POST.1767323045./api/v1/x." + body),
+        ("surrounding_space", b"1767323045.POST./api/v1/x." + body.strip()),
+        ("other_encoding", b"1767323045.POST./api/v1/x." + body.decode().encode("latin-1")),
+    ):
+        given = hmac.digest(b"secret", string, "sha256").hex()
+        verdict = mistakes.explain(texts, [Secret(b"secret", "")], given)
         assert [mistake.name for mistake in verdict.mistakes] == [name]
 
 
