@@ -20,8 +20,14 @@ _WRAPPED = tuple(
 )
 # Not public, whatever this version of Python has heard of them.
 _SPECIAL = tuple(
-    ipaddress.ip_network(network) for network in ("192.0.0.0/24", "fec0::/10", "3fff::/20")
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20")
 )
+
+
+# Said of both alike: what a name means inside our network, and whether it means anything there, is
+# nothing to tell whoever chose it.
+NOT_REACHED = "not a public address, or a name that is not known"
 
 
 class AddressRefused(OSError):
@@ -42,7 +48,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
     def make_socket(address_info: Any) -> socket.socket:
         family, kind, protocol, _, address = address_info
         if is_public_only and not is_public(address[0]):
-            raise AddressRefused(errno.EACCES, f"{address[0]} is not a public address")
+            raise AddressRefused(errno.EACCES, NOT_REACHED)
         return socket.socket(family, kind, protocol)
 
     return aiohttp.ClientSession(
@@ -66,6 +72,8 @@ def told(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             text = f"the certificate is not accepted: {error.certificate_error}"
+        case aiohttp.ClientConnectorDNSError():
+            text = NOT_REACHED
         case aiohttp.ClientConnectorError():
             text = _system_told(error.os_error)
         case aiohttp.ServerDisconnectedError():

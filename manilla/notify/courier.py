@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import aiohttp
 
@@ -44,15 +44,8 @@ class Courier:
         self._directory = directory
         self._session = session
         self._hosts = Hosts()
-
-        async def load(jobs: Sequence[Job]) -> Sequence[Due | None]:
-            return await queries.due(db, jobs)
-
-        async def record(attempts: Sequence[Attempt]) -> Sequence[None]:
-            return await queries.record(db, attempts)
-
-        self._load: Batcher[Job, Due | None] = Batcher(load)
-        self._record: Batcher[Attempt, None] = Batcher(record)
+        self._load: Batcher[Job, Due | None] = Batcher(partial(queries.due, db))
+        self._record: Batcher[Attempt, None] = Batcher(partial(queries.record, db))
 
     def works(self) -> dict[str, Work]:
         return {DELIVER: Work(self.deliver, places=PLACES, in_turns=True)}

@@ -13,7 +13,6 @@ from manilla.kit.listing import (
     NOTIFICATION_IDS,
     PAGE_ROWS,
     PAGE_ROWS_MAX,
-    Conditions,
     Moment,
     Page,
     Walk,
@@ -55,11 +54,10 @@ async def notifications(
 ) -> Page[Notification]:
     """Newest first, by the time that is in their ids."""
     conditions = (
-        within(scope).add_given("state = {}", wanted.state).add_given("event = {}", wanted.event)
+        within(scope)
+        .add_given("state = {}", wanted.state)
+        .add_given("split_part(event, '.', 1) = {}", wanted.event)
     )
-    text = listing.searched(wanted.search)
-    if text is not None:
-        return Page(await _exact(db, scope, conditions, wanted, text))
     steps = Walk(
         "notification",
         NOTIFICATION_COLUMNS,
@@ -69,6 +67,9 @@ async def notifications(
         wanted.since,
         wanted.until,
     )
+    text = listing.searched(wanted.search)
+    if text is not None:
+        return Page(await listing.exact(db, _referred_to(steps, scope, wanted, text), _read))
     return await listing.walk(db, steps, _read, after, limit)
 
 
@@ -102,24 +103,14 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     return count
 
 
-async def _exact(
-    db: Database, scope: Scope, conditions: Conditions, wanted: NotificationFilter, text: str
-) -> list[Notification]:
-    """By an id there are few, however long ago."""
+def _referred_to(steps: Walk, scope: Scope, wanted: NotificationFilter, text: str) -> Walk:
     merchant_id = ids.merchant_of(text)
     if merchant_id is None:
         merchant_id = ids.merchant_of_notification(text)
     if wanted.named:
         merchant_id = scope.merchant_id
-    conditions.add("merchant_id = {}", merchant_id)
-    conditions.add("(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named])
-    conditions.add_given("id >= {}", wanted.since and ids.notification_id_floor(wanted.since))
-    conditions.add_given("id < {}", wanted.until and ids.notification_id_floor(wanted.until))
-    return await db.rows(
-        Notification,
-        f"SELECT {NOTIFICATION_COLUMNS} FROM notification WHERE {conditions.sql}"
-        f" ORDER BY id DESC LIMIT {PAGE_ROWS_MAX}",
-        *conditions.values,
+    return steps.narrowed("merchant_id = {}", merchant_id).narrowed(
+        "(id = {} OR trx_id = ANY({}::text[]))", text, [text, *wanted.named]
     )
 
 

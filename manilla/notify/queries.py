@@ -113,7 +113,9 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
           FROM given g
          WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
-           AND n.state = 'waiting'""",
+           AND n.state = 'waiting'
+           -- Put on its way anew while this attempt was made: its failure does not count.
+           AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')""",
         [each.merchant_id for each in attempts],
         [each.notification_id for each in attempts],
         [each.number for each in attempts],
@@ -180,6 +182,19 @@ async def attempts(db: Database, merchant_id: int, notification_id: str) -> list
     return [
         Kept(**{**record, "headers": msgspec.json.decode(record["headers"])}) for record in records
     ]
+
+
+async def last_taken_at(db: Database, merchant_id: int, environment: str) -> str | None:
+    """The address that took the last one delivered, of the merchant's latest."""
+    url: str | None = await db.value(
+        """
+        SELECT url FROM (
+               SELECT id, url, environment, state FROM notification
+                WHERE merchant_id = $1 ORDER BY id DESC LIMIT 100) AS latest
+         WHERE environment = $2 AND state = 'delivered' ORDER BY id DESC LIMIT 1""",
+        *(merchant_id, environment),
+    )
+    return url
 
 
 async def put_on_its_way(connection: Connection, merchant_id: int, notification_id: str) -> None:

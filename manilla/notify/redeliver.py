@@ -65,7 +65,8 @@ async def redeliver_failed(
                 since=since,
                 count=len(failed),
             )
-    for each in failed:
+    # Oldest first: of one transaction, the newer must not be on its way while the older is not.
+    for each in reversed(failed):
         async with db.transaction() as connection:
             await _send(connection, each)
     return [each.id for each in failed]

@@ -1,5 +1,6 @@
 """Notifications reach who they are for, as often as it takes and no oftener."""
 
+import asyncio
 import hmac
 import time
 
@@ -160,6 +161,44 @@ async def test_all_that_failed_since_a_time_are_sent_again(mailroom: Mailroom) -
     assert sent == [failed.id]
     await mailroom.deliver()
     assert (await mailroom.state(first), await mailroom.state(second)) == ("failed", "delivered")
+
+
+async def test_what_is_sent_again_during_its_last_attempt_is_not_given_up(
+    mailroom: Mailroom,
+) -> None:
+    trx_id = await mailroom.happen()
+    [waiting] = await mailroom.notifications(trx_id)
+
+    async def wanted_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await redeliver.redeliver(mailroom.services.db, waiting.id)
+        await answer(500)(reader, writer)
+
+    mailroom.receiver.answers = [answer(500), answer(500), wanted_again]
+    for _ in range(3):
+        await mailroom.deliver()
+        await mailroom.time_passes()
+    assert await mailroom.state(trx_id) == "waiting"
+    await mailroom.deliver()
+    assert await mailroom.state(trx_id) == "delivered"
+    assert [kept.number for kept in await mailroom.attempts(trx_id)] == [1, 2, 3, 4]
+
+
+async def test_of_a_transaction_the_older_is_sent_again_first(mailroom: Mailroom) -> None:
+    mailroom.receiver.answers = [answer(500)] * 6
+    trx_id = await mailroom.happen(Outcome.CANCEL)
+    await mailroom.services.checkout.pretend(trx_id, Outcome.PAY)
+    for _ in range(6):
+        await mailroom.deliver()
+        await mailroom.time_passes()
+    db, [older, newer] = mailroom.services.db, await mailroom.notifications(trx_id)
+    assert (older.state, newer.state) == ("failed", "failed")
+    assert older.decided_at is not None
+    await redeliver.redeliver_failed(db, older.decided_at, mailroom.merchant.new.id)
+    # A worker may take each as soon as it is written; so what counts is who was written first.
+    in_order = await db.records(
+        "SELECT id FROM notification WHERE trx_id = $1 ORDER BY xmin::text::bigint", trx_id
+    )
+    assert [record["id"] for record in in_order] == [older.id, newer.id]
 
 
 async def _given_up(mailroom: Mailroom) -> str:

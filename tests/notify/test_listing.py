@@ -6,7 +6,7 @@ from typing import Any
 from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, Tenant
-from manilla.notify import listing
+from manilla.notify import listing, queries
 from manilla.notify.listing import NotificationFilter, State
 from tests.notify.mailroom import Mailroom
 
@@ -23,7 +23,10 @@ async def test_notifications_are_found_by_every_filter_and_reference(
 
     began = datetime.now(UTC)
     first = await mailroom.happen()
+    assert await queries.last_taken_at(db, merchant.new.id, merchant.environment) is None
     await mailroom.deliver()
+    taken_at = await queries.last_taken_at(db, merchant.new.id, merchant.environment)
+    assert taken_at == mailroom.receiver.url
     second = await mailroom.happen()
     third = await mailroom.happen()
     await db.execute(
@@ -39,6 +42,11 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     assert await found(event="refund") == await found(search="%") == []
     assert await found(since=began, search=second) == [second]
     assert await found(until=began) == []
+    await db.execute(
+        "UPDATE notification SET event = 'payment.success' WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant.new.id, second),  # as the older endpoint has it
+    )
+    assert await found(event="payment") == [third, second, first]
     [told] = await listing.told_of(db, merchant.new.id, first)
     assert await found(search=told.notification.id) == [first]
     assert [attempt.status for attempt in told.attempts] == [200]

@@ -17,6 +17,7 @@ NOT_PUBLIC = [
     *("::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "64:ff9b::808:808"),
     *(
         "192.0.0.8",
+        "192.88.99.1",
         "fec0::1",
         "3fff::1",
         "64:ff9b:1::1",
@@ -57,6 +58,15 @@ async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, hos
         await _post(url, is_public_only=True)
     assert re.search(said, outbound.told(refused.value))
     assert receiver.received == []
+
+
+async def test_who_chose_a_name_does_not_learn_what_it_means_in_our_network() -> None:
+    told = set()
+    for host in ("localhost", "10.1.2.3", "no-such-name.invalid"):
+        with pytest.raises(aiohttp.ClientError) as refused:
+            await _post(f"http://{host}/ipn", is_public_only=True)
+        told.add(outbound.told(refused.value))
+    assert told == {outbound.NOT_REACHED}
 
 
 async def test_in_development_loopback_is_a_target_like_any_other(receiver: Receiver) -> None:
