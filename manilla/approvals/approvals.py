@@ -12,6 +12,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.sealed import SealedColumn
+from manilla.kit.texts import is_line
 
 REASON_LENGTH_MAX = 200
 LIST_MAX = 1000
@@ -98,7 +99,7 @@ async def approve(desk: Desk, approval_id: int) -> Approved:
 
 async def refuse(desk: Desk, approval_id: int, reason: str) -> Approval:
     """It will not be done. Who asked may say so too, to take it back."""
-    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+    if not is_line(reason, REASON_LENGTH_MAX):
         raise NotToDecide(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
     async with desk.db.transaction() as connection:
         asked = await _open(connection, approval_id)

@@ -178,8 +178,10 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
         wanted.commission_bearer in (None, before.commission_bearer)
     ):
         return False
-    # A merchant who is still pending has none; one who is set back to pending may.
-    return await queries.has_production_payment(connection, change.merchant_id)
+    # One who is set back to pending may have been paid before.
+    return before.status != merchants.Status.PENDING or await queries.has_production_payment(
+        connection, change.merchant_id
+    )
 
 
 async def check(connection: Connection, change: Change) -> None:

@@ -1,13 +1,25 @@
 """Changes that wait for a second administrator, and what became of those before."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
 from manilla.approvals import approvals
 from manilla.approvals.queries import Approval
 from manilla.audit.actor import current
+from manilla.audit.entry import plain
 from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger.posting import Environment
+from manilla.merchants import merchants, wallets
 from manilla.people.roles import Permission
+from manilla.platform import settings
+from manilla.providers import credentials
+from manilla.providers.port import Provider
 from manilla.web import lists
 from manilla.web.door import NotAllowed
 from manilla.web.lists import ROWS, ListView
@@ -32,15 +44,34 @@ class ApprovalPages:
     async def show(self, visit: Visit) -> Answer:
         db = self._desk.db
         before = listing.read_cursor(int, lists.after(visit))
+        waiting = await approvals.waiting(db) if before is None else []
         rows = await approvals.listed(db, before, ROWS)
         following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
         return visit.page(
             "approvals.html",
-            waiting=await approvals.waiting(db) if before is None else [],
+            waiting=[(each, plain(await self._today(each))) for each in waiting],
             decided=[row for row in rows if row.status != "waiting"],
             listing=ListView(visit, following),
             is_own=_is_own,
+            place=_place,
         )
+
+    async def _today(self, asked: Approval) -> dict[str, Any]:
+        """How the things stand that it would change: more may have happened since it was asked."""
+        db, (_, *about) = self._desk.db, asked.subject.split(":")
+        match asked.kind:
+            case "setting":
+                return _named(msgspec.structs.asdict(await settings.load(db)), about)
+            case "merchant":
+                merchant = await merchants.get(db, int(about[0]))
+                return _named(msgspec.structs.asdict(merchant), asked.detail)
+            case "wallet_funding" | "wallet_adjustment":
+                wallet = await wallets.get(db, int(about[0]), Environment(about[1]), about[2])
+                return {"balance": Money(wallet.currency, wallet.balance_minor)}
+            case "provider":
+                given = await credentials.load(db, self._desk.keyring)
+                return _named(given[Provider(about[0])].shown(), asked.detail)
+        return {}
 
     async def approve(self, visit: Visit) -> Answer:
         number = _number(visit)
@@ -64,6 +95,20 @@ class ApprovalPages:
         except Refusal as refusal:
             return answers.sent_back(visit, "/approvals", refusal)
         return visit.redirect("/approvals", done=f"Approval {number} is refused.")
+
+
+def _named(known: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: known[name] for name in names if name in known}
+
+
+def _place(subject: str) -> str | None:
+    """The page of what an approval is about."""
+    match subject.split(":"):
+        case ["wallet", merchant, environment, currency]:
+            return f"/merchants/{merchant}/wallets/{environment}/{currency}"
+        case [("setting" | "provider" | "case") as kind, name]:
+            return f"/{kind}s/{name}"
+    return None
 
 
 def _is_own(asked: Approval) -> bool:

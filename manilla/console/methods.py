@@ -1,5 +1,6 @@
 """Methods of paying in and out: their limits, fees, order, and whether they are offered."""
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -60,9 +61,14 @@ class MethodPages:
     async def change(self, visit: Visit) -> Answer:
         method = await self._method(visit)
         try:
+            if visit.form.text("seen") not in ("", _version(method)):
+                raise catalogue.ChangedMeanwhile
             wanted = _change(visit.form, method)
-            changed = await catalogue.change(self._desk.db, method.kind, method.code, wanted)
+            changed = await catalogue.change(
+                self._desk.db, method.kind, method.code, wanted, was=method
+            )
         except Refusal as refusal:
+            method = await self._method(visit)
             return visit.refused("method.html", refusal, **self._about(visit, method))
         return visit.redirect("/methods", done=f"{changed.name} is saved.")
 
@@ -84,6 +90,7 @@ class MethodPages:
         return {
             **self._fee(visit, method),
             "method": method,
+            "seen": _version(method),
             "obstacle": self._obstacle(method),
             "problem": "",
             "providers": NAMES,
@@ -99,6 +106,11 @@ class MethodPages:
             amount = Money.of(EXAMPLE, method.currency)
         amount = Money(method.currency, max(amount.minor, 0))
         return {"amount": amount, "fee": method.fee.of(amount), "takes": method.takes(amount)}
+
+
+def _version(method: Method) -> str:
+    """Another one whenever anything of the method is another."""
+    return hashlib.sha256(msgspec.json.encode(method)).hexdigest()[:16]
 
 
 def _change(given: Form, method: Method) -> Change:

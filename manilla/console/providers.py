@@ -101,12 +101,14 @@ class ProviderPages:
         return done_or_asked(visit, _path(provider), result, done)
 
     async def switch(self, visit: Visit) -> Answer:
-        provider = _provider(visit)
-        wanted = {
-            field.name: "true" if visit.form.is_ticked(field.name) else "false"
+        """What this visitor has switched, and no more: nobody undoes another's switching."""
+        provider, given = _provider(visit), visit.form
+        ticked = {
+            field.name: "true" if given.is_ticked(field.name) else "false"
             for field in FIELDS[provider]
             if field.is_switch
         }
+        wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
         try:
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
@@ -193,7 +195,10 @@ class ProviderPages:
 
 
 def _wanted(given: Form, current: Credentials) -> dict[str, str]:
-    """What differs. An empty secret stays as it is, since it is never shown; a tick forgets it."""
+    """What differs from what was shown, so that nobody undoes another's change.
+
+    An empty secret stays as it is, since it is never shown; a tick forgets it.
+    """
     wanted: dict[str, str] = {}
     for field in FIELDS[current.provider]:
         if field.is_switch or field.name not in given:
@@ -201,7 +206,9 @@ def _wanted(given: Form, current: Credentials) -> dict[str, str]:
         value = given.secret(field.name).strip()
         if field.is_secret and not value and not given.is_ticked(f"forget_{field.name}"):
             continue
-        if value != current.given.get(field.name, ""):
+        was = f"was_{field.name}"
+        before = given.secret(was).strip() if was in given else current.given.get(field.name, "")
+        if value != before:
             wanted[field.name] = value
     return wanted
 

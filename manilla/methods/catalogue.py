@@ -22,6 +22,14 @@ _CODE = re.compile(r"[a-z0-9][a-z0-9_-]{1,59}")
 NAME_LENGTH_MAX = 100
 
 
+class ChangedMeanwhile(Refusal):
+    status, code = 409, "CHANGED_MEANWHILE"
+    message = (
+        "Somebody else has changed this method since you opened it, and nothing of yours is saved."
+        " Open it anew, or save again to have it as you see it here."
+    )
+
+
 class UnknownMethod(Refusal):
     status, code = 404, "METHOD_NOT_FOUND"
     message = "There is no such method."
@@ -100,10 +108,15 @@ async def load(db: Database | Connection) -> list[Method]:
     return await queries.methods(db)
 
 
-async def change(db: Database, kind: Kind, code: str, wanted: Change) -> Method:
+async def change(
+    db: Database, kind: Kind, code: str, wanted: Change, *, was: Method | None = None
+) -> Method:
+    """By somebody who saw it as it `was`, where that is given: nobody undoes another's change."""
     async with db.transaction() as connection:
         await changes.announce(connection, changes.METHODS)
         before = await _locked(connection, kind, code)
+        if was is not None and before != was:
+            raise ChangedMeanwhile
         after = _apply(wanted, before)
         await queries.update(connection, after)
         changed = audit.difference(msgspec.structs.asdict(before), msgspec.structs.asdict(after))
@@ -124,16 +137,7 @@ async def add(
     wanted: Change,
 ) -> Method:
     """A further method or currency, without a line of code."""
-    if not _CODE.fullmatch(code):
-        raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
-    if currency not in money.DECIMALS:
-        raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
-    if kind is Kind.DEPOSIT and (provider is None or flow is None):
-        raise BadMethod("A deposit method names its provider and its flow.")
-    if kind is Kind.WITHDRAW and flow is not None:
-        raise BadMethod("A withdrawal method has no flow.")
-    if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
-        raise BadMethod("Provider C has no virtual accounts.")
+    _check_new(kind, code, currency, provider, flow)
     async with db.transaction() as connection:
         await changes.announce(connection, changes.METHODS)
         if await queries.lock(connection, code) is not None:
@@ -156,6 +160,22 @@ async def add(
         added = await _locked(connection, kind, code)
         await audit.record(connection, "method.add", f"method:{code}", method=added)
         return added
+
+
+def _check_new(
+    kind: Kind, code: str, currency: str, provider: Provider | None, flow: Flow | None
+) -> None:
+    """What of a method can never change."""
+    if not _CODE.fullmatch(code):
+        raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
+    if currency not in money.DECIMALS:
+        raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
+    if kind is Kind.DEPOSIT and (provider is None or flow is None):
+        raise BadMethod("A deposit method names its provider and its flow.")
+    if kind is Kind.WITHDRAW and flow is not None:
+        raise BadMethod("A withdrawal method has no flow.")
+    if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
+        raise BadMethod("Provider C has no virtual accounts.")
 
 
 def preview(method: Method, wanted: Change) -> Method:

@@ -45,7 +45,8 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def minimum(self) -> Money:
-        return Money(self.currency, self.min_minor)
+        """Also of a method without one: nothing cannot be paid."""
+        return Money(self.currency, max(self.min_minor, 1))
 
     @property
     def maximum(self) -> Money | None:
@@ -53,6 +54,4 @@ class Method(msgspec.Struct, frozen=True):
 
     def takes(self, amount: Money) -> bool:
         assert amount.currency == self.currency
-        return self.min_minor <= amount.minor and (
-            self.max_minor is None or amount.minor <= self.max_minor
-        )
+        return self.minimum <= amount and (self.max_minor is None or amount.minor <= self.max_minor)

@@ -123,4 +123,6 @@ def _word(value: Any) -> str:
             return "yes" if value else "no"
         case list():
             return ", ".join(_word(each) for each in value)
+        case Mapping():
+            return ", ".join(f"{title(name).lower()} {_word(each)}" for name, each in value.items())
     return str(value)

@@ -255,15 +255,18 @@ async def test_new_credentials_wait_sealed_and_are_forgotten_when_decided(office
     await credentials.clear(office.db, Provider.C)
 
 
-async def test_a_commission_waits_once_there_are_production_payments(
+async def test_a_commission_waits_unless_the_merchant_is_new(
     office: Desk, merchant: Merchant, world: World
 ) -> None:
     number = merchant.new.id
-    at_once = MerchantChange(number, merchants.Change(commission_percent=Decimal("1.5")))
+    back = MerchantChange(number, merchants.Change(status=Status.PENDING))
+    agreed = merchants.Change(commission_percent=Decimal("1.5"), status=Status.APPROVED)
+    await ask(office, MerchantChange(number, agreed))
+    assert not isinstance(await apply_or_ask(office, back), Asked)
+    at_once = MerchantChange(number, agreed)
     assert isinstance(await apply_or_ask(office, at_once), queries.MerchantRow)
     await new_payment(merchant)
     assert not isinstance(await apply_or_ask(office, at_once), Asked), "nothing would change"
-    back = MerchantChange(number, merchants.Change(status=Status.PENDING))
     assert not isinstance(await apply_or_ask(office, back), Asked)
     wanted = merchants.Change(
         commission_percent=Decimal("9.25"),

@@ -68,6 +68,8 @@ async def test_nobody_approves_what_they_asked_for(
     number = await ask_as(desk, visitor, house.merchant)
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
+    assert "Amount: 7.00 NGN" in page
+    assert "Balance: " in page  # what it would change, as it stands today
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})

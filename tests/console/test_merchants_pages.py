@@ -14,13 +14,12 @@ from manilla.audit.audit import Filters
 from manilla.console.desk import ConsoleDesk
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import Change, Status
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.console.conftest import House
 from tests.dashboard.till import unchunked
-from tests.payments.steps import new_payment
 from tests.web.visitors import Visitor, member
 
 PRODUCTION = Environment.PRODUCTION
@@ -258,17 +257,21 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
 async def test_in_production_a_commission_waits_for_a_second_administrator(
     services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, Visitor]
 ) -> None:
-    merchant = await new_merchant(site, services.db, services.keyring)
+    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
     visitor = in_production["administrator"]
     form = {"commission_percent": "1.5"}
     free = await visitor.post(at(merchant, "/commission"), form)
     assert "1.5 % now" in await visitor.follow(free)
-    in_use = Merchant(merchant.site, merchant.new, Environment.PRODUCTION)
-    await new_payment(in_use, allow_payment_methods=[])
+    approved = Change(status=Status.APPROVED)
+    await merchants.change(services.db, services.keyring, merchant.new.id, approved)
     text = await visitor.follow(
-        await visitor.post(at(merchant, "/commission"), {"commission_percent": "2.5"})
+        await visitor.post(
+            at(merchant, "/commission"), {"commission_percent": "2.5", "reason": "A new contract"}
+        )
     )
     assert "Nothing has changed yet" in text
+    assert "For the administrator who must approve it." in text
+    assert "A new contract" in (await visitor.get("/approvals")).body.decode()
     assert (await merchants.get(desk.db, merchant.new.id)).commission_percent == Decimal("1.5")
     bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})
     assert "between 0 and 100" in await visitor.follow(bad)

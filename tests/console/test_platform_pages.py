@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -121,6 +122,15 @@ async def test_credentials_are_written_and_never_shown(
     now = (await credentials.load(services.db, services.keyring))[Provider.B]
     assert now.value("secret_key") == SECRET
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
+
+    # Who looked before that, and switches something else, does not switch it on again.
+    seen = {"was_pay_in_enabled": "true", "was_pay_out_enabled": "true", "was_sandbox": "true"}
+    await visitor.post(f"{at}/switches", {**seen, "pay_out_enabled": "on", "sandbox": "on"})
+    fields = {"business_id": "b-0", "was_business_id": "b-0", "base_url": "", "was_base_url": "x"}
+    await visitor.post(f"{at}/credentials", fields)
+    now = (await credentials.load(services.db, services.keyring))[Provider.B]
+    assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (False, False)
+    assert (now.given["business_id"], "base_url" in now.given) == ("b-1", False)
     cleared = await visitor.post(f"{at}/clear", {})
     assert "offered nowhere" in await visitor.follow(cleared)
 
@@ -215,6 +225,15 @@ async def test_a_method_is_changed_as_a_whole_or_not_at_all(
     methods = {method.code: method for method in await catalogue.load(services.db)}
     assert methods[CODE].fee.percent == Decimal("1.5")
     assert methods[CODE].fee.maximum_minor == 2000_00
+
+    # Who opened the form before somebody else saved it is told, and undoes nothing.
+    [seen] = re.findall(r'name="seen" value="(\w+)"', (await visitor.get(at)).body.decode())
+    assert (await visitor.post(at, {**METHOD, "fee_percent": "2", "seen": seen})).status == 303
+    late = await visitor.post(at, {**METHOD, "name": "Late", "seen": seen})
+    assert late.status == 409
+    assert "Somebody else has changed this method" in late.body.decode()
+    methods = {method.code: method for method in await catalogue.load(services.db)}
+    assert (methods[CODE].fee.percent, methods[CODE].name) == (Decimal(2), METHOD["name"])
     assert (await visitor.get("/methods/nothing")).status == 404
 
     paying_in = {**METHOD, "name": "Provider A checkout", "minimum": "1", "maximum": ""}
