@@ -4,8 +4,9 @@
 #
 #   MANILLA_MIGRATION_URL=postgresql://manilla_owner:...@db.internal/manilla_restored \
 #   MANILLA_DATABASE_URL=postgresql://manilla_app:...@db.internal/manilla_restored \
-#   MANILLA_MASTER_KEY=... deploy/drill.sh FILE
+#   MANILLA_MASTER_KEY=... [AUDIT_KEPT=ID:HASH] deploy/drill.sh FILE
 #
+# AUDIT_KEPT is `last id` and `last hash` of a `manilla audit verify` of before the backup.
 # Exit 0: restored, held, and nothing is in doubt. 1: see what was said last.
 set -eu
 
@@ -33,8 +34,8 @@ $manilla payout hold
 step "prove the books"
 $manilla ledger check
 
-step "prove the audit log; compare the last line with the one that was kept elsewhere"
-$manilla audit verify
+step "prove the audit log${AUDIT_KEPT:+, and that it still has the line that was kept elsewhere}"
+$manilla audit verify ${AUDIT_KEPT:+--kept "$AUDIT_KEPT"}
 
 step "ask the providers about everything that was open"
 $manilla restore-check || {

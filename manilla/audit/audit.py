@@ -135,14 +135,31 @@ async def latest(db: Database, action: str) -> dict[str, Entry]:
     return {record["subject"]: _read(record) for record in records}
 
 
-async def verify(db: Database) -> Verdict:
-    """Walks the chain in one snapshot, and stops at the first line that breaks it."""
+class Kept(msgspec.Struct, frozen=True):
+    """What an earlier proof said of the log's end, kept where nobody rewrites it."""
+
+    id: int
+    hash: str
+
+
+async def verify(db: Database, kept: Kept | None = None) -> Verdict:
+    """Walks the chain in one snapshot, and stops at the first line that breaks it.
+
+    A log that was written anew, head included, is whole in itself: what was kept tells.
+    """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         head = await connection.row(_Head, "SELECT id, hash FROM audit_head")
         if head is None:
             return Verdict(0, 0, "", 0, "The head of the log is missing.")
-        return await _walk(connection, head)
+        verdict = await _walk(connection, head)
+        if kept is None or not verdict.is_whole:
+            return verdict
+        found = await connection.value("SELECT hash FROM audit WHERE id = $1", kept.id)
+        if found is not None and found.hex() == kept.hash:
+            return verdict
+        reason = "The line was removed." if found is None else "It is not the line that was kept."
+        return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
 
 async def _walk(connection: Connection, head: _Head) -> Verdict:

@@ -1,11 +1,12 @@
 """`manilla audit`: who changed what, and whether the log is whole."""
 
+import re
 from typing import Annotated, Any
 
 import typer
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters, Verdict
+from manilla.audit.audit import Filters, Kept, Verdict
 from manilla.audit.entry import Entry
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
@@ -18,11 +19,23 @@ LIST_MAX = 10_000
 
 
 @app.command()
-def verify(as_json: Json = False, data: Data = None) -> None:
+def verify(
+    kept: Annotated[
+        str | None,
+        typer.Option(
+            "--kept",
+            metavar="ID:HASH",
+            help="last_id and last_hash of an earlier proof: the log must still hold that line.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
     """Prove that no line was changed, removed or inserted; exit 1 where one was."""
+    earlier = _kept(kept)
 
     async def command(tools: Tools) -> Verdict:
-        return await audit.verify(tools.db)
+        return await audit.verify(tools.db, earlier)
 
     verdict = run(data, command)
     report = {
@@ -63,6 +76,15 @@ def list_lines(
     if not as_json:
         rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
     print_rows(rows, as_json=as_json, empty="There is no such line.")
+
+
+def _kept(text: str | None) -> Kept | None:
+    if text is None:
+        return None
+    known = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", text)
+    if known is None:
+        raise typer.BadParameter("is last_id:last_hash.", param_hint="--kept")
+    return Kept(int(known[1]), known[2])
 
 
 def _row(line: Entry) -> dict[str, Any]:

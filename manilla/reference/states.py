@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.payments import states as payments
 from manilla.payments.states import Standing
-from manilla.payouts import beneficiary, initiate, sandbox_banks
+from manilla.payouts import sandbox
 from manilla.payouts import states as payouts
 from manilla.payouts.payout import Status
 from manilla.providers.port import Provider
@@ -50,11 +50,10 @@ PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)  # type: ignore[arg-type]
 
 SANDBOX_ACCOUNTS = {
     "0000000000": "Is delivered.",
-    initiate.SANDBOX_FAILS: "Is accepted and debited, then fails and is refunded: "
-    "`gateway_payout_failed`.",
-    beneficiary.SANDBOX_INVALID: "Is refused: 422 `invalid_beneficiary`.",
-    initiate.SANDBOX_PENDING: "Stays pending.",
-    beneficiary.SANDBOX_PROVIDER_POOR: "Is refused: 422 `provider_insufficient_balance`.",
+    sandbox.FAILS: "Is accepted and debited, then fails and is refunded: `gateway_payout_failed`.",
+    sandbox.INVALID: "Is refused: 422 `invalid_beneficiary`.",
+    sandbox.STAYS_PENDING: "Stays pending.",
+    sandbox.PROVIDER_POOR: "Is refused: 422 `provider_insufficient_balance`.",
 }
 
 
@@ -64,6 +63,6 @@ class SandboxBank(msgspec.Struct, frozen=True):
 
 
 SANDBOX_BANKS = [
-    SandboxBank(bank.name, [sandbox_banks.BANKS[provider][place].code for provider in Provider])
-    for place, bank in enumerate(sandbox_banks.BANKS[Provider.A])
+    SandboxBank(bank.name, [sandbox.BANKS[provider][place].code for provider in Provider])
+    for place, bank in enumerate(sandbox.BANKS[Provider.A])
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from manilla.audit import audit
 from manilla.audit.actor import SYSTEM, Actor, ActorKind, acting, current
-from manilla.audit.audit import Filters
+from manilla.audit.audit import Filters, Kept
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from tests.audit.tampering import tampered
@@ -113,6 +113,25 @@ async def test_the_first_broken_line_is_named(
     assert verdict.reason is not None
     assert reason in verdict.reason
     assert (await audit.verify(db)).is_whole
+
+
+async def test_a_log_that_was_cut_off_with_its_head_lacks_what_was_kept(
+    db: Database, owner: Database
+) -> None:
+    for n in range(2):
+        await write(db, "test.kept", f"n:{n}")
+    before = await audit.verify(db)
+    kept = Kept(before.last_id, before.last_hash)
+    await write(db, "test.kept", "n:2")
+    assert (await audit.verify(db, kept)).is_whole
+    assert not (await audit.verify(db, Kept(kept.id, "0" * 64))).is_whole
+    cut = f"""
+        DELETE FROM audit WHERE id >= {kept.id};
+        UPDATE audit_head SET (id, hash) = (SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1)"""
+    async with tampered(owner, cut):
+        assert (await audit.verify(db)).is_whole
+        verdict = await audit.verify(db, kept)
+    assert (verdict.broken_id, verdict.reason) == (kept.id, "The line was removed.")
 
 
 async def test_a_line_that_was_hashed_anew_does_not_fit_the_next(
