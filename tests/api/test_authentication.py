@@ -146,6 +146,12 @@ async def test_a_repeated_credential_header_is_refused(merchant: Merchant) -> No
     assert_refused(await merchant.site.send("GET", PATH, twice))
 
 
+async def test_blanks_around_a_headers_value_are_no_part_of_it(merchant: Merchant) -> None:
+    headers = merchant.headers("GET", PATH)
+    padded = {name: f"  {value} \t" for name, value in headers.items()}
+    assert (await merchant.site.send("GET", PATH, padded)).status == 200
+
+
 async def test_signatures_can_be_switched_off_and_on_within_a_second(
     merchant: Merchant, db: Database
 ) -> None:

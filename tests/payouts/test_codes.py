@@ -197,6 +197,7 @@ async def test_a_switch_that_a_program_has_not_seen_yet_holds_all_the_same(desk:
             "UPDATE merchant SET payouts_enabled = true, status = 'approved' WHERE id = $1",
             desk.merchant.new.id,
         )
+        await desk.change(Change(payouts_enabled=True))  # seen, where the program has looked
     assert await desk.balance() == 900_000
     assert (await desk.verify(trx_id)).json["status"] == "pending"
 
@@ -374,6 +375,15 @@ async def test_an_amount_out_of_the_methods_range_is_refused_to_the_kobo(
     for amount in (str(lowest), f"{highest}.00"):
         assert (await caller.send(await caller.order_of(amount, rail))).status == 200
     assert await caller.balance() == before - (lowest + highest) * 100
+
+
+async def test_a_method_without_a_minimum_does_not_pay_out_nothing(
+    desk: Desk, services: Services
+) -> None:
+    async with method(services, MANUAL, minimum="0"):
+        reply = await desk.send(await desk.order_of("0", MANUAL))
+        assert_refused(reply, "payout_failed", "at least 0.01 NGN")
+        assert (await desk.send(await desk.order_of("0.01", MANUAL))).status == 200
 
 
 @pytest.mark.parametrize("fault", ["5xx_before", "reset", "garbage_after_accept"])
