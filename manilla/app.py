@@ -23,7 +23,6 @@ from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials
 from manilla.pages import app as pages
-from manilla.payments import initiate as pay_in
 from manilla.people import show
 from manilla.reference import routes as reference
 from manilla.reference.workbench import Workbench
@@ -90,13 +89,12 @@ def _gate(services: Services) -> Gate:
 
 
 def _endpoints(services: Services) -> list[Endpoint]:
-    db, platform, methods = services.db, services.platform, services.methods
     return v1.endpoints(
-        db,
-        platform,
-        methods,
+        services.db,
+        services.platform,
+        services.methods,
         services.banks,
-        pay_in.Initiation(db, platform, methods, services.rails, services.links),
+        services.payments,
         services.payouts,
         services.settings.base_url,
     )

@@ -14,12 +14,13 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.merchants.directory import Directory
 from manilla.merchants.request_log import RequestLog
 from manilla.methods.catalogue import Catalogue
+from manilla.payments import initiate as pay_in
 from manilla.payments.charges import Till
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import Links
+from manilla.payouts import initiate as pay_out
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
-from manilla.payouts.initiate import Initiation
 from manilla.people.mail import Post
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
@@ -48,7 +49,8 @@ class Services(msgspec.Struct, frozen=True):
     requests: RequestLog
     banks: Banks
     resolver: Resolver
-    payouts: Initiation
+    payments: pay_in.Initiation
+    payouts: pay_out.Initiation
     post: Post
 
 
@@ -108,6 +110,7 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
         requests=RequestLog(db),
         banks=banks,
         resolver=resolver,
-        payouts=Initiation(db, platform, methods, rails, resolver),
+        payments=pay_in.Initiation(db, platform, methods, rails, links),
+        payouts=pay_out.Initiation(db, platform, methods, rails, resolver),
         post=Post(settings.mail_hook),
     )

@@ -11,9 +11,7 @@ import msgspec
 
 from manilla.kit import crypto
 from manilla.kit.errors import Refusal
-from manilla.kit.http import is_web_address
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from manilla.kit.http import Network, is_web_address
 
 DEFAULT_DATA = ".manilla"
 

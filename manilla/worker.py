@@ -1,4 +1,4 @@
-"""The background program: what happens by itself, on a schedule."""
+"""The background program: jobs that are due, and chores on a schedule."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class Chore(msgspec.Struct, frozen=True):
 
 
 def chores(services: Services) -> list[Chore]:
-    db = services.db
+    db, kinds = services.db, works(services).keys()
     # A simulated provider's wallet holds what the books know nothing of: not in development.
     reconciliation = _reconciliation(services)
     comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
@@ -61,7 +61,7 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
-        Chore("measure", 15, lambda: measuring.measure(db, works(services))),
+        Chore("measure", 15, lambda: measuring.measure(db, kinds)),
         Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
         Chore("prove_books", 2, lambda: _prove_books(services)),

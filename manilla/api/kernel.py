@@ -11,14 +11,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from manilla.api import authenticate, fields
+from manilla.api import authenticate, fields, refusals
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.exchange import Exchange
 from manilla.api.refusals import (
     InvalidCredentials,
-    MerchantPendingApproval,
-    MerchantSuspended,
     MethodNotAllowed,
     NotFound,
     ValidationFailed,
@@ -29,10 +27,8 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.idempotency import Replayed
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket
-from manilla.ledger.posting import Environment
-from manilla.merchants import request_log
+from manilla.merchants import availability, request_log
 from manilla.merchants.directory import Caller, Directory
-from manilla.merchants.merchants import Status
 from manilla.merchants.request_log import RequestLog
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -109,8 +105,9 @@ class MerchantApi:
 
     def _begin(self, scope: Any) -> Exchange:
         headers: dict[bytes, bytes] = {}
-        for name, value in scope["headers"]:
+        for name, sent in scope["headers"]:
             if name in READ:
+                value = sent.rstrip(b" \t")  # blanks that the parser leaves, no part of the value
                 # Joined, a repeated header matches nothing: neither a key nor a signature.
                 headers[name] = headers[name] + b"," + value if name in headers else value
         peer = scope["client"][0] if scope.get("client") else ""
@@ -146,7 +143,7 @@ class MerchantApi:
         try:
             if not endpoint.counts:
                 await gate.limiter.spend(ticket)
-            _check_available(caller)
+            availability.check(caller)
             call = exchange.call = Call(
                 caller=caller,
                 parameter=parameter,
@@ -239,13 +236,9 @@ class MerchantApi:
                 # Where guessing cannot be counted, it is not answered either.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         exchange.refusal = refusal
-        headers = []
-        if refusal.retry_after_seconds is not None:
-            headers.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
-        if isinstance(refusal, MethodNotAllowed):
-            headers.append((b"allow", refusal.allowed.encode()))
         return _error(
-            refusal.status, refusal.code, refusal.text, refusal.errors, refusal.details, headers
+            *(refusal.status, refusal.code, refusal.text, refusal.errors, refusal.details),
+            refusals.headers(refusal),
         )
 
     async def _count_stranger(self, exchange: Exchange, refusal: Refusal) -> Refusal:
@@ -290,13 +283,6 @@ def _success(answer: msgspec.Struct) -> Answer:
     if isinstance(answer, Replayed):
         return Answer(200, answer.body.encode(), ((b"idempotent-replayed", b"true"),))
     return Answer(200, strict_json.encode(answer))
-
-
-def _check_available(caller: Caller) -> None:
-    if caller.status in (Status.REJECTED, Status.DISABLED):
-        raise MerchantSuspended
-    if caller.status is Status.PENDING and caller.environment is Environment.PRODUCTION:
-        raise MerchantPendingApproval
 
 
 def _error(

@@ -25,16 +25,6 @@ class InvalidCredentials(Refusal):
     message = "Invalid API credentials."
 
 
-class MerchantPendingApproval(Refusal):
-    status, code = 403, "MERCHANT_PENDING_APPROVAL"
-    message = "Merchant Pending Approval"
-
-
-class MerchantSuspended(Refusal):
-    status, code = 403, "MERCHANT_SUSPENDED"
-    message = "The merchant account is suspended."
-
-
 class NotFound(Refusal):
     status, code = 404, "NOT_FOUND"
     message = "There is nothing at this address."
@@ -47,3 +37,13 @@ class MethodNotAllowed(Refusal):
     def __init__(self, allowed: str) -> None:
         super().__init__()
         self.allowed = allowed
+
+
+def headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
+    """What a refusal says beside its body."""
+    told = []
+    if refusal.retry_after_seconds is not None:
+        told.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
+    if isinstance(refusal, MethodNotAllowed):
+        told.append((b"allow", refusal.allowed.encode()))
+    return told

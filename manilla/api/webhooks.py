@@ -5,10 +5,11 @@ from typing import Any
 
 import structlog
 
+from manilla.api import refusals
 from manilla.api.refusals import MethodNotAllowed, NotFound, ValidationFailed
 from manilla.kit import crash, http, strict_json
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.errors import Refusal
 from manilla.platform.changes import Watch
 from manilla.providers import inbox
 from manilla.providers.port import Forged, Provider, Unreadable
@@ -41,7 +42,8 @@ class Webhooks:
         except http.ClientGone:
             return
         except Refusal as refusal:
-            status, body, extra = _refused(refusal)
+            status, extra = refusal.status, refusals.headers(refusal)
+            body = {"error": refusal.text, "error_code": refusal.code}
         except Exception:
             log.exception("webhook_failed", path=scope["path"])
             text = "Something went wrong on our side."
@@ -98,12 +100,3 @@ def _headers(scope: Any) -> Mapping[bytes, list[bytes]]:
     for name, value in scope["headers"]:
         headers.setdefault(name, []).append(value)
     return headers
-
-
-def _refused(refusal: Refusal) -> tuple[int, dict[str, str], list[tuple[bytes, bytes]]]:
-    headers = []
-    if isinstance(refusal, MethodNotAllowed):
-        headers.append((b"allow", refusal.allowed.encode()))
-    if isinstance(refusal, Unavailable):
-        headers.append((b"retry-after", b"1"))
-    return refusal.status, {"error": refusal.text, "error_code": refusal.code}, headers

@@ -13,6 +13,7 @@ from manilla.cases.suspense import Action, NothingThere
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.texts import is_line
 from manilla.ledger.posting import Environment
 
 log = structlog.get_logger(__name__)
@@ -247,18 +248,16 @@ async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) ->
 
 async def _locked(connection: Connection, case_id: int) -> Case:
     """The transaction first, then the case: as whoever opens one does."""
-    case = await connection.row(Case, CASE + " WHERE id = $1", case_id)
-    if case is None:
-        raise CaseNotFound(f"There is no case {case_id}.")
+    found = await find(connection, case_id)
     for table in ("payment", "payout"):
         await connection.execute(
             f"SELECT FROM {table} WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE",
-            *(case.merchant_id, case.trx_id),
+            *(found.merchant_id, found.trx_id),
         )
     case = await connection.row(
         Case,
         CASE + " WHERE merchant_id = $1 AND id = $2 FOR UPDATE",
-        *(case.merchant_id, case_id),
+        *(found.merchant_id, case_id),
     )
     assert case is not None
     _check_open(case)
@@ -271,7 +270,7 @@ def _check_open(case: Case) -> None:
 
 
 def _check_note(note: str) -> None:
-    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
+    if not is_line(note, NOTE_LENGTH_MAX):
         raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
 
 

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from manilla.api.refusals import MerchantSuspended
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields
 from manilla.kit import ids, strict_json
@@ -21,9 +20,8 @@ from manilla.kit.jobs import Job
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
-from manilla.merchants import merchants
+from manilla.merchants import availability, merchants
 from manilla.merchants.directory import Caller, Directory
-from manilla.merchants.merchants import Status
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.notify import queries
@@ -35,7 +33,7 @@ from manilla.payouts import initiate as pay_out
 from manilla.payouts import methods as payout_methods
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
-from manilla.payouts.sandbox_banks import BANKS
+from manilla.payouts.sandbox import BANKS
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -198,8 +196,7 @@ async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
         catalogue = Catalogue(db, watch, rails)
         await watch.ensure_fresh()
         caller = await directory.of(Environment.SANDBOX, merchant_id)
-        if caller.status in (Status.REJECTED, Status.DISABLED):
-            raise MerchantSuspended
+        availability.check(caller)
         # Nobody follows the link, and no provider is told an address of ours.
         links, base_url = Links(keyring, ""), ""
         resolver = Resolver(rails, Banks(rails, catalogue))

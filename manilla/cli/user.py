@@ -21,7 +21,8 @@ from manilla.people import (
     second_factor,
     sessions,
 )
-from manilla.people.queries import Member, Person
+from manilla.people.member_queries import Member
+from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.session_queries import OpenSession
 

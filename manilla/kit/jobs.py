@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import structlog
@@ -101,15 +102,8 @@ class Runner:
         self._held: dict[Job, float] = {}  # since when
         self._full: set[str] = set()  # kinds that had no place free when they were last looked for
         self._freed = asyncio.Event()
-
-        async def end(ended: Sequence[Job]) -> Sequence[None]:
-            return await _end(db, ended)
-
-        async def put_off(later: Sequence[tuple[Job, float]]) -> Sequence[None]:
-            return await _put_off(db, later)
-
-        self._end: Batcher[Job, None] = Batcher(end)
-        self._put_off: Batcher[tuple[Job, float], None] = Batcher(put_off)
+        self._end: Batcher[Job, None] = Batcher(partial(_end, db))
+        self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(_put_off, db))
 
     async def run(self, stop: asyncio.Event) -> None:
         by_time = [kind for kind, work in self._works.items() if not work.in_turns]

@@ -173,6 +173,24 @@ class Walk(msgspec.Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
 
+    def narrowed(self, sql: str, *values: Any) -> "Walk":
+        return msgspec.structs.replace(self, wanted=self.wanted.copy().add(sql, *values))
+
+
+async def exact(db: Database, steps: Walk, read: Callable[[Any], T]) -> list[T]:
+    """What an index of its own finds, however long ago: by a whole reference there are few."""
+    wanted, key = steps.wanted.copy(), steps.clock.columns[0]
+    if steps.since is not None:
+        wanted.add(f"{key} >= {{}}", steps.clock.floor(steps.since)[0])
+    if steps.until is not None:
+        wanted.add(f"{key} < {{}}", steps.clock.floor(steps.until)[0])
+    records = await db.records(
+        f"SELECT {steps.columns} FROM {steps.table} WHERE {wanted.sql} ORDER BY {key} DESC"
+        f" LIMIT {PAGE_ROWS_MAX}",
+        *wanted.values,
+    )
+    return [read(record) for record in records]
+
 
 async def walk(
     db: Database, steps: Walk, read: Callable[[Any], T], after: str | None, limit: int

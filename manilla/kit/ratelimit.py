@@ -94,7 +94,7 @@ class RateLimiter:
         for take in takes:
             costs[take.bucket] = costs.get(take.bucket, 0) + take.cost
         counts = {count.bucket: count for count in await _add(self._connection, costs)}
-        return list(_in_order(takes, costs, counts))
+        return _in_order(takes, costs, counts)
 
 
 def _in_order(

@@ -1,6 +1,6 @@
 """Postings of concurrent requests, folded into one statement."""
 
-from collections.abc import Sequence
+from functools import partial
 
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
@@ -10,8 +10,4 @@ from manilla.ledger.posting import Posted, Posting
 
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
     """Safe to submit again after Unavailable: what was posted answers as a duplicate."""
-
-    async def post(postings: Sequence[Posting]) -> Sequence[Posted]:
-        return await queries.post(db, postings)
-
-    return Batcher(post)
+    return Batcher(partial(queries.post, db))

@@ -9,6 +9,7 @@ from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.texts import is_line
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Environment, Line, Outcome, Posting
@@ -50,7 +51,7 @@ async def settle(
     """With an id, what is sent twice is booked once."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
-    if not 1 <= len(note.strip()) <= NOTE_LENGTH_MAX or not note.isprintable():
+    if not is_line(note, NOTE_LENGTH_MAX):
         raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
     if trx_id is not None and ids.merchant_of(trx_id) != NOBODY:
         raise BadSettlement("This is no id of a settlement. Load the page anew.")

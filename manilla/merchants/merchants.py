@@ -13,6 +13,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.sealed import SealedColumn
+from manilla.kit.texts import is_line
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, queries, wallets
 from manilla.merchants.credentials import NewCredentials
@@ -150,9 +151,7 @@ async def change(
         bvn_sealed = keyring.seal(wanted.bvn.encode(), bvn_context(merchant_id))
     async with transaction_of(db) as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
-        before = await queries.lock_merchant(connection, merchant_id)
-        if before is None:
-            raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+        before = await _locked(connection, merchant_id)
         after = _apply(wanted, before)
         await queries.update_merchant(connection, after, bvn_sealed=bvn_sealed, version=version)
         await wallets.open_all(connection, merchant_id, after.currencies)
@@ -177,9 +176,7 @@ async def switch_currency(
     [code] = _checked_currencies([currency])
     async with db.transaction() as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
-        before = await queries.lock_merchant(connection, merchant_id)
-        if before is None:
-            raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+        before = await _locked(connection, merchant_id)
         others = [each for each in before.currencies if each != code]
         codes = _checked_currencies([*others, code] if is_on else others)
         if (code in before.currencies) != is_on:
@@ -245,6 +242,13 @@ async def get(db: Database | Connection, merchant_id: int) -> MerchantRow:
     return found
 
 
+async def _locked(connection: Connection, merchant_id: int) -> MerchantRow:
+    found = await queries.lock_merchant(connection, merchant_id)
+    if found is None:
+        raise MerchantNotFound(f"There is no merchant {merchant_id}.")
+    return found
+
+
 async def _touch(connection: Connection, merchant_id: int) -> None:
     version = await changes.announce(connection, changes.MERCHANTS)
     if not await queries.touch_merchant(connection, merchant_id, version):
@@ -296,7 +300,7 @@ def check_change(wanted: Change) -> None:
 
 
 def _check_name(name: str, email: str) -> None:
-    if not 1 <= len(name) <= NAME_LENGTH_MAX or not name.isprintable():
+    if not is_line(name, NAME_LENGTH_MAX):
         raise BadMerchant(f"A merchant's name has 1 to {NAME_LENGTH_MAX} printable characters.")
     if not _EMAIL.fullmatch(email) or len(email) > EMAIL_LENGTH_MAX:
         raise BadMerchant(f"{email!r} is not an email address.")

@@ -296,14 +296,13 @@ async def set_wallet_status(
     environment: Environment,
     currency: str,
     status: str,
-) -> bool:
-    found = await connection.value(
+) -> None:
+    await connection.execute(
         """
         UPDATE wallet SET status = $4
-         WHERE merchant_id = $1 AND environment = $2 AND currency = $3 RETURNING true""",
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
         merchant_id,
         environment,
         currency,
         status,
     )
-    return bool(found)

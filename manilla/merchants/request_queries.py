@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.db import Database
+from manilla.ledger.scope import Tenant
 
 FORGET_BATCH = 10_000
 AROUND = timedelta(minutes=2)
@@ -138,3 +139,14 @@ async def requests_about(
         *(merchant_id, trx_id, ref_trx, moment - AROUND, moment + AROUND),
     )
     return [read(record) for record in records]
+
+
+async def has_succeeded(db: Database, tenant: Tenant) -> bool:
+    """Whether a call that is still in the log was answered as the caller wanted."""
+    found: bool = await db.value(
+        """
+        SELECT EXISTS (SELECT FROM api_request
+                        WHERE merchant_id = $1 AND environment = $2 AND status < 300)""",
+        *(tenant.merchant_id, tenant.environment),
+    )
+    return found

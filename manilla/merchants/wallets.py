@@ -10,6 +10,7 @@ from manilla.kit import ids
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.texts import is_line
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Environment, Line, Outcome, Posting
@@ -18,8 +19,6 @@ from manilla.merchants.queries import WalletRow
 from manilla.platform import changes
 
 SANDBOX_START = 1_000_000  # major units, so that a new merchant can try payouts at once
-
-
 REASON_LENGTH_MAX = 200
 
 
@@ -109,7 +108,7 @@ def check(amount: Money, reason: str, *, may_take: bool) -> None:
         raise AdjustmentRefused("The amount must not be zero.")
     if not may_take and amount.minor <= 0:
         raise FundingRefused("The amount must be above zero.")
-    if not 1 <= len(reason.strip()) <= REASON_LENGTH_MAX or not reason.isprintable():
+    if not is_line(reason, REASON_LENGTH_MAX):
         raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
 
 
@@ -154,14 +153,9 @@ async def set_status(
     async with db.transaction() as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
         await queries.touch_merchant(connection, merchant_id, version)
-        before = await queries.wallet(connection, merchant_id, environment, currency)
-        if not await queries.set_wallet_status(
-            connection, merchant_id, environment, currency, status
-        ):
-            raise WalletNotFound(
-                f"Merchant {merchant_id} has no {environment} wallet in {currency}."
-            )
-        if before is not None and before.status != status:
+        before = await get(connection, merchant_id, environment, currency)
+        await queries.set_wallet_status(connection, merchant_id, environment, currency, status)
+        if before.status != status:
             await audit.record(
                 connection,
                 "wallet.set_status",

@@ -51,6 +51,7 @@ class View(msgspec.Struct, frozen=True):
     charge: Charge | None  # the latest that is undecided, where there is one
     completes_at: datetime | None  # when a sandbox payment completes by itself
     is_blocked: bool  # the merchant can take no payment now
+    is_payable_in_sandbox: bool  # where no provider is asked, so that none need be set up
     held: Charge | None  # paid, but not as agreed: a person looks into it
 
 
@@ -104,6 +105,7 @@ class Checkout:
             charge=undecided[-1] if undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
+            is_payable_in_sandbox=self._is_payable_in_sandbox(caller, payment),
             held=next((c for c in tries if c.status is ChargeStatus.SUSPENSE), None),
         )
 
@@ -139,7 +141,8 @@ class Checkout:
 
     async def pretend(self, trx_id: str, outcome: Outcome) -> None:
         payment = await self._find(trx_id)
-        if not payment.is_sandbox:
+        caller = await self._directory.of(payment.environment, payment.merchant_id)
+        if not self._is_payable_in_sandbox(caller, payment):
             raise NotOffered
         event, error_code = OUTCOMES[outcome]
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
@@ -179,6 +182,12 @@ class Checkout:
             return []
         customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
         return eligibility.eligible(self._catalogue, self._rails, caller, customer_pays, keywords)
+
+    def _is_payable_in_sandbox(self, caller: Caller, payment: Payment) -> bool:
+        customer_pays, keywords = payment.quote.customer_pays, payment.allow_payment_methods
+        return payment.is_sandbox and eligibility.is_conceivable(
+            self._catalogue, caller, customer_pays, keywords
+        )
 
     def _is_down(self, method: Method) -> bool:
         return method.provider is not None and self._rails.is_down(

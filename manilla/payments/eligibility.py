@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
+from manilla.merchants import availability
 from manilla.merchants.directory import Caller
-from manilla.merchants.merchants import Status
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Kind, Method
 from manilla.providers.port import Provider
@@ -16,10 +15,8 @@ from manilla.providers.rails import Rails
 
 def can_take_payments(caller: Caller, currency: str) -> bool:
     """What the API refuses a new payment by, for one that exists already."""
-    needs_approval = caller.environment is Environment.PRODUCTION
     return (
-        caller.status not in (Status.REJECTED, Status.DISABLED)
-        and not (needs_approval and caller.status is Status.PENDING)
+        availability.is_available(caller)
         and currency in caller.currencies
         and currency in caller.active_wallets
     )
@@ -37,11 +34,28 @@ def eligible(
     return [
         method
         for method in catalogue.offered(Kind.DEPOSIT, currency, caller.environment)
-        if method.takes(customer_pays)
-        and (caller.gateways is None or method.code in caller.gateways)
+        if _suits(caller, method, customer_pays, keywords)
         and _has_bvn_if_needed(rails, caller, method)
-        and _matches(method, keywords)
     ]
+
+
+def is_conceivable(
+    catalogue: Catalogue, caller: Caller, customer_pays: Money, keywords: Sequence[str]
+) -> bool:
+    """Whether a gateway would be left if every provider were set up: the sandbox asks none."""
+    return can_take_payments(caller, customer_pays.currency) and any(
+        method.active and _suits(caller, method, customer_pays, keywords)
+        for method in catalogue.all(Kind.DEPOSIT)
+        if method.currency == customer_pays.currency
+    )
+
+
+def _suits(caller: Caller, method: Method, customer_pays: Money, keywords: Sequence[str]) -> bool:
+    return (
+        method.takes(customer_pays)
+        and (caller.gateways is None or method.code in caller.gateways)
+        and _matches(method, keywords)
+    )
 
 
 def _has_bvn_if_needed(rails: Rails, caller: Caller, method: Method) -> bool:

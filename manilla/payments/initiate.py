@@ -13,7 +13,6 @@ from manilla.kit.idempotency import RepeatKey, Replayed
 from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
-from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -175,7 +174,7 @@ class Initiation:
             allow_payment_methods=order.allow_payment_methods,
             is_legacy=order.is_legacy,
             scenario=order.scenario,
-            remarks=SANDBOX_REMARK if caller.environment is Environment.SANDBOX else None,
+            remarks=SANDBOX_REMARK if caller.is_sandbox else None,
             expires_at=expires_at,
             job_kind=COMPLETE_IN_SANDBOX if completes_by_itself else EXPIRE,
             due_at=now + wait if completes_by_itself else expires_at,

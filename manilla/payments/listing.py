@@ -11,7 +11,6 @@ from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
     TRX_IDS,
-    Conditions,
     Moment,
     Number,
     Page,
@@ -61,19 +60,19 @@ async def payments(
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
+    steps = Walk(
+        "payment", PAYMENT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+    )
     text = listing.searched(wanted.search)
     if text is not None:
-        exact = await _exact(db, conditions, wanted, text)
+        exact = await listing.exact(db, _referred_to(steps, text), _payment)
         if exact:
             return Page(exact)
-        conditions.add(
+        steps = steps.narrowed(
             "position(lower({}) IN"
             " lower(concat_ws(E'\\n', ref_trx, customer_name, customer_email))) > 0",
             text,
         )
-    steps = Walk(
-        "payment", PAYMENT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
-    )
     return await listing.walk(db, steps, _payment, after, limit)
 
 
@@ -134,25 +133,13 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-async def _exact(
-    db: Database, conditions: Conditions, wanted: PaymentFilter, text: str
-) -> list[Payment]:
-    """By a whole reference there is one, however long ago; each merchant may have used it."""
-    found = conditions.copy()
+def _referred_to(steps: Walk, text: str) -> Walk:
+    """An id or a charge's reference is of one payment; a ref_trx each merchant may have used."""
     trx_id = text.partition("-")[0]
     merchant_id = ids.merchant_of(trx_id)
-    if merchant_id is not None:
-        found.add("merchant_id = {} AND trx_id = {}", merchant_id, trx_id)
-    else:
-        found.add("ref_trx = {}", text)
-    found.add_given("trx_id >= {}", wanted.since and ids.trx_id_floor(wanted.since))
-    found.add_given("trx_id < {}", wanted.until and ids.trx_id_floor(wanted.until))
-    records = await db.records(
-        f"SELECT {PAYMENT_COLUMNS} FROM payment WHERE {found.sql} ORDER BY trx_id DESC"
-        f" LIMIT {PAGE_ROWS_MAX}",
-        *found.values,
-    )
-    return [_payment(record) for record in records]
+    if merchant_id is None:
+        return steps.narrowed("ref_trx = {}", text)
+    return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, trx_id)
 
 
 def _payment(record: Any) -> Payment:

@@ -14,8 +14,7 @@ from manilla.payments.verify import describe_commission
 async def tell_of_payment(connection: Connection, payment: Payment) -> None:
     """Of a final state, in the transaction that brings it about."""
     assert payment.status is not Status.PENDING
-    legacy = _legacy if payment.is_legacy else None
-    payload = legacy(payment) if legacy else await _payment(connection, payment)
+    payload = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
     await _tell(connection, payment, payload)
 
 

@@ -87,22 +87,19 @@ async def change_payment(connection: Connection, after: Payment) -> None:
     )
 
 
-async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelta) -> bool:
+async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
     """The first look at checkout. A job of this kind then waits at least so long."""
-    opened = await db.value(
+    await db.execute(
         """
         WITH opened AS (
             UPDATE payment SET opened_at = now()
              WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
-            RETURNING true AS done),
-        moved AS (
-            UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
-              FROM opened
-             WHERE merchant_id = $1 AND kind = $3 AND subject = $2)
-        SELECT done FROM opened""",
+            RETURNING true)
+        UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
+          FROM opened
+         WHERE merchant_id = $1 AND kind = $3 AND subject = $2""",
         *(found.merchant_id, found.trx_id, job_kind, wait),
     )
-    return bool(opened)
 
 
 async def job_due_at(db: Database, found: Payment, job_kind: str) -> datetime | None:

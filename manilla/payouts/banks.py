@@ -7,8 +7,8 @@ import msgspec
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
+from manilla.payouts import sandbox
 from manilla.payouts.refusals import GatewayNotConfigured, PayoutFailed
-from manilla.payouts.sandbox_banks import BANKS
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import Bank, Done, Provider
 from manilla.providers.rails import Rails
@@ -53,7 +53,7 @@ class Banks:
     async def of_rail(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
         """None where the provider cannot be asked, and was not within the hour."""
         if is_sandbox:
-            return BANKS[provider]
+            return sandbox.BANKS[provider]
         current = self._rails.credentials(provider)
         account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
         if account != current:

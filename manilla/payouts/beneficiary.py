@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.methods.method import Method
-from manilla.payouts import methods, nuban
+from manilla.payouts import methods, nuban, sandbox
 from manilla.payouts.banks import Banks
 from manilla.payouts.refusals import (
     GatewayNotConfigured,
@@ -15,7 +15,6 @@ from manilla.payouts.refusals import (
     PayoutFailed,
     ProviderInsufficientBalance,
 )
-from manilla.payouts.sandbox_banks import BANKS
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import (
     Bank,
@@ -38,10 +37,6 @@ OPTIONAL = (methods.ACCOUNT_NAME, "name_enquiry_reference")
 TEXT_LENGTH_MAX = 200
 KEEP_SECONDS = 600
 KEPT_MAX = 20_000
-
-# Account numbers of the sandbox that decide what happens, on any rail.
-SANDBOX_INVALID, SANDBOX_PROVIDER_POOR = "0000000002", "0000000004"
-SANDBOX_NAME = "SANDBOX BENEFICIARY"
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
@@ -125,12 +120,12 @@ class Resolver:
         self._kept: dict[tuple[Provider, str, str], tuple[Credentials, float, ResolvedAccount]] = {}
 
     def resolve_in_sandbox(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
-        _check_bank(provider, who, BANKS)
-        if who.account_number == SANDBOX_INVALID:
+        _check_bank(provider, who, sandbox.BANKS)
+        if who.account_number == sandbox.INVALID:
             raise InvalidBeneficiary("The account could not be verified.")
-        if who.account_number == SANDBOX_PROVIDER_POOR:
+        if who.account_number == sandbox.PROVIDER_POOR:
             raise ProviderInsufficientBalance
-        return ResolvedAccount(SANDBOX_NAME)
+        return ResolvedAccount(sandbox.HOLDER)
 
     def known(self, provider: Provider, who: Beneficiary) -> ResolvedAccount | None:
         """Without asking anybody."""

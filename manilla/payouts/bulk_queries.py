@@ -85,6 +85,22 @@ class BatchRow(msgspec.Struct, frozen=True):
     payout_status: str | None = None
 
 
+class Outcomes(msgspec.Struct, frozen=True):
+    """What became of the payouts that a batch has made so far."""
+
+    pending: int
+    delivered: int
+    failed: int  # or canceled: the wallet has its money back
+
+    @property
+    def made(self) -> int:
+        return self.pending + self.final
+
+    @property
+    def final(self) -> int:
+        return self.delivered + self.failed
+
+
 async def insert(connection: Connection, batch: Batch, rows: Sequence[BatchRow]) -> None:
     await connection.execute(
         """
@@ -167,6 +183,20 @@ async def rows(
         *(merchant_id, batch_id, after, state, limit),
     )
     return [msgspec.convert(dict(record), BatchRow) for record in records]
+
+
+async def outcomes(db: Database, merchant_id: int, batch_id: str) -> Outcomes:
+    record = await db.record(
+        """
+        SELECT count(*) FILTER (WHERE p.status = 'pending') AS pending,
+               count(*) FILTER (WHERE p.status = 'completed') AS delivered,
+               count(*) FILTER (WHERE p.status IN ('failed', 'canceled')) AS failed
+          FROM payout_batch_row r
+          JOIN payout p ON p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id
+         WHERE r.merchant_id = $1 AND r.batch_id = $2""",
+        *(merchant_id, batch_id),
+    )
+    return msgspec.convert(dict(record or {}), Outcomes)
 
 
 async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:

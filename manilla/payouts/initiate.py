@@ -21,11 +21,12 @@ from manilla.ledger.transactions import (
     Scenario,
 )
 from manilla.merchants import queries as merchants
+from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import Status as MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payouts import accounts, beneficiary, refusals, rules
+from manilla.payouts import accounts, beneficiary, refusals, rules, sandbox
 from manilla.payouts.beneficiary import Beneficiary, Resolver
 from manilla.payouts.funds import ProviderFunds
 from manilla.payouts.methods import processing_type
@@ -36,7 +37,6 @@ from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 
 SEND, COMPLETE_IN_SANDBOX = "transfer", "payout.sandbox"
-SANDBOX_FAILS, SANDBOX_PENDING = "0000000001", "0000000003"
 
 
 class PayoutOrder(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Initiation:
     async def _take(self, new: NewPayout, ticket: Ticket) -> Taken:
         taken = await self._intake.take(new, ticket)
         if taken.outcome == "merchant_blocked" and await self._is_pending(new.merchant_id):
-            raise refusals.MerchantPending
+            raise MerchantPendingApproval
         return _accepted(taken)
 
     async def _is_pending(self, merchant_id: int) -> bool:
@@ -222,7 +222,7 @@ def _ends_by_itself(new: NewPayout, who: Beneficiary, order: PayoutOrder) -> boo
     """In the sandbox. A scenario rules over the account number."""
     if order.scenario is not None:
         return order.scenario is not Scenario.PENDING
-    return new.provider is not None and who.account_number != SANDBOX_PENDING
+    return new.provider is not None and who.account_number != sandbox.STAYS_PENDING
 
 
 def _row(
@@ -289,7 +289,7 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
 
 REFUSALS = {
     "key_conflict": KeyUsedBefore,
-    "merchant_blocked": refusals.MerchantBlocked,
+    "merchant_blocked": MerchantSuspended,
     "payout_disabled": refusals.PayoutDisabled,
     "insufficient_balance": refusals.InsufficientBalance,
 }

@@ -66,19 +66,19 @@ async def payouts(
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
+    steps = Walk(
+        "payout", PAYOUT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+    )
     text = listing.searched(wanted.search)
     if text is not None:
-        exact = await _exact(db, conditions, wanted, text)
+        exact = await listing.exact(db, _referred_to(steps, text), read)
         if exact:
             return Page(exact)
-        conditions.add(
+        steps = steps.narrowed(
             f"({_ACCOUNT_NUMBER} = {{}} OR provider_reference = {{}} OR bank_reference = {{}}"
             " OR position(lower({}) IN lower(concat_ws(E'\\n', ref_trx, account_name))) > 0)",
             *[text] * 4,
         )
-    steps = Walk(
-        "payout", PAYOUT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
-    )
     return await listing.walk(db, steps, read, after, limit)
 
 
@@ -140,21 +140,9 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-async def _exact(
-    db: Database, conditions: Conditions, wanted: PayoutFilter, text: str
-) -> list[Payout]:
-    """By a whole reference there is one, however long ago; each merchant may have used it."""
-    found = conditions.copy()
+def _referred_to(steps: Walk, text: str) -> Walk:
+    """An id is of one payout; a ref_trx each merchant may have used."""
     merchant_id = ids.merchant_of(text)
-    if merchant_id is not None:
-        found.add("merchant_id = {} AND trx_id = {}", merchant_id, text)
-    else:
-        found.add("ref_trx = {}", text)
-    found.add_given("trx_id >= {}", wanted.since and ids.trx_id_floor(wanted.since))
-    found.add_given("trx_id < {}", wanted.until and ids.trx_id_floor(wanted.until))
-    records = await db.records(
-        f"SELECT {PAYOUT_COLUMNS} FROM payout WHERE {found.sql} ORDER BY trx_id DESC"
-        f" LIMIT {PAGE_ROWS_MAX}",
-        *found.values,
-    )
-    return [read(record) for record in records]
+    if merchant_id is None:
+        return steps.narrowed("ref_trx = {}", text)
+    return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, text)

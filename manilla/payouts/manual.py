@@ -5,6 +5,7 @@ from manilla.audit.audit import Filters
 from manilla.kit import ids, jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.texts import is_line
 from manilla.payouts import queries, states
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Code, Payout, Status
@@ -92,5 +93,5 @@ async def _decide(db: Database, trx_id: str, news: News) -> Payout:
 
 
 def check_text(text: str, what: str) -> None:
-    if not 1 <= len(text.strip()) <= TEXT_LENGTH_MAX or not text.isprintable():
+    if not is_line(text, TEXT_LENGTH_MAX):
         raise NotToDecide(f"{what} has 1 to {TEXT_LENGTH_MAX} printable characters.")

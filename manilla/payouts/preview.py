@@ -9,9 +9,9 @@ import msgspec
 
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError
+from manilla.merchants import availability
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
-from manilla.merchants.merchants import Status
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts import beneficiary, methods, nuban, refusals, rules
@@ -107,7 +107,7 @@ class Previews:
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> Holder:
-        _check_available(caller)
+        availability.check(caller)  # nobody's name is told to who may not pay
         who = beneficiary.read(method, given)
         if method.provider is None:
             return Holder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
@@ -146,11 +146,3 @@ class Previews:
     async def balance(self, caller: Caller, currency: str) -> Money:
         wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)
         return Money(currency, wallet.balance_minor if wallet else 0)
-
-
-def _check_available(caller: Caller) -> None:
-    """As for the API: nobody's name is told to who may not pay."""
-    if caller.status in (Status.REJECTED, Status.DISABLED):
-        raise refusals.MerchantBlocked
-    if caller.status is Status.PENDING and not caller.is_sandbox:
-        raise refusals.MerchantPending

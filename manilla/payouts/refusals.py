@@ -50,13 +50,3 @@ class GatewayPayoutFailed(Refusal):
 class PayoutFailed(Refusal):
     code = Code.PAYOUT_FAILED
     message = "The payout could not be processed."
-
-
-class MerchantBlocked(Refusal):
-    status, code = 403, "MERCHANT_SUSPENDED"
-    message = "The merchant account is suspended."
-
-
-class MerchantPending(Refusal):
-    status, code = 403, "MERCHANT_PENDING_APPROVAL"
-    message = "Merchant Pending Approval"

@@ -107,7 +107,7 @@ async def settle_within(
     if status is not None:
         payout = await _change(connection, payout, status, news)
     elif (payout.status, news.event) not in AGREES and news.source != ADMINISTRATOR:
-        await _report(connection, payout, news)
+        await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, news.event))
     await _hear_webhooks(connection, payout)
     return status is not None
 
@@ -181,10 +181,6 @@ def _detail(news: News) -> str:
 async def _forget_jobs(connection: Connection, payout: Payout) -> None:
     for kind in (SEND, COMPLETE_IN_SANDBOX):
         await jobs.forget(connection, payout.merchant_id, kind, payout.trx_id)
-
-
-async def _report(connection: Connection, payout: Payout, news: News) -> None:
-    await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, news.event))
 
 
 def contradiction(payout: Payout, said: str) -> str:

@@ -1,7 +1,7 @@
 """Sends payouts, and asks about them until they are decided: never twice, never on a guess."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from manilla.cases import cases
 from manilla.cases.cases import Kind
@@ -11,8 +11,8 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.directory import Directory
-from manilla.payouts import queries, sending, states
-from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SANDBOX_FAILS, SEND
+from manilla.payouts import queries, sandbox, sending, states
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
 from manilla.payouts.states import Event, News
@@ -70,19 +70,9 @@ class PayoutTasks:
         self._directory = directory
         self._rails = rails
         self._base_url = base_url
-
-        async def load(jobs: Sequence[Job]) -> Sequence[Payout | None]:
-            return await queries.payouts_of(db, jobs)
-
-        async def begin(begun: Sequence[Job]) -> Sequence[bool]:
-            return await sending.begin(db, begun)
-
-        async def accept(accepted: Sequence[Accepted]) -> Sequence[None]:
-            return await sending.accept(db, accepted)
-
-        self._find: Batcher[Job, Payout | None] = Batcher(load)
-        self._begin: Batcher[Job, bool] = Batcher(begin)
-        self._accept: Batcher[Accepted, None] = Batcher(accept)
+        self._find: Batcher[Job, Payout | None] = Batcher(partial(queries.payouts_of, db))
+        self._begin: Batcher[Job, bool] = Batcher(partial(sending.begin, db))
+        self._accept: Batcher[Accepted, None] = Batcher(partial(sending.accept, db))
 
     def works(self) -> dict[str, Work]:
         return {
@@ -94,7 +84,7 @@ class PayoutTasks:
         payout = await self._find.submit(job)
         assert payout is not None
         fails = payout.scenario == Scenario.FAILED or (
-            payout.scenario is None and payout.beneficiary.get("account_number") == SANDBOX_FAILS
+            payout.scenario is None and payout.beneficiary.get("account_number") == sandbox.FAILS
         )
         news = News(Event.DELIVERED, "sandbox")
         if fails:

@@ -122,9 +122,7 @@ class ProviderA:
 
     async def refund(self, order: RefundOrder) -> Answer[RefundState]:
         def read(reply: Reply) -> Answer[RefundState]:
-            if wire.is_refusal(reply) and "duplicate" not in reply.message.lower():
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(reply, lambda data: _refund_state(data, order.reference))
+            return wire.refund_answer(reply, lambda data: _refund_state(data, order.reference))
 
         body = {
             "reference": order.reference,

@@ -105,9 +105,7 @@ class ProviderC:
             return Unknown("the charge to refund is not known to the provider")
 
         def read(reply: Reply) -> Answer[RefundState]:
-            if wire.is_refusal(reply) and "duplicate" not in reply.message.lower():
-                return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
-            return wire.done(
+            return wire.refund_answer(
                 reply, lambda data: RefundState(reading.one_of(REFUND_STATUSES, data, "status"))
             )
 

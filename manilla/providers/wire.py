@@ -170,6 +170,13 @@ def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
     return done(reply, read)
 
 
+def refund_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
+    """What became of asking for a refund. A duplicate reference is no refusal: it exists."""
+    if is_refusal(reply) and "duplicate" not in reply.message.lower():
+        return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
+    return done(reply, read)
+
+
 def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
     """What became of asking for a transfer, or for the account that it would go to."""
     return refused_transfer(reply) if is_refusal(reply) else done(reply, read)

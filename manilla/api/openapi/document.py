@@ -11,17 +11,17 @@ from manilla.api.openapi import glossary, notices, parts, schemas
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
 
 ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     refusals.ValidationFailed,
     refusals.InvalidEnvironment,
     refusals.InvalidCredentials,
-    refusals.MerchantPendingApproval,
-    refusals.MerchantSuspended,
+    MerchantPendingApproval,
+    MerchantSuspended,
     RateLimitExceeded,
     Unavailable,
 )
-NOT_COUNTED = (400, 500, 503)  # can be answered before a request is counted
 
 DESCRIPTION = """\
 Payments by hosted checkout, and payouts by bank transfer.
