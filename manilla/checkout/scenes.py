@@ -43,7 +43,7 @@ def scene_of(view: View) -> Scene:
     if view.is_blocked:
         return Scene.CLOSED
     if view.payment.is_sandbox:
-        return Scene.SANDBOX
+        return Scene.SANDBOX if view.is_payable_in_sandbox else Scene.CLOSED
     if view.charge is not None:
         return _scene_of_charge(view, view.charge)
     return Scene.METHODS if view.offers else Scene.CLOSED

@@ -12,7 +12,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts import bulk, bulk_file, bulk_queries
-from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, Outcomes, RowState
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -114,18 +114,21 @@ class BulkPages:
         return visit.page(
             "batch.html",
             batch=batch,
+            outcomes=await self._outcomes(batch),
             rows=rows[:ROWS],
             listing=lists.ListView(visit, following),
             balance=await self._previews.balance(caller, batch.currency),
         )
 
     async def show_progress(self, visit: Visit) -> Answer:
-        """A piece of the page, asked for until the batch is done; then the whole page is."""
+        """Asked for until every payout is final; the whole page is, when its rows have changed."""
         batch = await self._batch(visit)
-        answer = visit.page("batch_progress.html", batch=batch)
-        if batch.status is BatchStatus.DONE:
-            answer.headers["HX-Refresh"] = "true"
-        return answer
+        outcomes = await self._outcomes(batch)
+        answer = visit.page("batch_progress.html", batch=batch, outcomes=outcomes)
+        if batch.status is not BatchStatus.DONE:
+            return answer
+        answer.headers["HX-Refresh"] = "true"
+        return visit.watched(str(outcomes.final)) or answer
 
     async def confirm(self, visit: Visit) -> Answer:
         """Clicked twice, it is confirmed once."""
@@ -151,6 +154,9 @@ class BulkPages:
             return await bulk.find(self._desk.db, tenant, visit.parameter("batch"))
         except bulk.BatchNotFound:
             raise NotHere from None
+
+    async def _outcomes(self, batch: Batch) -> Outcomes:
+        return await bulk_queries.outcomes(self._desk.db, batch.merchant_id, batch.id)
 
     def _method(self, visit: Visit, caller: Caller) -> Method:
         wanted = int(visit.parameter("method"))

@@ -9,8 +9,9 @@ from manilla.dashboard.desk import Desk
 from manilla.kit import strict_json
 from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
-from manilla.merchants import queries
+from manilla.merchants import credentials, queries
 from manilla.methods.method import Kind
+from manilla.notify import queries as notifications
 from manilla.people.roles import Permission
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.routes import Answer, Route, form, page
@@ -39,7 +40,7 @@ class Explorer:
         if visit.environment is not Environment.SANDBOX:
             return visit.page("explorer_closed.html")
         tool = self._tool(visit.query.text("operation")) or self._desk.workbench.tools[0]
-        return visit.page("explorer.html", exchange=None, **self._about(visit, tool))
+        return visit.page("explorer.html", exchange=None, **await self._about(visit, tool))
 
     async def send(self, visit: Visit) -> Answer:
         tool = self._tool(visit.form.text("operation"))
@@ -49,10 +50,10 @@ class Explorer:
             attempt = await self._attempt(visit, tool)
         except BadForm as refusal:
             return visit.refused(
-                "explorer.html", refusal, exchange=None, **self._about(visit, tool)
+                "explorer.html", refusal, exchange=None, **await self._about(visit, tool)
             )
         exchange = await self._desk.workbench.send(attempt)
-        about = self._about(visit, tool)
+        about = await self._about(visit, tool)
         return visit.page("explorer.html", exchange=exchange, **{**about, "given": visit.form})
 
     def _tool(self, wanted: str) -> Tool | None:
@@ -73,11 +74,11 @@ class Explorer:
             scenario=visit.form.choice("scenario", Scenario) if visit.form.text("scenario") else "",
         )
 
-    def _about(self, visit: Visit, tool: Tool) -> dict[str, Any]:
+    async def _about(self, visit: Visit, tool: Tool) -> dict[str, Any]:
         return {
             "tools": self._desk.workbench.tools,
             "tool": tool,
-            "body": self._body(tool),
+            "body": await self._body(visit, tool),
             "values": {
                 parameter.name: visit.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
                 for parameter in tool.parameters
@@ -86,16 +87,27 @@ class Explorer:
             "base_url": self._desk.base_url,
         }
 
-    def _body(self, tool: Tool) -> str:
-        """The endpoint's example, with a new reference and a method that there is."""
+    async def _body(self, visit: Visit, tool: Tool) -> str:
+        """The endpoint's example, with a new reference, a receiver and a method that there are."""
         if tool.example is None:
             return ""
         body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
+        body["ipn_url"] = await self._receiver(visit) or body["ipn_url"]
         if "withdraw_method_id" in body:
             offered = self._desk.methods.offered(Kind.WITHDRAW, CURRENCY, Environment.SANDBOX)
             automatic = [method for method in offered if method.provider is not None]
             body["withdraw_method_id"] = next((m.id for m in automatic), 0)
         return msgspec.json.format(strict_json.encode(body), indent=2).decode()
+
+    async def _receiver(self, visit: Visit) -> str | None:
+        """Where notifications arrive: at the merchant's own, or at the demonstration's shop."""
+        db, environment = self._desk.db, visit.environment
+        url = await notifications.last_taken_at(db, visit.merchant_id, environment)
+        if url is not None or not self._desk.is_development:
+            return url
+        [row, *_] = await queries.credentials(db, visit.merchant_id, environment)
+        shops = credentials.derived(self._desk.keyring, environment)
+        return f"{self._desk.base_url}/shop/ipn" if row.merchant_key == shops.merchant_key else None
 
 
 def _parameters(visit: Visit, tool: Tool) -> dict[str, str]:

@@ -71,8 +71,12 @@ class Shop:
     async def show_order(self, request: Asked) -> Response[str]:
         return self._page("order.html", order=await self._order(request))
 
-    async def show_news(self, request: Asked) -> Response[str]:
-        return self._page("news.html", order=await self._order(request))
+    async def show_news(self, request: Asked) -> Response[Any]:
+        """Nothing, while there is no more than the page knows: what is read is not taken away."""
+        order = await self._order(request)
+        if request.query_params.get("known") == str(len(order.news)):
+            return Response(None, status_code=204, headers=NO_STORE)
+        return self._page("news.html", order=order)
 
     async def _order(self, request: Asked) -> Order:
         order = await self._counter.order(str(request.path_params["reference"]))

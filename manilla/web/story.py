@@ -120,8 +120,8 @@ def _step(step: Step) -> Happening:
         at=step.at,
         place=STEP,
         source="Status",
-        title=f"{event[:1].upper()}{event[1:]}{moved}",
-        detail=step.detail or "",
+        title=f"{_sentence(event)}{moved}",
+        detail=_sentence(step.detail or ""),
         tone=tone,
     )
 
@@ -132,15 +132,19 @@ def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> Happening:
         amount = Money(posting.currency, entry.amount_minor)
         line = f"{entry.account.replace('_', ' ')} {'+' if amount.minor > 0 else ''}{money(amount)}"
         if entry.balance_minor is not None:
-            line += f" (then {money(Money(posting.currency, entry.balance_minor))})"
+            line += f", balance {money(Money(posting.currency, entry.balance_minor))}"
         lines.append(line)
     return Happening(
         at=posting.posted_at,
         place=POSTING,
         source="Ledger",
         title=POSTINGS.get(posting.kind, posting.kind.replace("_", " ").capitalize()),
-        detail=f"{' · '.join(lines)}. Posting {posting.id}.",
+        detail=_sentence(f"{' · '.join(lines)}. Posting {posting.id}."),
     )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _told(told: Told) -> Iterable[Happening]:

@@ -79,6 +79,10 @@ async def _sandbox(shop: Shop) -> str:
     return (await shop.sell_in_sandbox()).url
 
 
+async def _closed_sandbox(shop: Shop) -> str:
+    return (await shop.sell_in_sandbox(allow_payment_methods=["none of them"])).url
+
+
 def _ended(outcome: Outcome) -> Callable[[Shop], Awaitable[str]]:
     async def arrange(shop: Shop) -> str:
         checkout = await shop.sell_in_sandbox()
@@ -121,6 +125,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "transfer sent": (_sent, "Make a bank transfer"),
     "another amount came": (_held, "Your payment is being looked into"),
     "sandbox": (_sandbox, "What should happen?"),
+    "nothing to offer in the sandbox": (_closed_sandbox, "This payment cannot be made now"),
     "success": (_ended(Outcome.PAY), "Payment successful"),
     "success without a way back": (_legacy, "Payment successful"),
     "declined": (_ended(Outcome.DECLINE), "Payment declined"),

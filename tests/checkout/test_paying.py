@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from manilla.merchants.merchants import Bearer, Change
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import NotOffered, Outcome
 from manilla.payments.payment import ErrorCode, Status
 from tests.checkout.looking import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
@@ -273,6 +273,14 @@ async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
         await expect(page.get_by_role("listitem").first).to_contain_text("providera-ngn")
         await shop.pretend(checkout, Outcome.PAY)  # as the worker does
         await sees(page, "Payment successful")
+
+
+async def test_the_sandbox_takes_no_outcome_where_there_is_no_way_to_pay(shop: Shop) -> None:
+    checkout = await shop.sell_in_sandbox(allow_payment_methods=["none of them"])
+    for outcome in Outcome:
+        with pytest.raises(NotOffered):
+            await shop.services.checkout.pretend(checkout.trx_id, outcome)
+    assert (await shop.payment(checkout)).status is Status.PENDING
 
 
 async def test_a_success_goes_back_by_itself_and_says_so(shop: Shop, browser: Browser) -> None:

@@ -247,8 +247,9 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
         "MANILLA_MASTER_KEY": crypto.generate_key(),
         "MANILLA_BASE_URL": "https://pay.example.com",
     }
-    for program in ("serve", "worker"):
-        run = manilla(program, **environment)
+    programs = (["serve", "--port", str(free_port())], ["worker"])
+    for program in programs:
+        run = manilla(*program, **environment)
         assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
         assert "does not answer" in run.stderr
     host = Instance(folder, "--no-demo").wait()
@@ -257,8 +258,8 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
         environment["MANILLA_DATABASE_URL"] = running["database_url"].replace(
             "/manilla?", "/postgres?"
         )
-        for program in ("serve", "worker"):
-            run = manilla(program, **environment)
+        for program in programs:
+            run = manilla(*program, **environment)
             assert run.returncode == 1
             assert run.stderr == (
                 "manilla: The database is not at this version: run `manilla migrate` first.\n"

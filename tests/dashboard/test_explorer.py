@@ -7,7 +7,9 @@ from playwright.async_api import Browser, expect
 from manilla.ledger.posting import Environment
 from manilla.services import Services
 from tests.checkout.looking import faults_found, opened
+from tests.client import Site
 from tests.dashboard.conftest import House
+from tests.dashboard.till import new_till
 
 PATH = "/sandbox/explorer"
 
@@ -96,3 +98,29 @@ async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
     sneaky = {"operation": "initiatePayment", "idempotency_key": "a\r\nX-API-Key: b", "body": "{}"}
     refused = await house.owner.post(PATH, sneaky, csrf=csrf)
     assert (refused.status, b"Plain ASCII" in refused.body) == (400, True)
+
+
+async def test_the_example_names_where_the_merchant_takes_notifications(
+    house: House, services: Services
+) -> None:
+    taken_at = "https://taken.example/ipn"
+    await services.db.execute(
+        "UPDATE notification SET state = 'delivered', url = $2 WHERE merchant_id = $1",
+        *(house.merchant.new.id, taken_at),
+    )
+    for operation in ("initiatePayment", "initiatePayout"):
+        reply = await house.owner.get(f"{PATH}?operation={operation}")
+        assert taken_at.encode() in reply.body
+
+
+async def test_a_call_from_the_explorer_is_a_step_of_getting_started(
+    services: Services, site: Site
+) -> None:
+    till = await new_till(services, site)
+    to_do = b">Make a signed call in the sandbox</a>"
+    assert to_do in (await till.owner.get("/sandbox")).body
+    await till.owner.post(PATH, {"operation": "siteInfo"})
+    await services.requests.flush()
+    home = (await till.owner.get("/sandbox")).body
+    assert to_do not in home
+    assert b"Make a signed call in the sandbox" in home

@@ -229,6 +229,25 @@ async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(till
     assert await till.count("payout") == count
 
 
+async def test_the_page_of_a_file_tells_what_became_of_each_payout_until_all_are_final(
+    till: Till,
+) -> None:
+    batch = await _draft(
+        till,
+        [f"1000,{GTBANK},{number},,," for number in (new_account(), "0000000001", "0000000003")],
+    )
+    await till.owner.post(f"{batch}/confirm", {})
+    await till.run_jobs()
+    page = (await till.owner.get(batch)).body.decode()
+    for told in ("2 of 3 arrived or failed", "1 pending", "1 delivered", "1 failed"):
+        assert told in page
+    assert f'{batch}/progress?known=2" hx-trigger' in page
+    unchanged = await till.owner.get(f"{batch}/progress?known=2")
+    assert (unchanged.status, unchanged.headers.get("hx-refresh")) == (204, None)
+    changed = await till.owner.get(f"{batch}/progress?known=1")
+    assert (changed.status, changed.headers.get("hx-refresh")) == (204, "true")
+
+
 async def _forget(till: Till, batch_id: str) -> None:
     db, merchant_id = till.services.db, till.merchant.new.id
     await db.execute(
@@ -258,6 +277,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till)
         f"{HEADER}\n{good}".encode("utf-16"): "The file is not UTF-8",
         HEADER.encode() + b'\n"1000,058': "a quotation mark is not closed",
         HEADER.encode() + b"\n" + b"x" * bulk_file.BYTES_MAX: "larger than 1 MiB",
+        HEADER.encode() + b"\n\r" * bulk_file.LINE_ENDS_MAX: "too many lines",
     }
     for content, reason in wrong.items():
         reply = await _upload(till, content)
@@ -342,6 +362,6 @@ async def test_somebody_pays_a_file_and_watches(till: Till, browser: Browser) ->
         await page.get_by_role("button", name="Confirm and go on").click()
         await page.get_by_text("Paying: 0 of 2").wait_for()
         await till.run_jobs()
-        await page.get_by_text("Done: 2 of 2").wait_for()
-        await page.get_by_text("Payout completed").first.wait_for()
+        await page.get_by_text("2 delivered").wait_for()
+        await page.get_by_role("table").get_by_text("Completed").first.wait_for()
         assert not await faults_found(page)

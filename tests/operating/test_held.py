@@ -130,6 +130,7 @@ async def test_a_send_that_a_restored_database_has_forgotten_is_never_sent_again
 async def test_the_worker_finds_a_forgotten_send_by_itself_while_held(
     desk: Desk, db: Database
 ) -> None:
+    await desk.world.control("a/faults", {"webhooks": {"mode": "lost"}})
     trx_id = await desk.pay_out()
     await desk.world.run_jobs()
     await forget_the_send(db, trx_id)

@@ -1,9 +1,9 @@
 // Times in the reader's zone, values to copy, menus that close, charts. Every page works without it.
 "use strict";
 (() => {
-  const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit" });
 
-  const exact = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const exact = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" });
 
   // What happened within a minute is told apart by its seconds.
   function localTimes(root) {
@@ -57,12 +57,15 @@
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
+      // Of no day in particular, the legend tells of the latest.
+      hooks: { setCursor: [(plot) => { if (plot.cursor.idx == null) plot.setLegend({ idx: days.length - 1 }); }] },
       scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, money ? 1000 : 1)] } },
       axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
       series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
+    plot.setLegend({ idx: days.length - 1 });
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
   }
 

@@ -1,4 +1,4 @@
-"""A day of the audit log, and all that befell one thing, are found without reading the whole log."""
+"""A day of the audit log, and what befell one thing, are found without reading it whole."""
 
 from manilla.sql import script
 
