@@ -5,6 +5,7 @@ import os
 import random
 import sys
 import time
+from functools import partial
 
 import msgspec
 import uvloop
@@ -14,7 +15,7 @@ from manilla.kit import ids
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.money import Money
-from manilla.ledger.batched import batched_postings
+from manilla.ledger import queries
 from manilla.ledger.posting import (
     IN_FLIGHT,
     PAYOUT_FEE,
@@ -38,7 +39,7 @@ class Order(msgspec.Struct, frozen=True):
 
 async def main() -> None:
     db = await Database.open(os.environ["MANILLA_DATABASE_URL"], size=CONNECTIONS, name="bench")
-    batcher = batched_postings(db)
+    batcher: Batcher[Posting, Posted] = Batcher(partial(queries.post, db))
     print("{}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         work = await _work(batcher, msgspec.json.decode(line, type=Order))

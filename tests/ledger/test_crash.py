@@ -9,10 +9,9 @@ from pathlib import Path
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
-from manilla.ledger.batched import batched_postings
 from manilla.ledger.posting import Outcome
 from tests.instance import Instance
-from tests.ledger.test_postings import move, open_wallets
+from tests.ledger.test_postings import batched_postings, move, open_wallets
 
 MERCHANTS = range(5_000_000, 5_000_020)
 

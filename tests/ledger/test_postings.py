@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import asyncpg
 import msgspec
@@ -16,7 +17,6 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting, queries
-from manilla.ledger.batched import batched_postings
 from manilla.ledger.posting import Environment, Line, Outcome, Posted, Posting
 
 _merchants = iter(range(1_000_000, 2_000_000))
@@ -32,6 +32,11 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
     if balance_minor:
         first = [move(merchant_id, balance_minor, environment) for environment in Environment]
         assert {r.outcome for r in await queries.post(db, first)} == {Outcome.POSTED}
+
+
+def batched_postings(db: Database) -> Batcher[Posting, Posted]:
+    """Safe to submit again after Unavailable: what was posted answers as a duplicate."""
+    return Batcher(partial(queries.post, db))
 
 
 def move(
