@@ -8,21 +8,22 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.clock import iso
-from manilla.kit.listing import PAGE_ROWS_MAX
+from manilla.kit.listing import first
 from manilla.kit.money import MoneyError
 from manilla.ledger import timeline
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
-from manilla.payments import charge_queries, listing, queries, refund_queries, refunds
-from manilla.payments.listing import PaymentFilter
+from manilla.payments import charge_queries, listing, queries, refunds
+from manilla.payments.listing import PaymentFilter, RefundFilter
 from manilla.payments.payment import Payment, Status
-from manilla.payments.refund_queries import Refund
+from manilla.payments.refund_queries import Refund, RefundStatus
 
 app = typer.Typer(help="Payments.", no_args_is_help=True)
 refunds_app = typer.Typer(help="Refunds that were made of payments.", no_args_is_help=True)
 
 TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the transaction.")]
+LIST_MAX = 1000
 
 
 @app.command("list")
@@ -42,7 +43,7 @@ def list_payments(
 
     async def command(tools: Tools) -> list[Payment]:
         scope, wanted = Everyone(merchant, environment), PaymentFilter(status=status, search=search)
-        return (await listing.payments(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)).rows
+        return await first(listing.all_payments(tools.db, scope, wanted), LIST_MAX)
 
     rows = [_row(payment) for payment in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There is no payment.")
@@ -155,9 +156,10 @@ def list_refunds(
     data: Data = None,
 ) -> None:
     """List refunds, newest first."""
+    wanted = RefundFilter(status=RefundStatus.PENDING if pending else None)
 
     async def command(tools: Tools) -> list[Refund]:
-        return await refund_queries.refunds(tools.db, pending_only=pending)
+        return await first(listing.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
 
     rows = [_refund(each) for each in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There is no refund.")

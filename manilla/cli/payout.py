@@ -9,9 +9,13 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.kit.listing import first
 from manilla.ledger import timeline
+from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Everyone
 from manilla.payments import refund_holding
-from manilla.payouts import holding, lost, manual, queries
+from manilla.payouts import holding, listing, lost, manual
+from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, Status
 from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
@@ -28,18 +32,22 @@ def list_payouts(
     merchant: Annotated[
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
     ] = None,
+    environment: Annotated[Environment | None, typer.Option("--environment")] = None,
     manual_only: Annotated[
         bool, typer.Option("--manual", help="Only those that an administrator processes.")
     ] = False,
+    search: Annotated[
+        str | None, typer.Option("--search", help="Any reference, or a part of a holder's name.")
+    ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """List payouts, newest first."""
+    scope = Everyone(merchant, environment)
+    wanted = PayoutFilter(status=status, manual=manual_only or None, search=search)
 
     async def command(tools: Tools) -> list[Payout]:
-        return await queries.payouts(
-            tools.db, status=status, merchant_id=merchant, manual_only=manual_only, limit=LIST_MAX
-        )
+        return await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
 
     rows = [_row(payout) for payout in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There is no payout.")

@@ -297,3 +297,13 @@ async def in_pages(fetch: Callable[[str | None], Awaitable[Page[T]]]) -> AsyncIt
         after = page.next
         if after is None:
             return
+
+
+async def first(pages: AsyncIterator[list[T]], count: int) -> list[T]:
+    """The list's beginning, over as many pages as that takes."""
+    rows: list[T] = []
+    async for page in pages:
+        rows += page
+        if len(rows) >= count:
+            break
+    return rows[:count]

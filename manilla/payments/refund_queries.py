@@ -56,14 +56,6 @@ async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Re
     return None if record is None else msgspec.convert(dict(record), Refund)
 
 
-async def refunds(db: Database, *, pending_only: bool) -> list[Refund]:
-    records = await db.records(
-        _REFUND + " WHERE NOT $1 OR status = 'pending' ORDER BY created_at DESC LIMIT 1000",
-        pending_only,
-    )
-    return [msgspec.convert(dict(record), Refund) for record in records]
-
-
 async def waiting(db: Database, limit: int) -> list[Refund]:
     """Those that a person must pay, longest waiting first."""
     records = await db.records(

@@ -95,21 +95,6 @@ async def counted_payout(
     return None if record["trx_id"] is None else read(record)
 
 
-async def payouts(
-    db: Database, *, status: str | None, merchant_id: int | None, manual_only: bool, limit: int
-) -> list[Payout]:
-    """Newest first."""
-    records = await db.records(
-        _PAYOUT
-        + """
-         WHERE ($1::text IS NULL OR status = $1) AND ($2::bigint IS NULL OR merchant_id = $2)
-           AND (NOT $3 OR provider IS NULL)
-         ORDER BY created_at DESC LIMIT $4""",
-        *(status, merchant_id, manual_only, limit),
-    )
-    return [read(record) for record in records]
-
-
 async def decided_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
     """Made lately, and completed or failed: those first that were asked about longest ago.
 

@@ -8,9 +8,11 @@ import pytest
 
 from manilla.kit import ids
 from manilla.kit.errors import Refusal
-from manilla.payouts import manual, queries
+from manilla.ledger.scope import Everyone
+from manilla.payouts import listing, manual
+from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.manual import NotToDecide, PayoutNotFound
-from manilla.payouts.payout import Payout
+from manilla.payouts.payout import Payout, Status
 from manilla.services import Services
 from tests.payments.steps import new_payment
 from tests.payouts.desk import MANUAL, RAILS, Desk, method
@@ -204,16 +206,12 @@ async def test_manual_payouts_are_listed_for_the_administrator(desk: Desk) -> No
     done = await desk.pay_out(MANUAL)
     await manual.complete(desk.services.db, done, None)
 
-    async def listed(status: str | None, *, manual_only: bool) -> list[str]:
-        found = await queries.payouts(
-            desk.services.db,
-            status=status,
-            merchant_id=desk.merchant.new.id,
-            manual_only=manual_only,
-            limit=10,
-        )
-        return [payout.trx_id for payout in found]
+    async def listed(status: Status | None, *, manual_only: bool) -> list[str]:
+        scope = Everyone(desk.merchant.new.id)
+        wanted = PayoutFilter(status=status, manual=manual_only or None)
+        found = await listing.payouts(desk.services.db, scope, wanted)
+        return [payout.trx_id for payout in found.rows]
 
-    assert await listed("pending", manual_only=True) == [by_hand]
+    assert await listed(Status.PENDING, manual_only=True) == [by_hand]
     assert await listed(None, manual_only=True) == [done, by_hand]
     assert await listed(None, manual_only=False) == [done, automatic, by_hand]
