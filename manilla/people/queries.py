@@ -1,5 +1,6 @@
 """The statements about people themselves, and about what lets them in."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -209,6 +210,19 @@ async def use_step(db: Database, person_id: int, step: int) -> bool:
         RETURNING id""",
         person_id,
         step,
+    )
+    return found is not None
+
+
+async def set_recovery(connection: Connection, person_id: int, hashes: Sequence[bytes]) -> bool:
+    """Of somebody who has a second factor."""
+    found = await connection.value(
+        """
+        UPDATE person SET recovery_hashes = $2, updated_at = now()
+         WHERE id = $1 AND totp_confirmed_at IS NOT NULL
+        RETURNING id""",
+        person_id,
+        hashes,
     )
     return found is not None
 

@@ -79,14 +79,25 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
     if step is None:
         raise CodeRefused
     await throttle.give_back(db, buckets)
-    codes = [_new_recovery_code() for _ in range(RECOVERY_CODES)]
-    hashes = [_recovery_hash(code) for code in codes]
+    codes, hashes = _new_recovery_codes()
     async with db.transaction() as connection:
         if not await queries.confirm_totp(connection, person.id, person.totp_sealed, step, hashes):
             raise SecondFactorNotBegun
         await session_queries.set_second_factor(connection, visitor.session_id)
         person_now = await persons.get(connection, person.id)
         await persons.record(connection, "person.second_factor_on", person_now)
+    return codes
+
+
+async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
+    """New recovery codes, shown this once; those of before are no longer good."""
+    require_step_up(visitor)
+    codes, hashes = _new_recovery_codes()
+    async with db.transaction() as connection:
+        if not await queries.set_recovery(connection, visitor.person_id, hashes):
+            raise SecondFactorNotBegun
+        person = await persons.get(connection, visitor.person_id)
+        await persons.record(connection, "person.recovery_codes", person)
     return codes
 
 
@@ -135,6 +146,11 @@ def _step_of(keyring: Keyring, person: Door, code: str) -> int | None:
         if hmac.compare_digest(expected, given) and step > used:
             return step
     return None
+
+
+def _new_recovery_codes() -> tuple[list[str], list[bytes]]:
+    codes = [_new_recovery_code() for _ in range(RECOVERY_CODES)]
+    return codes, [_recovery_hash(code) for code in codes]
 
 
 def _new_recovery_code() -> str:

@@ -13,6 +13,7 @@ from manilla.people import (
     mail,
     members,
     passwords,
+    persons,
     resets,
     second_factor,
     sessions,
@@ -57,6 +58,7 @@ class Account:
             form("/account/second-factor", self.begin_second_factor, SIGNED_IN, step_up=True),
             form("/account/second-factor/confirm", self.confirm_second_factor, SIGNED_IN),
             form("/account/second-factor/off", self.end_second_factor, SIGNED_IN, step_up=True),
+            form("/account/recovery-codes", self.renew_recovery, SIGNED_IN, step_up=True),
         ]
 
     async def show_sign_in(self, visit: Visit) -> Answer:
@@ -193,7 +195,9 @@ class Account:
 
     async def _about(self, visit: Visit) -> dict[str, Any]:
         person_id = visit.visitor.person_id
+        person = await persons.get(self._db, person_id)
         return {
+            "recovery_codes_left": person.recovery_codes_left,
             "sessions": await sessions.list_of(self._db, person_id),
             "merchants": await members.merchants_of(self._db, person_id),
         }
@@ -234,6 +238,10 @@ class Account:
             # The page that was shown to them, as they have it: no secret is read again for it.
             secret, uri = visit.form.text("secret"), visit.form.text("uri", at_most=500)
             return visit.refused("second_factor.html", refusal, **_to_scan(secret, uri))
+        return visit.page("recovery_codes.html", codes=codes)
+
+    async def renew_recovery(self, visit: Visit) -> Answer:
+        codes = await second_factor.renew_recovery(self._db, visit.visitor)
         return visit.page("recovery_codes.html", codes=codes)
 
     async def end_second_factor(self, visit: Visit) -> Answer:

@@ -165,6 +165,8 @@ async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP
         await page.get_by_label("Code").fill(code)
         await page.get_by_role("button", name="Go on").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    await page.goto(f"{base}/account")
+    await page.get_by_text("9 recovery codes left").wait_for()
     return totp
 
 

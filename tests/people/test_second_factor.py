@@ -18,7 +18,7 @@ from manilla.people.second_factor import (
 )
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.settings import Settings
-from tests.people.street import Street, code_of
+from tests.people.street import PASSWORD, Street, code_of
 
 
 async def test_it_is_asked_for_only_after_a_code_has_confirmed_it(
@@ -100,6 +100,26 @@ async def test_a_recovery_code_is_good_once_however_it_is_typed(
     assert isinstance(await street.try_door(owner.email, code=codes[0]), SignedIn)
     row = await db.value("SELECT person::text FROM person WHERE email = $1", owner.email)
     assert not any(code in row or code.replace("-", "") in row for code in codes)
+
+
+async def test_new_recovery_codes_end_those_of_before_and_need_a_step_up(
+    db: Database, street: Street
+) -> None:
+    owner = await street.owner()
+    await sessions.step_up(db, street.keyring, owner.visitor, password=PASSWORD)
+    with pytest.raises(SecondFactorNotBegun):
+        await second_factor.renew_recovery(db, await street.visitor(owner.token))
+    app, codes = await street.turn_on_totp(owner.visitor)
+    query = "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1"
+    await db.execute(query, owner.visitor.person_id)
+    with pytest.raises(StepUpNeeded):
+        await second_factor.renew_recovery(db, await street.visitor(owner.token))
+    await sessions.step_up(db, street.keyring, owner.visitor, code=code_of(app))
+    newer = await second_factor.renew_recovery(db, await street.visitor(owner.token))
+    assert (await persons.get(db, owner.visitor.person_id)).recovery_codes_left == 10
+    with pytest.raises(CodeRefused):
+        await street.try_door(owner.email, code=codes[0])
+    assert isinstance(await street.try_door(owner.email, code=newer[0]), SignedIn)
 
 
 async def test_turning_it_off_needs_a_step_up(db: Database, street: Street) -> None:
