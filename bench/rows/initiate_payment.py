@@ -133,7 +133,7 @@ def _payment(merchant_id: int) -> NewPayment:
         remarks=SANDBOX_REMARK,
         expires_at=now + timedelta(minutes=30),
         job_kind=COMPLETE_IN_SANDBOX,
-        due_at=now + timedelta(seconds=5),
+        due_in_seconds=5,
         endpoint=None,
         key=None,
         body_hash=None,

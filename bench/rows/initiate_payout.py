@@ -5,7 +5,6 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -164,7 +163,7 @@ def _payout(environment: Environment, method: Method) -> NewPayout:
         ordered_by=None,
         note=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
         job_kind=COMPLETE_IN_SANDBOX if is_sandbox else SEND,
-        due_at=datetime.now(UTC) + timedelta(seconds=5 if is_sandbox else 0),
+        due_in_seconds=5 if is_sandbox else 0,
         endpoint=None,
         key=None,
         body_hash=None,

@@ -129,13 +129,12 @@ class Initiation:
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
         trx_id = ids.new_trx_id(caller.merchant_id)
-        now = datetime.now(UTC)
-        expires_at = now + timedelta(minutes=self._platform.now.checkout_minutes)
+        expires_at = datetime.now(UTC) + timedelta(minutes=self._platform.now.checkout_minutes)
         session = Session(
             payment_url=self._links.url(trx_id, expires_at),
             info=_info(caller, order, quote, methods),
         )
-        new = self._row(caller, order, quote, trx_id, session, now, expires_at, ticket)
+        new = self._row(caller, order, quote, trx_id, session, expires_at, ticket)
         taken = _accepted(await self._intake.take(new, ticket))
         return Replayed(taken.answer) if taken.answer is not None else session
 
@@ -146,12 +145,14 @@ class Initiation:
         quote: Quote,
         trx_id: str,
         session: Session,
-        now: datetime,
         expires_at: datetime,
         ticket: Ticket,
     ) -> NewPayment:
         completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
-        wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds)
+        now = self._platform.now
+        due_in_seconds = (
+            now.sandbox_complete_seconds if completes_by_itself else now.checkout_minutes * 60
+        )
         repeat = order.repeat_key
         return NewPayment(
             bucket=ticket.bucket,
@@ -177,7 +178,7 @@ class Initiation:
             remarks=SANDBOX_REMARK if caller.is_sandbox else None,
             expires_at=expires_at,
             job_kind=COMPLETE_IN_SANDBOX if completes_by_itself else EXPIRE,
-            due_at=now + wait if completes_by_itself else expires_at,
+            due_in_seconds=due_in_seconds,
             endpoint=repeat.endpoint if repeat else None,
             key=repeat.key if repeat else None,
             body_hash=repeat.body_hash if repeat else None,

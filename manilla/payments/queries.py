@@ -32,7 +32,7 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     remarks: str | None
     expires_at: datetime
     job_kind: str
-    due_at: datetime
+    due_in_seconds: float  # by the database's clock, whatever a host's shows
     body_hash: str | None
     answer: str | None
 

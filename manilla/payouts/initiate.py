@@ -1,7 +1,7 @@
 """Takes a payout: checks it in one visible order, and debits the wallet in one statement."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -102,8 +102,7 @@ class Initiation:
         self, caller: Caller, order: PayoutOrder, ticket: Ticket
     ) -> Initiated | Replayed:
         method = rules.open_method(self._catalogue, caller, order.withdraw_method_id)
-        now = datetime.now(UTC)
-        rules.check(self._platform.now, caller, method, order.currency_code, now)
+        rules.check(self._platform.now, caller, method, order.currency_code, datetime.now(UTC))
         amount = Money.of(order.amount, order.currency_code)
         rules.check_amount(method, amount)
         new = _row(caller, order, method, amount, ticket)
@@ -114,7 +113,7 @@ class Initiation:
                 return Replayed(looked.answer)
         who = await self._read_beneficiary(caller, method, order)
         account = await self._resolve(caller, method, who, amount)
-        ready = self._complete(new, who, account, order, now)
+        ready = self._complete(new, who, account, order)
         initiated = _answer(caller, order, method, ready)
         if order.repeat_key is not None:
             answer = strict_json.encode(initiated).decode()
@@ -191,15 +190,14 @@ class Initiation:
         who: Beneficiary,
         account: ResolvedAccount | None,
         order: PayoutOrder,
-        now: datetime,
     ) -> NewPayout:
         fields = dict(who.fields)
         if account is not None and account.name_enquiry_reference:
             fields["name_enquiry_reference"] = account.name_enquiry_reference
         job_kind: str | None = SEND
-        due_at = now
+        due_in_seconds = 0.0
         if new.environment == "sandbox":
-            due_at = now + timedelta(seconds=self._platform.now.sandbox_complete_seconds)
+            due_in_seconds = self._platform.now.sandbox_complete_seconds
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who, order) else None
         elif new.provider is None:
             job_kind = None
@@ -209,7 +207,7 @@ class Initiation:
             account_name=account.account_name if account else None,
             note=_note(who, account, order),
             job_kind=job_kind,
-            due_at=due_at,
+            due_in_seconds=due_in_seconds,
         )
 
 
@@ -252,7 +250,7 @@ def _row(
         ordered_by=order.ordered_by,
         note="",
         job_kind=None,
-        due_at=None,
+        due_in_seconds=0,
         endpoint=repeat.endpoint if repeat else None,
         key=repeat.key if repeat else None,
         body_hash=repeat.body_hash if repeat else None,

@@ -1,7 +1,7 @@
 """The statements of the payouts' room."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -35,7 +35,7 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     ordered_by: str | None
     note: str  # for the timeline: who is paid, as the rail names it
     job_kind: str | None
-    due_at: datetime | None
+    due_in_seconds: float  # by the database's clock, whatever a host's shows
     body_hash: str | None
     answer: str | None
 

@@ -31,7 +31,7 @@ BEGIN
                description text, customer_name text, customer_email text, ipn_url text,
                success_redirect text, cancel_redirect text, allow_payment_methods text[],
                is_legacy boolean, scenario text, remarks text, expires_at timestamptz,
-               job_kind text, due_at timestamptz,
+               job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
@@ -83,7 +83,7 @@ BEGIN
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT merchant_id, job_kind, trx_id, due_at
+        SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
           FROM judged WHERE outcome = 'created'
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)

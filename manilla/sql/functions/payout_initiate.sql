@@ -46,7 +46,7 @@ BEGIN
                fee_minor bigint, method_id integer, method_code text,
                method_name text, provider text, beneficiary jsonb, account_name text,
                description text, ipn_url text, scenario text, remarks text, note text,
-               ordered_by text, job_kind text, due_at timestamptz,
+               ordered_by text, job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text)
     ), taken AS MATERIALIZED (
         SELECT t.* FROM (
@@ -138,7 +138,7 @@ BEGIN
           FROM decided WHERE decision = 'created'
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT merchant_id, job_kind, trx_id, due_at
+        SELECT merchant_id, job_kind, trx_id, now() + make_interval(secs => due_in_seconds)
           FROM decided WHERE decision = 'created' AND job_kind IS NOT NULL
     ), answers AS (
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
