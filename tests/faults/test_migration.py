@@ -1,0 +1,56 @@
+"""A new version's functions and rights arrive while merchants call: none of them notices."""
+
+import asyncio
+import json
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from manilla.sql.migrate import newest_revision
+from tests.faults.running import Running
+
+CALLERS = 8
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    running = await Running(tmp_path).open()
+    yield running
+    await running.close()
+
+
+async def test_35_functions_and_rights_are_replaced_under_load_without_a_5xx(
+    running: Running,
+) -> None:
+    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
+    answers: Counter[str] = Counter()
+    done = asyncio.Event()
+    calling = [asyncio.create_task(_call(running, answers, done)) for _ in range(CALLERS)]
+    for _ in range(5):
+        await _forget_the_functions(running)
+        before = answers.total()
+        migrated = await asyncio.to_thread(running.instance.command, "migrate")
+        assert migrated == {"version": newest_revision()}
+        assert answers.total() > before  # under load it was
+    done.set()
+    await asyncio.gather(*calling)
+    assert set(answers) == {"pending"}
+    assert await running.books_are_in_order()
+
+
+async def _call(running: Running, answers: Counter[str], done: asyncio.Event) -> None:
+    while not done.is_set():
+        checkout = await running.start(ref_trx=secrets.token_hex(8))
+        answers[await running.status(checkout)] += 1
+
+
+async def _forget_the_functions(running: Running) -> None:
+    """As in a database of the version before, whose functions are others."""
+    instance = json.loads((running.instance.folder / "instance.json").read_text())
+    owner = await asyncpg.connect(instance["migration_url"])
+    await owner.execute("UPDATE function_set SET digest = 'another'")
+    await owner.close()
