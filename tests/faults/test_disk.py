@@ -1,0 +1,73 @@
+"""A disk that is full: what cannot be written is refused, and what was acknowledged is there."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client import Reply
+from tests.faults.running import WAIT_SECONDS, Running
+from tests.payments.orders import INITIATE, order
+
+SIZE = "192m"  # a database and little else
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(disk)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root can make a small disk")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.fixture
+async def running(small_disk: Path) -> AsyncIterator[Running]:
+    running = await Running(small_disk).open()
+    yield running
+    await running.close()
+
+
+async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room(
+    running: Running, small_disk: Path
+) -> None:
+    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
+    acknowledged: list[str] = []
+
+    async def until(status: int) -> Reply:
+        """Pays in until it is answered so; meanwhile, as it should be."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                reference = secrets.token_hex(8)
+                reply = await _initiate(running, reference)
+                assert reply.status in (200, 503), reply.body
+                if reply.status == 200:
+                    acknowledged.append(reference)
+                if reply.status == status:
+                    return reply
+
+    await until(200)
+    with contextlib.suppress(OSError), (small_disk / "fill").open("wb", buffering=0) as fill:
+        while True:
+            fill.write(bytes(1024 * 1024))
+    refused = await until(503)
+    assert (refused.code, "retry-after" in refused.headers) == ("SERVICE_UNAVAILABLE", True)
+    (small_disk / "fill").unlink()
+    await until(200)
+    for reference in acknowledged:
+        assert (await _initiate(running, reference)).code == "DUPLICATE_REFERENCE"
+    assert await running.books_are_in_order()
+
+
+async def _initiate(running: Running, reference: str) -> Reply:
+    body = json.dumps(order(ref_trx=reference)).encode()
+    return await running.call("POST", INITIATE, body)
