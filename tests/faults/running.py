@@ -61,9 +61,12 @@ class Running:
         }
         return await self.instance.site.send(method, target, headers, body)
 
+    async def initiate(self, **changed: Any) -> Reply:
+        return await self.call("POST", INITIATE, json.dumps(order(**changed)).encode())
+
     async def start(self, **changed: Any) -> str:
         """A new payment's checkout, as path and query."""
-        reply = await self.call("POST", INITIATE, json.dumps(order(**changed)).encode())
+        reply = await self.initiate(**changed)
         assert reply.status == 200, reply.body
         parts = urlsplit(reply.json["payment_url"])
         return f"{parts.path}?{parts.query}"

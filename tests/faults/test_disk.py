@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import secrets
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +11,6 @@ import pytest
 
 from tests.client import Reply
 from tests.faults.running import WAIT_SECONDS, Running
-from tests.payments.orders import INITIATE, order
 
 SIZE = "192m"  # a database and little else
 
@@ -48,7 +46,7 @@ async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
                 reference = secrets.token_hex(8)
-                reply = await _initiate(running, reference)
+                reply = await running.initiate(ref_trx=reference)
                 assert reply.status in (200, 503), reply.body
                 if reply.status == 200:
                     acknowledged.append(reference)
@@ -64,10 +62,5 @@ async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room
     (small_disk / "fill").unlink()
     await until(200)
     for reference in acknowledged:
-        assert (await _initiate(running, reference)).code == "DUPLICATE_REFERENCE"
+        assert (await running.initiate(ref_trx=reference)).code == "DUPLICATE_REFERENCE"
     assert await running.books_are_in_order()
-
-
-async def _initiate(running: Running, reference: str) -> Reply:
-    body = json.dumps(order(ref_trx=reference)).encode()
-    return await running.call("POST", INITIATE, body)

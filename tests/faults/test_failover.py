@@ -1,0 +1,69 @@
+"""The primary is lost, and its standby takes over: nothing acknowledged is lost."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.replicated import Replicated
+from tests.faults.running import Running, trx_of
+from tests.payments.orders import VERIFY
+
+CALLERS = 8
+
+
+@pytest.fixture
+async def replicated(tmp_path: Path) -> AsyncIterator[Replicated]:
+    replicated = Replicated(tmp_path)
+    try:
+        yield await replicated.open()
+    finally:
+        replicated.close()
+
+
+@pytest.fixture
+async def running(
+    tmp_path: Path, replicated: Replicated, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Running]:
+    for name, value in replicated.environment.items():
+        monkeypatch.setenv(name, value)
+    running = await Running(tmp_path).open()
+    yield running
+    await running.close()
+
+
+async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
+    running: Running, replicated: Replicated
+) -> None:
+    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
+    acknowledged: list[str] = []
+    done = asyncio.Event()
+    calling = [asyncio.create_task(_pay_in(running, acknowledged, done)) for _ in range(CALLERS)]
+
+    async def has_taken(more: int) -> None:
+        reached = len(acknowledged) + more
+
+        async def is_reached() -> bool:
+            return len(acknowledged) >= reached
+
+        await running.until(is_reached)
+
+    await has_taken(200)
+    await replicated.lose_the_primary()
+    await has_taken(200)
+    done.set()
+    await asyncio.gather(*calling)
+    for trx_id in acknowledged:
+        assert (await running.call("GET", VERIFY + trx_id)).json["status"] == "pending"
+    assert await running.books_are_in_order()
+
+
+async def _pay_in(running: Running, acknowledged: list[str], done: asyncio.Event) -> None:
+    """One after another, whether they are taken or not."""
+    while not done.is_set():
+        reply = await running.initiate(ref_trx=secrets.token_hex(8))
+        assert reply.status in (200, 503), reply.body
+        if reply.status == 200:
+            acknowledged.append(trx_of(reply.json["payment_url"]))
