@@ -57,7 +57,8 @@ class RefundTasks:
             return await self._send(adapter, refund, job) if is_open else None
         if provider not in CAN_BE_ASKED:
             if not refund.by_operator:
-                await self._leave_to_operator(refund, "It was sent; the provider cannot be asked.")
+                guidance = "It may have been sent; the provider cannot be asked."
+                await self._leave_to_operator(refund, guidance)
             return None
         return await self._ask(adapter, refund, job)
 
