@@ -12,9 +12,10 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import asyncpg
+
 from manilla import worker
 from manilla.kit import crash, jobs
-from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Runner
 from manilla.kit.money import Money
@@ -43,8 +44,8 @@ from tests.simulated import World
 class Books:
     """Every invariant at once, of one merchant alone: so that each step can afford it."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, session: Any) -> None:
+        self._session = session
         self._sql = " UNION ALL ".join(
             f"SELECT '{each.name}' AS name, count(*) AS count FROM ({each.violations}) AS broken"
             for each in ALL
@@ -53,34 +54,41 @@ class Books:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator["Books"]:
-        """In one session, views of the same names hide the tables and all other merchants."""
-        db = await Database.open(url, size=1, name="tests machine")
-        await db.execute("SET enable_seqscan = off")
-        for record in await db.records(
+        """In one session, views of the same names hide the tables and all other merchants.
+
+        Not of a pool, which would exchange it for another after so many statements.
+        """
+        session = await asyncpg.connect(url)
+        await session.execute("SET enable_seqscan = off")
+        for record in await session.fetch(
             """
             SELECT table_name AS name FROM information_schema.columns
              WHERE table_schema = 'public' AND column_name = 'merchant_id'"""
         ):
-            await db.execute(
+            await session.execute(
                 f"""
                 CREATE TEMP VIEW {record["name"]} AS SELECT * FROM public.{record["name"]}
                  WHERE merchant_id = current_setting('machine.merchant')::bigint"""
             )
         try:
-            yield cls(db)
+            yield cls(session)
         finally:
-            await db.close()
+            await session.close()
 
     async def of(self, merchant_id: int) -> None:
-        await self._db.execute("SELECT set_config('machine.merchant', $1, false)", str(merchant_id))
+        await self._session.execute(
+            "SELECT set_config('machine.merchant', $1, false)", str(merchant_id)
+        )
 
     async def broken(self) -> list[str]:
-        return [record["name"] for record in await self._db.records(self._sql) if record["count"]]
+        return [
+            record["name"] for record in await self._session.fetch(self._sql) if record["count"]
+        ]
 
     async def seen(self) -> Any:
         """All that a merchant, an operator and a worker could know of its payouts."""
         return json.loads(
-            await self._db.value(
+            await self._session.fetchval(
                 """
                 SELECT json_build_object(
                     'balance', (SELECT balance_minor FROM wallet

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, seed
+from hypothesis import HealthCheck, Phase
 from hypothesis import settings as how
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
@@ -30,7 +30,7 @@ from tests.payouts.model import FEE_FIXED, FEE_PERCENT, POINTS, SENDS
 from tests.simulated import World
 
 RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "67"))
-STEPS, BATCH = 40, 67
+STEPS = 40
 IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
 STEP_SECONDS_MAX = 60
 
@@ -147,22 +147,19 @@ async def _change(services: Services, codes: list[str], wanted: Change) -> None:
 
 
 async def _run(stage: Stage, story: type[Payouts]) -> None:
-    """In batches: hypothesis loses count of a few hundred stories that are as long as these."""
     story.stage, story.loop = stage, asyncio.get_running_loop()
-    for first in range(0, RUNS, BATCH):
-        another: Any = type(story.__name__, (story,), {})
-        await asyncio.to_thread(
-            run_state_machine_as_test,
-            seed(first)(another) if first else story,
-            settings=how(
-                max_examples=min(BATCH, RUNS - first),
-                stateful_step_count=STEPS,
-                derandomize=True,
-                deadline=None,
-                phases=[Phase.generate, *([Phase.shrink] if IS_SHRUNK else [])],
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+    await asyncio.to_thread(
+        run_state_machine_as_test,
+        story,
+        settings=how(
+            max_examples=RUNS,
+            stateful_step_count=STEPS,
+            derandomize=True,
+            deadline=None,
+            phases=[Phase.generate, *([Phase.shrink] if IS_SHRUNK else [])],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 # A signed webhook is contradicted by what the provider says when it is asked, and the worker dies
