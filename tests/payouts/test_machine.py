@@ -24,8 +24,9 @@ from manilla.methods.method import Kind
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site
+from tests.payouts.books import Books
 from tests.payouts.desk import MANUAL, RAILS
-from tests.payouts.machine import Books, Machine, Stage
+from tests.payouts.machine import Machine, Stage
 from tests.payouts.model import FEE_FIXED, FEE_PERCENT, POINTS, SENDS
 from tests.simulated import World
 
