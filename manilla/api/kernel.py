@@ -26,8 +26,8 @@ from manilla.kit import http, idempotency, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.idempotency import Replayed
-from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket
-from manilla.merchants import availability, request_log
+from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket, address_bucket
+from manilla.merchants import availability, request_limit, request_log
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.request_log import RequestLog
 from manilla.platform.changes import Watch
@@ -211,9 +211,8 @@ class MerchantApi:
         return self._gate.directory.remembered(environment, merchant_key)
 
     def _ticket(self, exchange: Exchange, caller: Caller) -> Ticket:
-        # Padded, so that buckets sort as merchants do.
-        bucket = f"{caller.merchant_id:011d}:{caller.environment}:{exchange.address}"
-        return Ticket(bucket, self._gate.platform.now.rate_limit_per_minute)
+        limit = self._gate.platform.now.rate_limit_per_minute
+        return request_limit.ticket(caller.merchant_id, address_bucket(exchange.address), limit)
 
     def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
         parameter = ""
@@ -245,7 +244,7 @@ class MerchantApi:
         """Failed authentication counts per address; other refusals only look at that count."""
         is_guess = isinstance(refusal, InvalidCredentials)
         exchange.stranger = await self._gate.limiter.take(
-            f"address:{exchange.address}",
+            f"address:{address_bucket(exchange.address)}",
             self._gate.platform.now.rate_limit_per_minute,
             cost=1 if is_guess else 0,
         )

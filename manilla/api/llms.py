@@ -70,8 +70,8 @@ WORKING_WITH_IT = """\
 4. `ref_trx` is your own reference, up to 60 characters, used once for each kind and environment.
    After a timeout repeat with the same `Idempotency-Key`: the first answer comes again, with
    `Idempotent-Replayed: true`.
-5. 120 requests a minute for each merchant and address, unless set otherwise. `RateLimit` says how
-   many are left; 429 and 503 carry `Retry-After`.
+5. 120 requests a minute for each merchant and address, both environments together, unless set
+   otherwise. `RateLimit` says how many are left; 429 and 503 carry `Retry-After`.
 
 """
 

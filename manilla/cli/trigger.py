@@ -20,7 +20,7 @@ from manilla.kit.jobs import Job
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
-from manilla.merchants import availability, merchants
+from manilla.merchants import availability, merchants, request_limit
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
@@ -203,10 +203,7 @@ async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
         yield _Sandbox(
             db=db,
             caller=caller,
-            ticket=Ticket(
-                f"{merchant_id:011d}:{Environment.SANDBOX}:command",
-                platform.now.rate_limit_per_minute,
-            ),
+            ticket=request_limit.ticket(merchant_id, "command", platform.now.rate_limit_per_minute),
             catalogue=catalogue,
             payments=pay_in.Initiation(db, platform, catalogue, rails, links),
             payouts=pay_out.Initiation(db, platform, catalogue, rails, resolver),

@@ -11,9 +11,10 @@ from manilla.kit import ids, listing
 from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
-from manilla.kit.ratelimit import RateLimiter, Ticket
+from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts import accounts, methods, ordering, refusals
@@ -155,7 +156,7 @@ class PayoutPages:
         method = self._method(caller, visit.form)
         # The API's own limit, for what is clicked.
         limit = self._desk.platform.now.rate_limit_per_minute
-        ticket = Ticket(f"{visit.merchant_id:011d}:{visit.environment}:dashboard", limit)
+        ticket = request_limit.ticket(visit.merchant_id, "dashboard", limit)
         try:
             _check_texts(visit.form)
             order = _order(visit, method)

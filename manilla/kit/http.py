@@ -201,9 +201,12 @@ _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:
-    return _is_address(address) and any(
-        ipaddress.ip_address(address) in network for network in networks
-    )
+    if not _is_address(address):
+        return False
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped  # how a dual-stack socket shows an IPv4 peer
+    return any(parsed in network for network in networks)
 
 
 @lru_cache(maxsize=4096)

@@ -4,8 +4,10 @@ The count lives in the database, in an unlogged table (a crash may forget a minu
 costs no money). Requests that arrive together are counted by one statement.
 """
 
+import ipaddress
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -20,6 +22,27 @@ WINDOW = timedelta(seconds=WINDOW_SECONDS)
 # Buckets with this prefix have windows of up to this length; no others may be longer than WINDOW.
 SLOW = "slow:"
 SLOW_WINDOW = timedelta(minutes=15)
+
+IPV6_NETWORK_BITS = 64
+UNPARSED_CHARACTERS_MAX = 64
+
+
+@lru_cache(maxsize=4096)  # callers send many requests from the same address
+def address_bucket(address: str) -> str:
+    """The name under which everything from this address is counted.
+
+    An IPv6 customer has a whole /64 of addresses, so all of them count as one. An IPv4 address that
+    is written as IPv6 counts as the IPv4 address.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:UNPARSED_CHARACTERS_MAX]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))
+        parsed = parsed.ipv4_mapped
+    return str(parsed)
 
 
 class RateLimitExceeded(Refusal):

@@ -11,8 +11,8 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.idempotency import RepeatKey
 from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
 from manilla.ledger.transactions import DuplicateReference
+from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
@@ -62,8 +62,7 @@ class BulkTasks:
         if method is None:
             await self._decide(batch, row, RowState.REFUSED, remark=NO_METHOD)
             return
-        # Padded as the API's: all statements lock their buckets in the same order.
-        ticket = Ticket(f"{batch.merchant_id:011d}:{batch.environment}:bulk", NO_LIMIT)
+        ticket = request_limit.ticket(batch.merchant_id, "bulk", NO_LIMIT)
         try:
             trx_id = await ordering.place(
                 self._initiation, caller, _order(batch, row, method), ticket

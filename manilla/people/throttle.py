@@ -9,7 +9,6 @@ its first failure, and what is refused does not lengthen it.
 """
 
 import hashlib
-import ipaddress
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -17,13 +16,12 @@ import msgspec
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.kit.ratelimit import SLOW, SLOW_WINDOW
+from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 
 WINDOW: timedelta = SLOW_WINDOW
 PER_EMAIL, PER_ADDRESS, PER_PERSON = 10, 30, 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
-IPV6_NETWORK_BITS = 64
 
 
 class TooManyAttempts(Refusal):
@@ -38,7 +36,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
 def signing_in(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
     return (
-        Bucket(f"{SLOW}sign-in:{realm}:address:{_network(address)}", PER_ADDRESS),
+        Bucket(f"{SLOW}sign-in:{realm}:address:{address_bucket(address)}", PER_ADDRESS),
         Bucket(f"{SLOW}sign-in:{realm}:email:{_short(email)}", PER_EMAIL),
     )
 
@@ -49,12 +47,12 @@ def proving(person_id: int) -> tuple[Bucket, ...]:
 
 
 def signing_up(address: str) -> tuple[Bucket, ...]:
-    return (Bucket(f"{SLOW}sign-up:{_network(address)}", SIGN_UPS_PER_ADDRESS),)
+    return (Bucket(f"{SLOW}sign-up:{address_bucket(address)}", SIGN_UPS_PER_ADDRESS),)
 
 
 def resetting(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
     return (
-        Bucket(f"{SLOW}reset:{realm}:address:{_network(address)}", RESETS_PER_ADDRESS),
+        Bucket(f"{SLOW}reset:{realm}:address:{address_bucket(address)}", RESETS_PER_ADDRESS),
         Bucket(f"{SLOW}reset:{realm}:email:{_short(email)}", RESETS_PER_EMAIL),
     )
 
@@ -86,16 +84,3 @@ async def _add(db: Database, bucket: Bucket, cost: int) -> tuple[int, int]:
 def _short(email: str) -> str:
     """Of one length and harmless, whatever was typed."""
     return hashlib.sha256(email.encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def _network(address: str) -> str:
-    """An IPv6 customer has a whole network of addresses, and counts as one."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return _short(address)
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))

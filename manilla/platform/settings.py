@@ -34,7 +34,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=100_000_000,
-            description="Requests per merchant, environment and address, in 60 s; "
+            description="Requests per merchant and address in 60 s, both environments together; "
             "also failed authentications per address.",
         ),
     ] = 120

@@ -1,4 +1,5 @@
 import asyncio
+import random
 from collections import Counter
 
 import msgspec
@@ -8,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import Status
 from manilla.platform import settings as platform
-from tests.client import Merchant, Site, new_merchant
+from tests.client import Merchant, Reply, Site, new_merchant
 
 PATH = "/api/v1/site-info"
 
@@ -22,17 +23,64 @@ async def test_the_121st_request_of_a_minute_is_refused(merchant: Merchant) -> N
     assert '"merchant";r=0;t=' in refused.headers["ratelimit"]
 
 
-async def test_another_address_environment_or_merchant_has_its_own_limit(
+async def test_another_address_or_merchant_has_its_own_limit(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     await asyncio.gather(*(merchant.get(PATH) for _ in range(120)))
     assert (await merchant.get(PATH)).status == 429
     elsewhere = msgspec.structs.replace(merchant, site=site.elsewhere())
-    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
-    neighbour = await new_merchant(merchant.site, db, keyring)
-    neighbour = msgspec.structs.replace(neighbour, site=merchant.site)
-    for other in (elsewhere, live, neighbour):
+    neighbor = await new_merchant(merchant.site, db, keyring)
+    neighbor = msgspec.structs.replace(neighbor, site=merchant.site)
+    for other in (elsewhere, neighbor):
         assert (await other.get(PATH)).status == 200
+
+
+async def test_both_environments_share_one_limit(merchant: Merchant) -> None:
+    live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
+    replies = await asyncio.gather(*(who.get(PATH) for who in (merchant, live) for _ in range(65)))
+    assert Counter(reply.status for reply in replies) == {200: 120, 429: 10}
+
+
+def new_network() -> str:
+    """An IPv6 /64 that no other test calls from."""
+    return f"2001:db8:{random.randrange(0x10000):x}:{random.randrange(0x10000):x}"
+
+
+def calling_from(merchant: Merchant, address: str) -> Merchant:
+    return msgspec.structs.replace(merchant, site=Site(merchant.site.port, address))
+
+
+def remaining(reply: Reply) -> int:
+    return int(reply.headers["ratelimit"].split(";r=")[1].split(";")[0])
+
+
+async def test_an_ipv6_network_counts_as_one_address(merchant: Merchant) -> None:
+    network = new_network()
+    hosts = [f"{network}::1", f"{network}::2", f"{network}:0:0:ffff:1", f"{network}::1".upper()]
+    replies = [await calling_from(merchant, host).get(PATH) for host in hosts]
+    assert [remaining(reply) for reply in replies] == [119, 118, 117, 116]
+    neighbor = await calling_from(merchant, f"{new_network()}::1").get(PATH)
+    assert remaining(neighbor) == 119
+
+
+async def test_an_ipv4_address_written_as_ipv6_counts_as_itself(merchant: Merchant) -> None:
+    address = merchant.site.address
+    replies = [
+        await calling_from(merchant, written).get(PATH)
+        for written in (address, f"::ffff:{address}", f"0:0:0:0:0:FFFF:{address}")
+    ]
+    assert [remaining(reply) for reply in replies] == [119, 118, 117]
+
+
+async def test_failed_authentication_counts_per_ipv6_network(merchant: Merchant) -> None:
+    network = new_network()
+    guesses = await asyncio.gather(
+        *(
+            calling_from(merchant, f"{network}::{host:x}").get(PATH, X_API_Key="guess")
+            for host in range(125)
+        )
+    )
+    assert Counter(reply.status for reply in guesses) == {401: 120, 429: 5}
 
 
 async def test_failed_authentication_counts_per_address_and_stops_only_failing_calls(

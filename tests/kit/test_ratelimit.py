@@ -1,9 +1,11 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from manilla.kit import ratelimit
 from manilla.kit.db import Database
-from manilla.kit.ratelimit import RateLimiter
+from manilla.kit.ratelimit import RateLimiter, address_bucket
 
 
 async def test_the_count_is_exact_over_several_limiters_at_once(db: Database) -> None:
@@ -56,3 +58,21 @@ async def _age(db: Database, bucket: str, seconds: int) -> None:
         bucket,
         seconds,
     )
+
+
+@pytest.mark.parametrize(
+    ("address", "bucket"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::ffff:c000:207", "192.0.2.7"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("unix:" + "x" * 100, "unix:" + "x" * 59),
+    ],
+)
+def test_an_address_has_one_bucket_however_it_is_written(address: str, bucket: str) -> None:
+    assert address_bucket(address) == bucket
