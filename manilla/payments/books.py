@@ -13,31 +13,43 @@ from manilla.payments.payment import Charge, Payment
 
 async def credit(connection: Connection, payment: Payment, payer: str) -> None:
     """The wallet gets the amount; the platform its commission, from the customer or the wallet."""
+    await _post(
+        connection,
+        [_credit_with_commission(payment, payer)]
+        if payment.commission_trx_id is None
+        else [_credit(payment, payer), _commission(payment, payment.commission_trx_id, payer)],
+    )
+
+
+def _credit_with_commission(payment: Payment, payer: str) -> Posting:
+    """In the sandbox a commission has no id of its own."""
     quote = payment.quote
-    added = quote.commission.minor if quote.bearer is Bearer.CUSTOMER else 0
-    postings = [
-        _posting(
-            payment,
-            payment.trx_id,
-            "payment",
-            quote.merchant_receives,
-            Line(posting.clearing(payer), -quote.customer_pays.minor),
-            Line(posting.COMMISSION, added) if added else None,
-        )
-    ]
-    deducted = quote.deducted_later(payment.environment)
-    if deducted.minor:
-        assert payment.commission_trx_id is not None
-        postings.append(
-            _posting(
-                payment,
-                payment.commission_trx_id,
-                "commission",
-                Money(deducted.currency, -deducted.minor),
-                Line(posting.COMMISSION, deducted.minor),
-            )
-        )
-    await _post(connection, postings)
+    added = quote.customer_pays.minor - quote.merchant_receives.minor
+    return _posting(
+        payment,
+        payment.trx_id,
+        "payment",
+        quote.merchant_receives,
+        Line(posting.clearing(payer), -quote.customer_pays.minor),
+        Line(posting.COMMISSION, added) if added else None,
+    )
+
+
+def _credit(payment: Payment, payer: str) -> Posting:
+    received = payment.quote.merchant_receives
+    paid = Line(posting.clearing(payer), -received.minor)
+    return _posting(payment, payment.trx_id, "payment", received, paid)
+
+
+def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
+    """Under its own id, whoever bears it: the customer paid it on top, or the wallet pays it."""
+    quote = payment.quote
+    earned = Line(posting.COMMISSION, quote.commission.minor)
+    deducted = Money(quote.commission.currency, -quote.commission.minor)
+    if quote.bearer is Bearer.MERCHANT:
+        return _posting(payment, trx_id, "commission", deducted, earned)
+    paid = Line(posting.clearing(payer), deducted.minor)
+    return _posting(payment, trx_id, "commission", Money(deducted.currency, 0), paid, earned)
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:

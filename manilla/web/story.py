@@ -21,7 +21,7 @@ GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed
 BAD = frozenset({"failed", "rejected", "reversed", "refund_failed", "declined", "canceled"})
 POSTINGS = {
     "payment": "The money was credited",
-    "commission": "The commission was deducted",
+    "commission": "The commission was booked",
     "refund": "The refund was debited",
     "refund_paid": "The refund was paid",
     "refund_returned": "The refund came back to the wallet",

@@ -2,7 +2,11 @@
 
 import pytest
 
+from manilla.kit import ids
+from manilla.ledger.invariants import check
+from manilla.ledger.listing import PostingLine, postings_of
 from manilla.merchants.merchants import Bearer
+from manilla.payments.invariants import PAYMENTS
 from tests.payments.shop import Shop
 
 
@@ -60,6 +64,46 @@ async def test_the_merchant_pays_the_commission_from_its_wallet_in_production_on
     assert (commission["customer_paid"], commission["merchant_received"]) == (1000, 1000)
     trx_id = commission["commission_trx_id"]
     assert (str(trx_id).startswith("TXN") and trx_id != verified["trx_id"]) is is_real
+
+
+@pytest.mark.parametrize("bearer", list(Bearer))
+async def test_a_commission_is_posted_under_its_own_id(shop: Shop, bearer: Bearer) -> None:
+    await shop.set_commission("1.5", bearer)
+    await shop.fund("15")
+    commission = (await _complete(shop, payment_amount=1000))["commission"]
+    assert isinstance(commission, dict)
+    posted = await postings_of(
+        shop.services.db, shop.merchant.new.id, [commission["commission_trx_id"]]
+    )
+    other = "wallet" if bearer is Bearer.MERCHANT else "clearing:providera"
+    assert [(each.kind, _moved(each)) for each in posted] == [
+        ("commission", {other: -1_500, "commission": 1_500})
+    ]
+
+
+async def test_a_commission_in_the_payments_own_posting_satisfies_the_invariants(
+    sandbox_shop: Shop,
+) -> None:
+    """As earlier versions posted a commission that the customer bore."""
+    shop = sandbox_shop
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    trx_id = (await _complete(shop, payment_amount=1000))["trx_id"]
+    await shop.services.db.execute(
+        "UPDATE payment SET commission_trx_id = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(shop.merchant.new.id, trx_id, ids.new_trx_id(shop.merchant.new.id)),
+    )
+    posted = await postings_of(shop.services.db, shop.merchant.new.id, [str(trx_id)])
+    assert _moved(posted[0]) == {
+        "clearing:sandbox": -101_500,
+        "wallet": 100_000,
+        "commission": 1_500,
+    }
+    findings = await check(shop.services.db, PAYMENTS)
+    assert [finding.name for finding in findings if finding.count] == []
+
+
+def _moved(posting: PostingLine) -> dict[str, int]:
+    return {entry.account: entry.amount_minor for entry in posting.entries}
 
 
 async def test_no_commission_has_no_transaction_of_its_own(either_shop: Shop) -> None:
