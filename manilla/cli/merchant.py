@@ -1,7 +1,7 @@
 """`manilla merchant`: create, change, look at and rotate."""
 
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -14,7 +14,9 @@ from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
+from manilla.kit.amount_input import parse_number
 from manilla.kit.clock import iso
+from manilla.kit.money import MoneyError
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Change, Status
@@ -43,9 +45,9 @@ class Check(StrEnum):
 
 def percent(text: str) -> Decimal:
     try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise typer.BadParameter(f"{text!r} is not a number.") from None
+        return parse_number(text)
+    except MoneyError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 MerchantId = Annotated[

@@ -7,8 +7,9 @@ import typer
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import Named, configured_rails
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.errors import Refusal
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.money import MoneyError
 from manilla.ledger import settlements
 from manilla.ledger.settlements import Kind, Settled
 from manilla.payouts import reconcile as reconciliation
@@ -33,7 +34,7 @@ def settle(
 
     async def command(tools: Tools) -> Settled:
         try:
-            money = Money.of(amount, currency)
+            money = parse_amount(amount, currency)
         except MoneyError as error:
             raise InstanceRefusal(str(error)) from None
         return await settlements.settle(tools.db, kind, provider, money, note)

@@ -12,6 +12,7 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.merchant import MerchantId
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries, wallets
@@ -53,7 +54,7 @@ def adjust(
     data: Data = None,
 ) -> None:
     """Put right what a wallet holds, up or down: a posting with a reason."""
-    money = _money(amount, currency.upper())
+    money = _signed_money(amount, currency.upper())
     change = WalletAdjustment(merchant_id, environment, money, reason)
     print_done(run(data, partial(_move, change=change)), as_json=as_json)
 
@@ -116,8 +117,14 @@ def _row(wallet: queries.WalletRow) -> dict[str, Any]:
     }
 
 
+def _signed_money(amount: str, currency: str) -> Money:
+    """A minus sign in front takes the amount out of the wallet."""
+    money = _money(amount.removeprefix("-"), currency)
+    return Money(currency, -money.minor) if amount.startswith("-") else money
+
+
 def _money(amount: str, currency: str) -> Money:
     try:
-        return Money.of(amount, currency)
+        return parse_amount(amount, currency)
     except MoneyError as error:
         raise InstanceRefusal(str(error)) from None

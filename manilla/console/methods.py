@@ -104,7 +104,6 @@ class MethodPages:
             amount = visit.query.money("amount", method.currency)
         except Refusal:
             amount = Money.of(EXAMPLE, method.currency)
-        amount = Money(method.currency, max(amount.minor, 0))
         return {"amount": amount, "fee": method.fee.of(amount), "takes": method.takes(amount)}
 
 
@@ -138,10 +137,7 @@ def _change(given: Form, method: Method) -> Change:
 
 
 def _amount(given: Form, name: str, method: Method) -> str:
-    amount = given.money(name, method.currency)
-    if amount.minor < 0:
-        raise BadForm(errors={name: "An amount is not below zero."})
-    return f"{amount.amount:f}"
+    return f"{given.money(name, method.currency).amount:f}"
 
 
 def _amount_or_none(given: Form, name: str, method: Method) -> str:

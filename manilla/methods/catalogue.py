@@ -7,9 +7,9 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import money
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.methods import queries
 from manilla.methods.fees import Fee
@@ -229,11 +229,9 @@ def _minor(text: str | None, currency: str, before: int) -> int:
     if text is None:
         return before
     try:
-        minor = Money.of(text, currency).minor
+        minor = parse_amount(text, currency).minor
     except money.MoneyError as error:
         raise BadMethod(str(error)) from None
-    if minor < 0:
-        raise BadMethod("An amount is not below zero.")
     return minor
 
 

@@ -9,6 +9,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.kit import crash, ids, jobs
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
@@ -93,7 +94,7 @@ def _refundable(payment: Payment, amount_text: str | None) -> Money:
     rest = Money(payment.currency, payment.amount_minor - payment.refunded_minor)
     if rest.minor == 0:
         raise RefundRefused("The whole payment has been refunded already.")
-    amount = rest if amount_text is None else Money.of(amount_text, payment.currency)
+    amount = rest if amount_text is None else parse_amount(amount_text, payment.currency)
     if not 0 < amount.minor <= rest.minor:
         raise RefundRefused(f"Of this payment up to {rest} can be refunded.")
     return amount

@@ -1,6 +1,7 @@
 """Which banks a rail can reach, kept for an hour."""
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -27,6 +28,13 @@ class BankList(msgspec.Struct, frozen=True):
     provider: str
     currency_code: str
     banks: list[ListedBank]
+
+
+def suggestion(code: str, banks: Sequence[Bank]) -> str:
+    """Which bank was meant: spreadsheets drop the zeros that a code begins with."""
+    short = code.lstrip("0")
+    meant = next((bank for bank in banks if short and bank.code.lstrip("0") == short), None)
+    return f" Did you mean {meant.code}, {meant.name}?" if meant else ""
 
 
 class Banks:

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.methods.method import Method
 from manilla.payouts import methods, nuban, sandbox
-from manilla.payouts.banks import Banks
+from manilla.payouts.banks import Banks, suggestion
 from manilla.payouts.refusals import (
     GatewayNotConfigured,
     InvalidBeneficiary,
@@ -35,6 +35,7 @@ ALIASES = {
 }
 OPTIONAL = (methods.ACCOUNT_NAME, "name_enquiry_reference")
 TEXT_LENGTH_MAX = 200
+NUBAN_DIGITS = 10
 KEEP_SECONDS = 600
 KEPT_MAX = 20_000
 
@@ -72,7 +73,7 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
     if missing:
         raise InvalidBeneficiary(f"The beneficiary lacks {' and '.join(missing)}.")
     if not method.is_manual:
-        _check_account_number(fields[methods.ACCOUNT_NUMBER])
+        check_account_number(fields[methods.ACCOUNT_NUMBER])
     return Beneficiary(fields)
 
 
@@ -89,9 +90,9 @@ def _canonical(method: Method, name: str) -> str | None:
     return canonical if canonical in known else None
 
 
-def _check_account_number(text: str) -> None:
-    if len(text) != 10 or not (text.isascii() and text.isdigit()):
-        raise InvalidBeneficiary("account_number must be a NUBAN of 10 digits.")
+def check_account_number(text: str) -> None:
+    if len(text) != NUBAN_DIGITS or not (text.isascii() and text.isdigit()):
+        raise InvalidBeneficiary(f"The account number must have {NUBAN_DIGITS} digits.")
 
 
 def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
@@ -193,4 +194,5 @@ def _check_bank(
         raise InvalidBeneficiary(
             f"{code} is a bank code of {knows[0]}, not of the chosen {provider}."
         )
-    raise InvalidBeneficiary(f"{code} is not a bank code of {provider}.")
+    meant = suggestion(code, lists.get(provider, []))
+    raise InvalidBeneficiary(f"{code} is not a bank code of {provider}.{meant}")

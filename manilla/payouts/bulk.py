@@ -13,8 +13,8 @@ from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
-from manilla.payouts import bulk_file, bulk_queries
-from manilla.payouts.bulk_file import Judged
+from manilla.payouts import bulk_checks, bulk_file, bulk_queries
+from manilla.payouts.bulk_checks import CheckedRow
 from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
 from manilla.payouts.preview import Previews
 
@@ -46,9 +46,9 @@ async def draft(
 ) -> str:
     """Looks through a file and keeps it; nothing is paid."""
     banks = await previews.banks(caller, method)
-    judged = bulk_file.judge(bulk_file.read(raw), method, banks)
+    checked = bulk_checks.check(bulk_file.read(raw), method, banks)
     tenant = Tenant(caller.merchant_id, caller.environment)
-    references = [each.row.reference for each in judged if each.row.reference]
+    references = [each.row.reference for each in checked if each.row.reference]
     used = await bulk_queries.used_references(db, tenant, references)
     batch_id = f"BULK-{ids.base32(secrets.randbits(60), 12)}"
     batch = Batch(
@@ -74,7 +74,7 @@ async def draft(
     )
     async with db.transaction() as connection:
         await bulk_queries.insert(
-            connection, batch, [_row(batch_id, each, used) for each in judged]
+            connection, batch, [_row(batch_id, each, used) for each in checked]
         )
     return batch_id
 
@@ -84,21 +84,21 @@ def _plain(file_name: str) -> str:
     return name[:FILE_NAME_LENGTH_MAX] or "payouts.csv"
 
 
-def _row(batch_id: str, judged: Judged, used: set[str]) -> BatchRow:
-    row = judged.row
-    error = judged.error or (USED_BEFORE if row.reference in used else None)
+def _row(batch_id: str, checked: CheckedRow, used: set[str]) -> BatchRow:
+    row = checked.row
+    error = checked.error or (USED_BEFORE if row.reference in used else None)
     return BatchRow(
         number=row.number,
         state=RowState.FAULTY if error else RowState.READY,
         amount_text=row.amount,
-        amount_minor=judged.amount.minor,
-        fee_minor=judged.fee.minor,
+        amount_minor=checked.amount.minor,
+        fee_minor=checked.fee.minor,
         bank_code=row.bank_code,
         account_number=row.account_number,
         name=row.name,
         ref_trx=row.reference or f"{batch_id}-{row.number:04d}",
         description=row.description,
-        remark=error or judged.warning,
+        remark=error or checked.warning,
         trx_id=None,
     )
 
@@ -151,7 +151,7 @@ def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
         reference=row.ref_trx,
         description=row.description,
     )
-    return bulk_file.given(file_row, method)
+    return bulk_checks.given(file_row, method)
 
 
 def fingerprint(row: BatchRow) -> bytes:

@@ -6,7 +6,7 @@ from manilla.payouts.payout import Code
 
 class InsufficientBalance(Refusal):
     code = Code.INSUFFICIENT_BALANCE
-    message = "The wallet cannot cover payout_amount and the fee."
+    message = "The wallet cannot cover the payout and its fee."
 
 
 class ProviderInsufficientBalance(Refusal):

@@ -47,7 +47,7 @@ def check_amount(method: Method, amount: Money) -> None:
     if method.takes(amount):
         return
     upper = f" and at most {method.maximum}" if method.maximum else ""
-    raise PayoutFailed(f"payout_amount must be at least {method.minimum}{upper} for this method.")
+    raise PayoutFailed(f"The amount must be at least {method.minimum}{upper} for this method.")
 
 
 def _check_verified(settings: PlatformSettings, caller: Caller) -> None:

@@ -6,6 +6,7 @@ from itertools import chain, islice
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.money import Money, MoneyError
 from manilla.simulator import charges
 from manilla.simulator.charges import NotExact
@@ -173,7 +174,7 @@ def _amount(choice: str, other: str, charge: Charge) -> Money:
         case "more":
             return charge.amount + tenth
         case "other":
-            amount = Money.of(other.replace(",", "").replace("₦", "").strip(), CURRENCY)
+            amount = parse_amount(other, CURRENCY)
             if amount.minor > 0:
                 return amount
     raise MoneyError("Choose how much to transfer.")

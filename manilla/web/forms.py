@@ -1,6 +1,5 @@
 """What a form or an address brings: text, looked at before anybody uses it."""
 
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import StrEnum
@@ -8,12 +7,11 @@ from typing import Any, TypeVar
 
 from litestar.datastructures import UploadFile
 
+from manilla.kit import amount_input
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 
 VALUE_LENGTH_MAX = 20_000
-
-_NUMBER = re.compile(r"-?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?")
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -76,15 +74,14 @@ class Form:
         return int(value)
 
     def decimal(self, name: str) -> Decimal:
-        """Commas stand between thousands alone: 1500,50 must not become a hundred times as much."""
-        value = self.text(name, at_most=30)
-        if not _NUMBER.fullmatch(value):
-            raise BadForm(errors={name: "A number is needed, such as 1500.50."})
-        return Decimal(value.replace(",", ""))
+        try:
+            return amount_input.parse_number(self.text(name))
+        except MoneyError as error:
+            raise BadForm(errors={name: str(error)}) from None
 
     def money(self, name: str, currency: str) -> Money:
         try:
-            return Money.of(self.decimal(name), currency)
+            return amount_input.parse_amount(self.text(name), currency)
         except MoneyError as error:
             raise BadForm(errors={name: str(error)}) from None
 

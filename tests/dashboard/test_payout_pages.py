@@ -110,9 +110,9 @@ async def _notifications(till: Till, trx_id: str) -> list[str]:
     [
         ({"account_number": "0000000002"}, "The account could not be verified."),
         ({"account_number": "0000000004"}, "wallet cannot cover this payout now"),
-        ({"account_number": "12345"}, "account_number must be a NUBAN of 10 digits."),
+        ({"account_number": "12345"}, "The account number must have 10 digits."),
         ({"bank_code": "000013"}, "is a bank code of providerb"),
-        ({"amount": "99"}, "payout_amount must be at least 100.00 NGN"),
+        ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
         ({"account_id": "999999999"}, "There is no such saved account."),
@@ -300,7 +300,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till)
     for row, reason in zip(
         [row[2] for row in results if row[1] == "faulty"],
         (
-            "is no amount of NGN. The account number has 3 digits",
+            "is not an amount. Write one such as 1500.50. The account number has 3 digits",
             "at least 100.00 NGN",
             "drop zeros",
             "bank code",

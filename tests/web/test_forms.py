@@ -13,7 +13,8 @@ from manilla.web.forms import BadForm, Form
         (" 1,500.5 ", 150_050),
         ("12,345,678", 1_234_567_800),
         ("0", 0),
-        ("-1", -100),
+        ("₦1,500.50", 150_050),
+        ("NGN 1500.5", 150_050),
     ],
 )
 def test_amounts_are_read_as_people_write_them(typed: str, minor: int) -> None:
@@ -24,6 +25,11 @@ def test_amounts_are_read_as_people_write_them(typed: str, minor: int) -> None:
     "typed",
     [
         "1500,50",
+        "1.500,50",
+        "1 500",
+        "-1",
+        "+1",
+        "$1",
         "1,5",
         "1,50,000",
         "1_000",

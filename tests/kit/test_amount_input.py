@@ -1,0 +1,101 @@
+"""The grammar of amounts that people write: whatever is accepted has exactly one meaning."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from manilla.kit.amount_input import parse_amount, parse_number
+from manilla.kit.money import DECIMALS, MINOR_MAX, Money, MoneyError
+
+REJECTED = (
+    *("1500,50", "1.500,50", "1 500", "1 500.00", "1\u00a0500", "1\u202f500", "1'500", "1_500"),
+    *("1e3", "+5", "-5", "(5)", "5-", "NaN", "Infinity", "0x10", "½", "\uff11\uff15", "٣", "५"),
+    *("1,50", "1,5", "1,5000", "1,50,000", "12,34", ",500", "1,,500", "0,500", "015", "00"),
+    *(".5", "5.", "1.2.3", "1.500", "1,500.505", "", " ", "x", "=1500", "'1500", "1500 NGN"),
+    *("₦", "₦₦5", "₦-5", "NGN", "USD 5", "$5", "€5", "N1500", "₦ USD 5", "9" * 31),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "minor"),
+    [
+        ("1500", 150_000),
+        ("1500.5", 150_050),
+        ("1,500.50", 150_050),
+        ("12,345,678.90", 1_234_567_890),
+        (" 15 ", 1_500),
+        ("₦1,500.50", 150_050),
+        ("₦ 1500", 150_000),
+        ("NGN 1500", 150_000),
+        ("ngn1500.5", 150_050),
+        ("0", 0),
+        ("0.05", 5),
+    ],
+)
+def test_amounts_are_read_as_people_write_them(text: str, minor: int) -> None:
+    assert parse_amount(text, "NGN") == Money("NGN", minor)
+
+
+@pytest.mark.parametrize("text", REJECTED)
+def test_anything_else_is_rejected_and_the_error_says_what_to_write(text: str) -> None:
+    with pytest.raises(MoneyError, match=r"Write .*[0-9]\.[0-9]"):
+        parse_amount(text, "NGN")
+
+
+@pytest.mark.parametrize("text", ["1500,50", "1.500,50"])
+def test_a_decimal_comma_is_corrected_in_words_and_never_by_us(text: str) -> None:
+    with pytest.raises(MoneyError, match=r"Write 1500\.50\."):
+        parse_amount(text, "NGN")
+
+
+def test_the_currency_in_front_must_be_the_amounts_own() -> None:
+    assert parse_amount("USD 5", "USD") == Money("USD", 500)
+    for text in ("₦5", "NGN 5", "EUR5"):
+        with pytest.raises(MoneyError, match="must be in USD"):
+            parse_amount(text, "USD")
+
+
+def test_decimals_follow_the_currency() -> None:
+    assert parse_amount("1,500.125", "KWD") == Money("KWD", 1_500_125)
+    with pytest.raises(MoneyError, match=r"JPY has no decimals.*1500\."):
+        parse_amount("1500.5", "JPY")
+
+
+def test_percentages_have_the_same_grammar() -> None:
+    assert parse_number(" 1.5 ") == Decimal("1.5")
+    for text in ("1,5", "-1", "1e1", "1.5%", "", "NaN"):
+        with pytest.raises(MoneyError):
+            parse_number(text)
+
+
+@given(st.sampled_from(sorted(DECIMALS)), st.integers(0, MINOR_MAX))
+def test_every_amount_is_read_however_it_is_written(currency: str, minor: int) -> None:
+    amount = Money(currency, minor)
+    for text in (f"{amount.amount:f}", f"{amount.amount:,f}", f"{currency} {amount.amount:,f}"):
+        assert parse_amount(text, currency) == amount
+
+
+def _with_decimal_comma(text: str) -> Money | None:
+    """How a reader in a country with decimal commas takes it, if at all."""
+    plain = text.strip().removeprefix("₦").removeprefix("NGN").strip()
+    if not re.fullmatch(r"([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]{1,2})?", plain):
+        return None
+    return Money.of(plain.replace(".", "").replace(",", "."), "NGN")
+
+
+texts = st.text("0123456789.,,.. ₦NGe+-\u00a0٣\uff11", max_size=12)
+
+
+@given(st.one_of(texts, st.from_regex(r"[0-9]{1,4}([.,][0-9]{1,3}){0,3}", fullmatch=True)))
+@example("1,500")
+@example("1.500")
+def test_no_accepted_amount_means_another_to_a_reader_with_decimal_commas(text: str) -> None:
+    try:
+        amount = parse_amount(text, "NGN")
+    except MoneyError:
+        return
+    assert amount.minor >= 0
+    assert _with_decimal_comma(text) in (None, amount)
