@@ -25,6 +25,7 @@ COMMANDS = {
     "payout": "payout:app",
     "account": "account:app",
     "ipn": "ipn:app",
+    "find": "find:find",
     "job": "job:app",
     "listen": "listen:listen",
     "trigger": "trigger:trigger",

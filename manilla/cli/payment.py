@@ -54,10 +54,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     """Show a payment, its tries at providers, and what happened to it."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        merchant_id = ids.merchant_of(trx_id)
-        payment = (
-            None if merchant_id is None else await queries.payment(tools.db, merchant_id, trx_id)
-        )
+        payment = await queries.payment_about(tools.db, trx_id)
         if payment is None:
             raise refunds.PaymentNotFound(f"There is no payment {trx_id}.")
         return await _described(tools, payment)
@@ -99,6 +96,7 @@ async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
         "amount": payment.amount.amount,
         "commission": quote.commission.amount,
         "commission_bearer": quote.bearer,
+        "commission_trx_id": payment.commission_trx_id,
         "customer_pays": quote.customer_pays.amount,
         "refunded": type(payment.amount)(payment.currency, payment.refunded_minor).amount,
         "created_at": iso(payment.created_at),

@@ -9,6 +9,7 @@ from manilla.console.approvals import ApprovalPages
 from manilla.console.audit import AuditPages
 from manilla.console.cases import CasePages
 from manilla.console.desk import ConsoleDesk
+from manilla.console.finding import RequestPages
 from manilla.console.jobs import JobPages
 from manilla.console.ledger import LedgerPages
 from manilla.console.merchants import MerchantPages
@@ -86,6 +87,7 @@ def table(desk: ConsoleDesk) -> list[Route]:
         *JobPages(desk).routes(),
         *NotificationDesk(desk).routes(),
         *TransactionPages(desk).routes(),
+        *RequestPages(desk).routes(),
         *ProviderPages(desk).routes(),
         *MethodPages(desk).routes(),
         *LedgerPages(desk).routes(),

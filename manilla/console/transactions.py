@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
+from manilla.console import finding
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
@@ -17,7 +18,6 @@ from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
-from manilla.payments import refund_queries
 from manilla.payments.listing import PaymentFilter, RefundFilter
 from manilla.payments.payment import Payment
 from manilla.payments.refund_queries import Refund
@@ -122,6 +122,10 @@ class TransactionPages:
         if exports.is_wanted(visit):
             return exports.send(visit, f"{kind}s", COLUMNS[kind], self._whole(visit, kind))
         found = await self._page(visit, kind, lists.after(visit), listing.PAGE_ROWS)
+        if not found.rows and _is_search_alone(visit):
+            elsewhere = await finding.path_of(self._desk.db, visit.query.text("q"))
+            if elsewhere is not None:
+                return visit.redirect(elsewhere)
         return visit.page(
             "transactions.html",
             kind=kind,
@@ -132,13 +136,13 @@ class TransactionPages:
         )
 
     async def show(self, visit: Visit) -> Answer:
-        """A payment or a payout; a refund is a part of its payment's story."""
+        """A payment or a payout; any other id leads to the page of what it belongs to."""
         trx_id = visit.parameter("trx_id")
-        merchant_id = ids.merchant_of(trx_id.partition("-")[0])
-        if merchant_id is None:
-            raise NotHere
+        merchant_id = ids.merchant_of(trx_id)
         db = self._desk.db
-        paid = await payment_story(db, merchant_id, trx_id.partition("-")[0])
+        if merchant_id is None:
+            return await self._show_elsewhere(visit, trx_id)
+        paid = await payment_story(db, merchant_id, trx_id)
         if paid is not None:
             values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
             happenings = story.of_payment(paid, all_accounts=True)
@@ -150,10 +154,13 @@ class TransactionPages:
             return await self._show(
                 visit, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
             )
-        refund = await refund_queries.refund(db, merchant_id, trx_id)
-        if refund is None:
+        return await self._show_elsewhere(visit, trx_id)
+
+    async def _show_elsewhere(self, visit: Visit, identifier: str) -> Answer:
+        path = await finding.path_of(self._desk.db, identifier)
+        if path is None:
             raise NotHere
-        return visit.redirect(f"/transactions/{refund.payment_trx_id}")
+        return visit.redirect(path)
 
     async def _show(
         self,
@@ -211,6 +218,12 @@ def _view(visit: Visit, kind: Kind, following: str | None) -> lists.ListView:
     )
     view.plain_address += f"?kind={kind}"
     return view
+
+
+def _is_search_alone(visit: Visit) -> bool:
+    """Whether the search is the only filter: others would exclude what is found elsewhere."""
+    given = {name for name, text in visit.query.pairs() if text}
+    return "q" in given and given <= {"kind", "q"}
 
 
 def _kind(visit: Visit) -> Kind:

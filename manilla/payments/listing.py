@@ -17,6 +17,7 @@ from manilla.kit.listing import (
     Walk,
 )
 from manilla.ledger.scope import Scope, Tenant, whose, within
+from manilla.payments import queries
 from manilla.payments.payment import ErrorCode, Payment, Status
 from manilla.payments.queries import PAYMENT_COLUMNS
 from manilla.payments.refund_queries import REFUND_COLUMNS, Refund, RefundStatus
@@ -30,8 +31,8 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Moment | None = None  # not itself
     min_minor: Number | None = None
     max_minor: Number | None = None
-    # An id, a charge's reference or a whole ref_trx finds that one; anything else, as it is
-    # written, a part of the ref_trx or of the customer's name or address.
+    # An id, also a charge's, refund's or commission's, or a whole ref_trx finds that one; anything
+    # else, as it is written, a part of the ref_trx or of the customer's name or address.
     search: str | None = None
 
 
@@ -65,7 +66,7 @@ async def payments(
     )
     text = listing.searched(wanted.search)
     if text is not None:
-        exact = await listing.exact(db, _referred_to(steps, text), _payment)
+        exact = await listing.exact(db, await _referred_to(db, steps, text), _payment)
         if exact:
             return Page(exact)
         steps = steps.narrowed(
@@ -133,13 +134,12 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-def _referred_to(steps: Walk, text: str) -> Walk:
-    """An id or a charge's reference is of one payment; a ref_trx each merchant may have used."""
-    trx_id = text.partition("-")[0]
-    merchant_id = ids.merchant_of(trx_id)
-    if merchant_id is None:
+async def _referred_to(db: Database, steps: Walk, text: str) -> Walk:
+    """An id of ours belongs to one payment; a ref_trx each merchant may have used."""
+    payment = await queries.payment_about(db, text)
+    if payment is None:
         return steps.narrowed("ref_trx = {}", text)
-    return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, trx_id)
+    return steps.narrowed("merchant_id = {} AND trx_id = {}", payment.merchant_id, payment.trx_id)
 
 
 def _payment(record: Any) -> Payment:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ratelimit
+from manilla.kit import ids, ratelimit
 from manilla.kit.db import Connection, Database
 from manilla.kit.intake import NewItem
 from manilla.kit.ratelimit import Ticket
@@ -55,6 +55,23 @@ async def payment(
         trx_id,
     )
     return None if record is None else msgspec.convert(dict(record), Payment)
+
+
+async def payment_about(db: Database, reference: str) -> Payment | None:
+    """The payment of an id of ours: its own, or a charge's, a refund's or a commission's."""
+    trx_id = reference.partition("-")[0]
+    merchant_id = ids.merchant_of(trx_id)
+    if merchant_id is None:
+        return None
+    found: str | None = await db.value(
+        """
+        SELECT coalesce(
+            (SELECT trx_id FROM payment WHERE merchant_id = $1 AND trx_id = $2),
+            (SELECT payment_trx_id FROM refund WHERE merchant_id = $1 AND trx_id = $2),
+            (SELECT trx_id FROM payment WHERE merchant_id = $1 AND commission_trx_id = $2))""",
+        *(merchant_id, trx_id),
+    )
+    return None if found is None else await payment(db, merchant_id, found)
 
 
 async def counted_payment(

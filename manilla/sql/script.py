@@ -1,9 +1,24 @@
-"""Runs whole SQL scripts from an alembic migration: asyncpg prepares only single statements."""
+"""What alembic migrations run: whole SQL scripts, and indexes that are built beside the traffic."""
 
 from alembic import op
 
 
 def run(script: str) -> None:
+    """A whole script: asyncpg prepares only single statements."""
     connection = op.get_bind().connection.dbapi_connection
     assert connection is not None
     connection.run_async(lambda driver: driver.execute(script))
+
+
+def create_index(name: str, definition: str, *, unique: bool = False) -> None:
+    """Builds an index without blocking writes, for a table that grows.
+
+    Such a build cannot be rolled back: one that was interrupted leaves an invalid index, which the
+    next run replaces. It waits for transactions that were open before it, however long they take.
+    """
+    kind = "UNIQUE INDEX" if unique else "INDEX"
+    with op.get_context().autocommit_block():
+        op.execute("SET lock_timeout = 0")
+        op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        op.execute(f"CREATE {kind} CONCURRENTLY {name} ON {definition}")
+        op.execute("SET lock_timeout = '3s'")

@@ -1,13 +1,18 @@
 """What the platform has for its people to look at: whoever adds a parameter adds a sample."""
 
+from datetime import UTC, datetime
+
 from manilla.approvals import approvals
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
+from manilla.merchants import request_queries
+from manilla.merchants.request_queries import Line
 from manilla.payments import refund_queries, refunds
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
@@ -54,7 +59,37 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
     )
     case = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
     await park(services, merchant_id, text)
-    return {**theirs, "payout": payout, "refund": refund.trx_id, "case": str(case)}
+    request_id = await _request(services, merchant_id, text)
+    return {
+        **theirs,
+        "payout": payout,
+        "refund": refund.trx_id,
+        "case": str(case),
+        "request_id": request_id,
+    }
+
+
+async def _request(services: Services, merchant_id: int, text: str) -> str:
+    request_id = ids.new_request_id()
+    line = Line(
+        merchant_id=merchant_id,
+        at=datetime.now(UTC),
+        request_id=request_id,
+        environment="sandbox",
+        method="POST",
+        path=text,
+        status=400,
+        error_code="VALIDATION_FAILED",
+        error=text,
+        errors=None,
+        milliseconds=1,
+        address="192.0.2.1",
+        user_agent=text,
+        ref_trx=text,
+        trx_id=None,
+    )
+    await request_queries.insert(services.db, [line])
+    return request_id
 
 
 async def park(services: Services, merchant_id: int, text: str) -> None:

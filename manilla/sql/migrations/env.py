@@ -1,6 +1,7 @@
 """Alembic's entry: one connection, one advisory lock, and no long wait for anybody's table lock."""
 
 import asyncio
+import time
 
 import asyncpg
 from alembic import context
@@ -9,11 +10,22 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA"
+LOCK_POLL_SECONDS = 0.2
+
+
+def _lock(connection: Connection) -> None:
+    """Two processes that start together: the second waits here and then finds nothing to do.
+
+    It asks again and again, because a statement that waits for the lock keeps a snapshot open, and
+    an index that the first process builds concurrently would wait for that: a deadlock.
+    """
+    while not connection.execute(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
+        connection.commit()
+        time.sleep(LOCK_POLL_SECONDS)
 
 
 def migrate(connection: Connection) -> None:
-    # Two processes that start together: the second waits here and then finds nothing to do.
-    connection.execute(text(f"SELECT pg_advisory_lock({ADVISORY_LOCK})"))
+    _lock(connection)
     # A migration that cannot have its lock at once fails and is run again, rather than have every
     # request queue behind it.
     connection.execute(text("SET lock_timeout = '3s'"))

@@ -1,0 +1,55 @@
+"""The page of anything that has an id of ours."""
+
+import asyncio
+from urllib.parse import quote
+
+from manilla.console.desk import ConsoleDesk
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.lookup.find import Found, find, find_request
+from manilla.merchants import merchants
+from manilla.people.roles import Permission
+from manilla.web.routes import Answer, Route, page
+from manilla.web.shell import NotHere
+from manilla.web.visit import Visit
+
+SECONDS_MAX = 5
+
+
+async def path_of(db: Database, text: str) -> str | None:
+    """Where the console shows what has this id; None where nothing has it."""
+    if text.isdigit():
+        return None  # a case's number, which its own list finds; more often a part of a reference
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            found = await find(db, text)
+    except (TimeoutError, Unavailable):
+        return None
+    return None if found is None else _path(found)
+
+
+def _path(found: Found) -> str:
+    match found.kind:
+        case "notification":
+            return f"/notifications/{found.id}"
+        case "request":
+            return f"/requests/{found.id}"
+    if found.trx_id is not None:
+        return f"/transactions/{found.trx_id}"
+    return f"/ledger/postings?q={quote(found.id)}"
+
+
+class RequestPages:
+    def __init__(self, desk: ConsoleDesk) -> None:
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        return [page("/requests/{request_id:str}", self.show, Permission.CONSOLE_VIEW)]
+
+    async def show(self, visit: Visit) -> Answer:
+        db = self._desk.db
+        request = await find_request(db, visit.parameter("request_id"))
+        if request is None:
+            raise NotHere
+        merchant = await merchants.get(db, request.merchant_id)
+        return visit.page("request.html", request=request, merchant=merchant)

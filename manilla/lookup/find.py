@@ -1,0 +1,103 @@
+"""One look-up for every id that we hand out: of transactions, notifications, requests and cases."""
+
+import re
+
+import msgspec
+
+from manilla.cases import listing as cases
+from manilla.cases.listing import CaseFilter
+from manilla.kit import ids
+from manilla.kit.db import Database
+from manilla.kit.listing import first
+from manilla.ledger import listing as ledger
+from manilla.ledger.scope import Everyone
+from manilla.merchants import listing as requests
+from manilla.merchants.listing import RequestFilter
+from manilla.merchants.request_queries import Request
+from manilla.notify import queries as notifications
+from manilla.payments import charge_queries
+from manilla.payments import queries as payments
+from manilla.payments.payment import Payment
+from manilla.payouts import queries as payouts
+
+_REQUEST_ID = re.compile("[0-9a-f]{24}")
+
+
+class Found(msgspec.Struct, frozen=True):
+    kind: str
+    id: str
+    merchant_id: int | None
+    environment: str | None
+    # The payment of a charge, refund or commission; the transaction of a notification or request.
+    trx_id: str | None = None
+
+
+async def find(db: Database, text: str) -> Found | None:
+    """None: it is no id of ours, or of something that is no longer kept."""
+    wanted = text.strip()
+    if ids.merchant_of(wanted.partition("-")[0]) is not None:
+        return await _transaction(db, wanted)
+    if ids.merchant_of_notification(wanted) is not None:
+        return await _notification(db, wanted)
+    if _REQUEST_ID.fullmatch(wanted):
+        request = await find_request(db, wanted)
+        return None if request is None else _request(request)
+    return await _case(db, wanted) if wanted.isascii() and wanted.isdigit() else None
+
+
+async def find_request(db: Database, request_id: str) -> Request | None:
+    """Requests have no index by their ids: this reads the log back to the request."""
+    pages = requests.all_requests(db, Everyone(), RequestFilter(search=request_id))
+    found = await first(pages, 1)
+    return found[0] if found else None
+
+
+async def _transaction(db: Database, wanted: str) -> Found | None:
+    payment = await payments.payment_about(db, wanted)
+    if payment is not None and await _is_there(db, payment, wanted):
+        kind = _kind(payment, wanted)
+        return Found(kind, wanted, payment.merchant_id, payment.environment, payment.trx_id)
+    merchant_id = ids.merchant_of(wanted)
+    if merchant_id is None:
+        return None
+    payout = await payouts.payout(db, merchant_id, wanted)
+    if payout is not None:
+        return Found("payout", wanted, merchant_id, payout.environment, wanted)
+    for posting in await ledger.postings_of(db, merchant_id, [wanted]):
+        return Found(posting.kind, wanted, merchant_id, posting.environment)
+    return None
+
+
+async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
+    """A reference of a charge names its payment, whether or not the charge was ever created."""
+    if "-" not in wanted:
+        return True
+    return await charge_queries.charge(db, payment.merchant_id, wanted) is not None
+
+
+def _kind(payment: Payment, wanted: str) -> str:
+    if wanted == payment.trx_id:
+        return "payment"
+    if "-" in wanted:
+        return "charge"
+    return "commission" if wanted == payment.commission_trx_id else "refund"
+
+
+async def _notification(db: Database, wanted: str) -> Found | None:
+    found = await notifications.notification(db, wanted)
+    if found is None:
+        return None
+    return Found("notification", found.id, found.merchant_id, found.environment, found.trx_id)
+
+
+def _request(request: Request) -> Found:
+    whose = request.merchant_id, request.environment
+    return Found("request", request.request_id, *whose, request.trx_id)
+
+
+async def _case(db: Database, wanted: str) -> Found | None:
+    page = await cases.cases(db, Everyone(), CaseFilter(search=wanted))
+    for case in page.rows:
+        if str(case.id) == wanted:
+            return Found("case", wanted, case.merchant_id, case.environment, case.trx_id)
+    return None
