@@ -22,6 +22,8 @@ from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.methods import catalogue
 from manilla.methods.method import Kind
+from manilla.people import key_rotations
+from manilla.people.mail import Post
 
 app = typer.Typer(help="Merchants and their credentials.", no_args_is_help=True)
 
@@ -175,12 +177,18 @@ def rotate(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make a new API key and secret, shown this once."""
+    """Make a new API key and secret, shown this once; the owners are notified."""
 
     async def command(tools: Tools) -> Any:
-        return await merchants.rotate(
+        new = await merchants.rotate(
             tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
         )
+        post = Post(tools.mail_hook)
+        for letter in await key_rotations.letters(
+            tools.db, merchant_id, environment, tools.base_url
+        ):
+            await post.send(letter)
+        return new
 
     new = msgspec.to_builtins(run(data, command))
     print_fields({"id": merchant_id, "environment": environment, **new}, as_json=as_json)

@@ -29,8 +29,9 @@ from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
-from manilla.people import members
-from manilla.people.roles import Permission
+from manilla.people import invitations, links, mail, members, persons
+from manilla.people.mail import Letter
+from manilla.people.roles import Permission, Realm, Role
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -87,11 +88,16 @@ class MerchantPages:
             page("/merchants/new", self.show_new, needs),
             form("/merchants/new", self.create, needs, step_up=True),
             page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/status", self.decide, needs),
-            form(one + "/checks", self.check, needs),
+            form(one + "/status", self.decide, needs, step_up=True),
+            form(one + "/checks", self.check, needs, step_up=True),
             form(one + "/commission", self.set_commission, Permission.PLATFORM, step_up=True),
             form(one + "/currencies", self.switch_currency, needs),
-            form(one + "/wallets/{environment:str}/{currency:str}/status", self.set_wallet, needs),
+            form(
+                one + "/wallets/{environment:str}/{currency:str}/status",
+                self.set_wallet,
+                needs,
+                step_up=True,
+            ),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -117,19 +123,43 @@ class MerchantPages:
         return visit.page("merchant_new.html", currencies=_currencies())
 
     async def create(self, visit: Visit) -> Answer:
-        """The one time that the keys are shown, so a page and no redirect."""
+        """The one time that the keys are shown, so a page and no redirect.
+
+        In production mode nobody in the console sees production keys: with them one person could
+        pay out this merchant's money through the API. The owner rotates them in the dashboard.
+        """
         try:
+            email = persons.read_email(visit.form.needed("email"))
             new = await merchants.create(
                 self._desk.db,
                 self._desk.keyring,
                 name=visit.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
-                email=visit.form.needed("email"),
+                email=email,
                 status=_first_status(visit),
                 currencies=[visit.form.needed("currency")],
             )
         except Refusal as refusal:
             return visit.refused("merchant_new.html", refusal, currencies=_currencies())
-        return visit.page("merchant_keys.html", new=new)
+        if self._desk.is_development:
+            return visit.page("merchant_keys.html", new=new, shows_production=True)
+        return visit.page(
+            "merchant_keys.html",
+            new=new,
+            email=email,
+            shows_production=False,
+            is_invited=await self._invite_owner(visit, new.id, email),
+        )
+
+    async def _invite_owner(self, visit: Visit, merchant_id: int, email: str) -> bool:
+        """Only by mail: whoever holds the link becomes an owner."""
+        if not self._desk.post.is_open:
+            return False
+        token = await invitations.invite(
+            self._desk.db, visit.visitor.person_id, merchant_id, email, Role.OWNER
+        )
+        link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
+        self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
+        return True
 
     async def show(self, visit: Visit) -> Answer:
         merchant = await self._merchant(visit)

@@ -33,7 +33,7 @@ class MethodPages:
             page("/methods", self.show_all, Permission.CONSOLE_VIEW),
             page(one, self.show, Permission.CONSOLE_VIEW),
             part(one + "/fee", self.show_fee, Permission.CONSOLE_VIEW),
-            form(one, self.change, Permission.PLATFORM),
+            form(one, self.change, Permission.PLATFORM, step_up=True),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:

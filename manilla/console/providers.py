@@ -67,7 +67,7 @@ class ProviderPages:
             page(one, self.show, Permission.CONSOLE_VIEW),
             form(one + "/credentials", self.change, Permission.PLATFORM, step_up=True),
             form(one + "/clear", self.clear, Permission.PLATFORM, step_up=True),
-            form(one + "/switches", self.switch, Permission.PLATFORM),
+            form(one + "/switches", self.switch, Permission.PLATFORM, step_up=True),
             form(one + "/test", self.try_out, Permission.PLATFORM),
             form(one + "/reconcile", self.compare, Permission.PAYOUT_DESK),
             form(one + "/settle", self.settle, Permission.MONEY_ALONE, step_up=True),

@@ -42,8 +42,8 @@ class AccountPages:
         return [
             page(path, self.show_all, Permission.VIEW),
             page(path + "/new", self.show_new, needs),
-            form(path, self.add, needs, step_up=True),
-            # They belong to no environment.
+            # They belong to no environment: one that was saved in the sandbox can be paid for real.
+            form(path, self.add, needs, step_up=True, in_both_environments=True),
             form("/accounts/{account:int}/remove", self.remove, needs),
         ]
 

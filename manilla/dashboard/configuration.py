@@ -29,7 +29,13 @@ class Configuration:
             form(gateways, self.choose_gateways, Permission.CONFIGURE),
             page(bearer, self.show_commission, Permission.VIEW),
             part(bearer + "/example", self.show_example, Permission.VIEW),
-            form(bearer, self.choose_bearer, Permission.CONFIGURE),
+            form(
+                bearer,
+                self.choose_bearer,
+                Permission.CONFIGURE,
+                step_up=True,
+                in_both_environments=True,
+            ),
         ]
 
     async def show_gateways(self, visit: Visit) -> Answer:

@@ -4,7 +4,9 @@ import base64
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
+from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
+from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
@@ -27,7 +29,13 @@ class CredentialPages:
         needs = Permission.USE_CREDENTIALS
         return [
             page(path, self.show, needs),
-            form(path + "/rotate", self.rotate, needs, step_up=True),
+            form(
+                path + "/rotate",
+                self.rotate,
+                needs,
+                needs_in_production=Permission.MOVE_MONEY,
+                step_up=True,
+            ),
         ]
 
     async def show(self, visit: Visit) -> Answer:
@@ -38,6 +46,7 @@ class CredentialPages:
             credentials=rows,
             overlaps=OVERLAPS,
             base_url=self._desk.base_url,
+            may_rotate=_may_rotate(visit),
         )
 
     async def rotate(self, visit: Visit) -> Answer:
@@ -51,8 +60,15 @@ class CredentialPages:
             )
         except Refusal as refusal:
             return visit.redirect("~/credentials", failed=reason(refusal))
+        about = visit.merchant_id, visit.environment
+        for letter in await key_rotations.letters(self._desk.db, *about, self._desk.base_url):
+            self._desk.post.send_later(letter)
         # The one time that they are shown, so a page and no redirect.
         return visit.page("new_credentials.html", keys=new, webhook_key=_stock(new.api_secret))
+
+
+def _may_rotate(visit: Visit) -> bool:
+    return visit.environment is Environment.SANDBOX or visit.may(Permission.MOVE_MONEY)
 
 
 def _stock(secret: str) -> str:

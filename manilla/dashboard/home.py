@@ -16,6 +16,7 @@ from manilla.merchants.request_queries import has_succeeded
 from manilla.notify import listing as notifications
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
+from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.web import charts
 from manilla.web.routes import SIGNED_IN, Answer, Route, page
@@ -28,6 +29,7 @@ LONG = timedelta(hours=1)
 class Attention(msgspec.Struct, frozen=True):
     text: str
     path: str
+    at: datetime | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -104,10 +106,25 @@ class Home:
                 "~/payments",
             ),
         ]
-        return [
+        counted = [
             Attention(f"{number} {one if number == 1 else many}", visit.at(path))
             for number, one, many, path in found
             if number
+        ]
+        return [*await self._key_rotations(visit, since), *counted]
+
+    async def _key_rotations(self, visit: Visit, since: datetime) -> list[Attention]:
+        """For owners: whoever rotated keys holds a secret that pays out."""
+        if not visit.may(Permission.MANAGE_TEAM):
+            return []
+        rotations = await key_rotations.since(self._desk.db, visit.merchant_id, since)
+        return [
+            Attention(
+                f"{each.by} rotated the {each.environment} API keys",
+                visit.at(f"/{each.environment}/credentials"),
+                each.at,
+            )
+            for each in rotations
         ]
 
     async def _steps(self, visit: Visit, merchant: MerchantRow) -> list[Step]:

@@ -12,7 +12,10 @@ from manilla.web.visit import Visit
 ROLES = (
     (Role.VIEWER.value, "Viewer: sees everything but secrets"),
     (Role.FINANCE.value, "Finance: also pays out, refunds and keeps saved accounts"),
-    (Role.DEVELOPER.value, "Developer: also keys, gateways and notifications; moves no money"),
+    (
+        Role.DEVELOPER.value,
+        "Developer: also sandbox keys, gateways and notifications; moves no money",
+    ),
     (Role.OWNER.value, "Owner: everything, the team included"),
 )
 

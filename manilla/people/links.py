@@ -1,5 +1,6 @@
-"""The addresses at which tokens are used."""
+"""The URLs that are sent to people."""
 
+from manilla.ledger.posting import Environment
 from manilla.people.roles import Realm
 
 
@@ -9,3 +10,7 @@ def invitation(base_url: str, realm: Realm, token: str) -> str:
 
 def reset(base_url: str, realm: Realm, token: str) -> str:
     return f"{base_url}/{realm}/reset/{token}"
+
+
+def credentials(base_url: str, environment: Environment) -> str:
+    return f"{base_url}/{Realm.DASHBOARD}/{environment}/credentials"

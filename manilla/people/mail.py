@@ -1,4 +1,4 @@
-"""Hands links to a program of the operator's, which sends them by whatever mail there is."""
+"""Passes messages to the operator's mail program, which sends them."""
 
 import asyncio
 import contextlib
@@ -20,14 +20,16 @@ AT_ONCE = 16
 class Kind(StrEnum):
     RESET = "reset"
     INVITATION = "invitation"
+    KEYS_ROTATED = "keys_rotated"
 
 
-class Letter(msgspec.Struct, frozen=True):
+class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the program reads, as one JSON document on its standard input."""
 
     kind: Kind
     email: str
     link: str
+    text: str = ""  # what happened, in one sentence, where the kind alone does not say it
 
 
 Write = Callable[[], Awaitable[Letter | None]]

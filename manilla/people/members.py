@@ -27,6 +27,12 @@ async def list_of(db: Database, merchant_id: int) -> list[Member]:
     return await member_queries.members(db, merchant_id)
 
 
+async def owners_of(db: Database, merchant_id: int) -> list[Member]:
+    """Those who can sign in."""
+    found = await member_queries.members(db, merchant_id)
+    return [each for each in found if each.role == Role.OWNER and each.status == "active"]
+
+
 async def merchants_of(db: Database, person_id: int) -> list[Belonging]:
     return await member_queries.belongings(db, person_id)
 

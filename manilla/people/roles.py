@@ -28,7 +28,9 @@ class ConsoleRole(StrEnum):
 class Permission(StrEnum):
     # The dashboard.
     VIEW = "view"
-    USE_CREDENTIALS = "use_credentials"  # see and rotate keys, read request logs
+    # See which keys are in use, rotate the sandbox's, read request logs. Rotating production keys
+    # shows a secret that pays out through the API, so it needs MOVE_MONEY too.
+    USE_CREDENTIALS = "use_credentials"
     CONFIGURE = "configure"  # gateways, who bears the commission, redelivery
     MOVE_MONEY = "move_money"  # payouts, refunds, saved accounts, the sandbox's money
     MANAGE_TEAM = "manage_team"

@@ -21,7 +21,7 @@ from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import File
 from manilla.web.forms import Form
-from manilla.web.routes import SIGNED_IN, Answer, Needs, Route
+from manilla.web.routes import SIGNED_IN, Answer, Route
 from manilla.web.shell import NotHere, Shell
 from manilla.web.visit import Visit
 
@@ -110,14 +110,18 @@ class Door:
             fetch_site = visit.request.headers.get("sec-fetch-site")
             self._csrf.check(binding, visit.form.text(FIELD), fetch_site)
         if visitor is not None:
-            self._check_allowed(route.needs, visitor)
+            self._check_allowed(route, visit, visitor)
 
-    def _check_allowed(self, needs: Needs, visitor: Visitor) -> None:
-        if needs in (None, SIGNED_IN):
+    def _check_allowed(self, route: Route, visit: Visit, visitor: Visitor) -> None:
+        if route.needs in (None, SIGNED_IN):
             return
         if self._needs_second_factor and not visitor.second_factor:
             raise SecondFactorNeeded
-        if needs not in visitor.permissions:
+        if route.needs not in visitor.permissions:
+            raise NotAllowed
+        if route.needs_in_production is None or visitor.may(route.needs_in_production):
+            return
+        if route.affects_production(visit.environment_or_none):
             raise NotAllowed
 
     async def _before_step_up(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 from litestar import Response
 
+from manilla.ledger.posting import Environment
 from manilla.people.roles import Permission
 from manilla.web.visit import Visit
 
@@ -28,13 +29,19 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # below the realm's root
     handler: Handler
     needs: Needs
+    needs_in_production: Permission | None = None  # as well, where production can be affected
     step_up: bool = False  # whether they must have shown again, just now, who they are
+    in_both_environments: bool = False  # what it changes, whichever environment the path names
     body_bytes_max: int = BODY_BYTES_MAX
     is_page: bool = True  # or a part of one, or a file
 
     @property
     def is_public(self) -> bool:
         return self.needs is None
+
+    def affects_production(self, environment: Environment | None) -> bool:
+        """False only for what stays within the sandbox."""
+        return self.in_both_environments or environment is not Environment.SANDBOX
 
 
 def page(path: str, handler: Handler, needs: Needs) -> Route:
@@ -51,7 +58,9 @@ def form(
     handler: Handler,
     needs: Needs,
     *,
+    needs_in_production: Permission | None = None,
     step_up: bool = False,
+    in_both_environments: bool = False,
     body_bytes_max: int = BODY_BYTES_MAX,
 ) -> Route:
     return Route(
@@ -59,6 +68,8 @@ def form(
         path=path,
         handler=handler,
         needs=needs,
+        needs_in_production=needs_in_production,
         step_up=step_up,
+        in_both_environments=in_both_environments,
         body_bytes_max=body_bytes_max,
     )

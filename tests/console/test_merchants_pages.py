@@ -20,7 +20,7 @@ from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.console.conftest import House
 from tests.dashboard.till import unchunked
-from tests.web.visitors import Visitor, member
+from tests.web.visitors import PASSWORD, Visitor, member
 
 PRODUCTION = Environment.PRODUCTION
 
@@ -68,7 +68,14 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     await page.get_by_role("link", name="Merchants to decide on").click()
     await page.locator(f'a[href="/console{at(merchant)}"]').click()
     assert await page.get_by_text("Pending").first.is_visible()
+    await services.db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
+        house.administrator.person_id,
+    )
     await page.get_by_role("button", name="Approve", exact=True).click()
+    assert (await merchants.get(services.db, merchant.new.id)).status == Status.PENDING
+    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.get_by_role("button", name="Confirm and go on").click()
     await page.get_by_text("production is open for this merchant").wait_for()
     await page.get_by_role("button", name=re.compile("Mark as verified.*KYC")).click()
     await page.get_by_text("KYC is verified now.").wait_for()
@@ -129,6 +136,7 @@ async def test_a_rejected_merchant_reads_why(services: Services, site: Site, hou
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
     owner = await member(services, site, merchant.new.id, Role.OWNER)
     officer = house.people[ConsoleRole.OPERATIONS]
+    await officer.step_up(services)
     form = {"status": "rejected", "was": "pending"}
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
     assert "Say why." in await officer.follow(silent)
@@ -151,6 +159,8 @@ async def test_two_who_decide_at_once_decide_once(
     services: Services, site: Site, house: House, second: Visitor
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    for visitor in (house.administrator, second):
+        await visitor.step_up(services)
     pages = await asyncio.gather(
         *(
             visitor.post(
@@ -168,6 +178,7 @@ async def test_checks_currencies_and_wallets_are_switched(
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
     officer = house.people[ConsoleRole.OPERATIONS]
+    await officer.step_up(services)
     for path, form in (
         ("/checks", {"what": "phone", "is_on": "yes"}),
         ("/checks", {"what": "payouts", "is_on": "no"}),

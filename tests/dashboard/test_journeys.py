@@ -232,6 +232,8 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
     assert await customer_pays() == 1015
     await page.get_by_label("My business").check()
     await page.get_by_role("button", name="Save").click()
+    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.get_by_role("button", name="Confirm and go on").click()
     await _told(page, "Your business bears the commission from now on.")
     await _becomes(1000, customer_pays)
 
@@ -272,8 +274,6 @@ async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant)
     await page.get_by_label("Email").fill(email)
     await page.get_by_label("Role", exact=True).select_option("finance")
     await page.get_by_role("button", name="Invite").click()
-    await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Confirm and go on").click()
     link = await page.locator(".secret code").inner_text()
     async with _sat_down(browser, link) as theirs:
         await theirs.get_by_label("Your name").fill("Uche")

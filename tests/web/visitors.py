@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import msgspec
+import pyotp
 from playwright.async_api import BrowserContext
 
-from manilla.people import console_people, members, sessions
+from manilla.people import console_people, members, second_factor, sessions
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.services import Services
 from tests.client import Reply, Site
@@ -61,6 +62,18 @@ class Visitor(msgspec.Struct, frozen=True):
         await services.db.execute(
             "UPDATE session SET stepped_up_at = now() WHERE person_id = $1", self.person_id
         )
+
+    async def enroll(self, services: Services) -> pyotp.TOTP:
+        """Sets up a second factor with this session; gives the app, whose code of now is good."""
+        visitor = await sessions.find(services.db, self.realm, self.token)
+        assert visitor is not None
+        begun = await second_factor.begin(services.db, services.keyring, visitor)
+        app = pyotp.TOTP(begun.secret)
+        await second_factor.confirm(services.db, services.keyring, visitor, app.now())
+        await services.db.execute(
+            "UPDATE person SET totp_last_step = NULL WHERE id = $1", self.person_id
+        )
+        return app
 
     async def enter(self, context: BrowserContext) -> None:
         """Gives a browser their session."""

@@ -1,0 +1,178 @@
+"""Which role can make money leave, on every route: directly, or through what the route gives it.
+
+A new route fails these tests until somebody has classified it in `money_routes.py`.
+"""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from manilla import app
+from manilla.console import routes as console
+from manilla.dashboard import routes as dashboard
+from manilla.dashboard.desk import Desk
+from manilla.ledger.posting import Environment
+from manilla.pages import app as pages
+from manilla.people.mail import Post
+from manilla.people.roles import ConsoleRole, Role, permissions_of
+from manilla.services import Services
+from manilla.web.routes import SIGNED_IN, Route
+from tests.client import Merchant, Site, new_merchant
+from tests.conftest import serving
+from tests.people.test_mail import program
+from tests.web.forms import shown
+from tests.web.money_routes import CONSOLE, DASHBOARD, ROLES, Effect
+from tests.web.visitors import Visitor, administrator, member
+
+ROTATE = {"overlap_minutes": "60"}
+
+
+@pytest.fixture(scope="module")
+async def merchant(site: Site, services: Services) -> Merchant:
+    return await new_merchant(site, services.db, services.keyring)
+
+
+@pytest.fixture(scope="module")
+async def people(services: Services, site: Site, merchant: Merchant) -> dict[Role, Visitor]:
+    return {role: await member(services, site, merchant.new.id, role) for role in Role}
+
+
+def _tables(services: Services) -> list[tuple[list[Route], Mapping[str, Effect], list[str]]]:
+    return [
+        (dashboard.table(app.dashboard_desk(services)), DASHBOARD, list(Role)),
+        (console.table(app.console_desk(services)), CONSOLE, list(ConsoleRole)),
+    ]
+
+
+def _may_in_production(route: Route, role: str) -> bool:
+    needed = {route.needs, route.needs_in_production} - {None, SIGNED_IN}
+    return needed <= permissions_of(role)
+
+
+async def test_every_route_is_classified(services: Services) -> None:
+    for table, effects, _ in _tables(services):
+        assert {shown(route) for route in table} == set(effects)
+
+
+async def test_only_the_roles_of_an_effect_reach_it_in_production(services: Services) -> None:
+    for table, effects, roles in _tables(services):
+        for route in table:
+            effect = effects[shown(route)]
+            if effect is Effect.NOTHING:
+                continue
+            reached_by = {role for role in roles if _may_in_production(route, role)}
+            assert reached_by == ROLES[effect] & set(roles), shown(route)
+
+
+async def test_whatever_has_an_effect_needs_a_form_and_a_step_up(services: Services) -> None:
+    for table, effects, _ in _tables(services):
+        for route in table:
+            if effects[shown(route)] is not Effect.NOTHING:
+                assert (route.method, route.step_up) == ("POST", True), shown(route)
+
+
+@pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
+async def test_only_an_owner_gets_production_keys(
+    people: dict[Role, Visitor], services: Services, merchant: Merchant, role: Role
+) -> None:
+    visitor = people[role]
+    await visitor.step_up(services)
+    before = await _generations(services, merchant, Environment.PRODUCTION)
+    reply = await visitor.post("/production/credentials/rotate", ROTATE)
+    assert reply.status == 403
+    assert b"API secret" not in reply.body
+    assert await _generations(services, merchant, Environment.PRODUCTION) == before
+    assert b"credentials/rotate" not in (await visitor.get("/production/credentials")).body
+
+
+async def test_a_developer_rotates_the_sandbox_keys(
+    people: dict[Role, Visitor], services: Services
+) -> None:
+    developer = people[Role.DEVELOPER]
+    await developer.step_up(services)
+    assert b"credentials/rotate" in (await developer.get("/sandbox/credentials")).body
+    reply = await developer.post("/sandbox/credentials/rotate", ROTATE)
+    assert (reply.status, b"whsec_" in reply.body) == (200, True)
+
+
+async def test_nobody_calls_production_from_the_explorer(people: dict[Role, Visitor]) -> None:
+    for role in (Role.OWNER, Role.DEVELOPER):
+        reply = await people[role].post("/production/explorer", {"operation": "initiatePayout"})
+        assert reply.status == 404, role
+
+
+async def test_owners_are_notified_of_a_rotation_and_others_are_not(
+    services: Services, site: Site, tmp_path: Path
+) -> None:
+    mine = await new_merchant(site, services.db, services.keyring)
+    developer = await member(services, site, mine.new.id, Role.DEVELOPER)
+    owner = await member(services, site, mine.new.id, Role.OWNER)
+    post = Post(program(tmp_path, f"cat >> {tmp_path}/got; echo >> {tmp_path}/got"))
+    desk = msgspec.structs.replace(app.dashboard_desk(services), post=post)
+    async with _served(services, desk) as there:
+        rotating = msgspec.structs.replace(developer, site=there)
+        await rotating.step_up(services)
+        assert (await rotating.post("/sandbox/credentials/rotate", ROTATE)).status == 200
+        await post.close()
+    [letter] = [json.loads(line) for line in (tmp_path / "got").read_text().splitlines()]
+    assert (letter["kind"], letter["email"]) == ("keys_rotated", owner.email)
+    assert letter["text"] == f"{developer.email} rotated the sandbox API keys of Ada Stores."
+    assert letter["link"].endswith("/dashboard/sandbox/credentials")
+    notice = f"{developer.email} rotated the sandbox API keys".encode()
+    assert notice in (await owner.get("/production")).body
+    assert notice not in (await developer.get("/production")).body
+    lines = await services.db.value(
+        "SELECT count(*) FROM audit WHERE action = 'merchant.rotate' AND merchant_id = $1",
+        mine.new.id,
+    )
+    assert lines == 1
+
+
+async def test_in_production_mode_the_console_never_shows_production_keys(
+    services: Services, site: Site, tmp_path: Path
+) -> None:
+    post = Post(program(tmp_path, f"cat >> {tmp_path}/got"))
+    desk = msgspec.structs.replace(
+        app.console_desk(services), is_development=False, show=None, post=post
+    )
+    asgi = pages.build(services.db, services.platform, [console.build(desk)], is_development=False)
+    visitor = await administrator(services, site, "creator@console.example", ConsoleRole.OPERATIONS)
+    await visitor.enroll(services)
+    await visitor.step_up(services)
+    async with serving(asgi) as port:
+        there = msgspec.structs.replace(visitor, site=Site(port))
+        wish = {"name": "Bola", "email": "bola@example.com", "currency": "NGN", "status": "pending"}
+        reply = await there.post("/merchants/new", wish)
+        await post.close()
+    assert (reply.status, b"API secret" in reply.body) == (200, True)
+    created = await services.db.value("SELECT max(id) FROM merchant")
+    production = await services.db.value(
+        "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
+        created,
+        Environment.PRODUCTION,
+    )
+    assert production.encode() not in reply.body
+    letter = json.loads((tmp_path / "got").read_text())
+    assert (letter["kind"], letter["email"]) == ("invitation", "bola@example.com")
+    assert letter["link"].encode() not in reply.body
+
+
+@contextlib.asynccontextmanager
+async def _served(services: Services, desk: Desk) -> AsyncIterator[Site]:
+    rooms = [dashboard.build(desk)]
+    asgi = pages.build(services.db, services.platform, rooms, is_development=desk.is_development)
+    async with serving(asgi) as port:
+        yield Site(port)
+
+
+async def _generations(services: Services, merchant: Merchant, environment: Environment) -> int:
+    number: int = await services.db.value(
+        "SELECT count(*) FROM credential WHERE merchant_id = $1 AND environment = $2",
+        merchant.new.id,
+        environment,
+    )
+    return number
