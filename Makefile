@@ -2,51 +2,54 @@
 PYTHON ?= python3
 PORT ?= 8000
 DATA ?= .manilla
+TESTS ?= tests
 
 # Tests wait almost as often as they compute: three of them keep two processors busy.
 TESTERS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Programs are run as modules: the first line of an installed script cannot name a path with spaces.
+RUN := $(BIN)/python -m
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test faults fuzz check format docs bench lock clean
+.PHONY: help run setup test faults fuzz check format docs bench lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-run: $(VENV)/.run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
-	@exec $(BIN)/manilla up --port $(PORT) --data $(DATA) --follow-parent
+run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
+	@exec $(RUN) manilla up --port "$(PORT)" --data "$(DATA)" --follow-parent
 
-setup: $(VENV)/.dev ## install everything that developing needs
+setup: installed-dev ## install everything that developing needs
 
-test: $(VENV)/.dev check ## run the checks and the whole suite on a private PostgreSQL
-	@$(BIN)/python -m tests.browser
-	@$(BIN)/pytest -n $(TESTERS) --dist loadscope --no-loadscope-reorder -r s
+test: installed-dev check ## run the checks and the tests on a private PostgreSQL (TESTS=tests)
+	@$(RUN) tests.browser
+	@$(RUN) pytest $(TESTS) -n $(TESTERS) --dist loadscope --no-loadscope-reorder -r s
 
-faults: $(VENV)/.dev ## the faults alone, and 2,000 random stories of payouts (minutes)
-	@MANILLA_MACHINE_RUNS=667 $(BIN)/pytest tests/faults tests/payouts/test_machine.py \
+faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (minutes)
+	@MANILLA_MACHINE_RUNS=667 $(RUN) pytest tests/faults tests/payouts/test_machine.py \
 	  -n $(TESTERS) --dist loadscope -r s
 
-fuzz: $(VENV)/.dev ## thousands of signed calls made up from the API's description (minutes)
-	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(BIN)/pytest tests/api/test_schemathesis.py -s
+fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
+	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/api/test_schemathesis.py -s
 
-check: $(VENV)/.dev ## format, lint, types, import contracts
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+check: installed-dev ## format, lint, types, import contracts
+	@$(RUN) ruff format --check .
+	@$(RUN) ruff check .
+	@$(RUN) mypy
+	@$(BIN)/python $(BIN)/lint-imports
 
-format: $(VENV)/.dev ## let ruff format and mend what it can
-	@$(BIN)/ruff check --fix .
-	@$(BIN)/ruff format .
+format: installed-dev ## let ruff format and mend what it can
+	@$(RUN) ruff check --fix .
+	@$(RUN) ruff format .
 
-docs: $(VENV)/.dev ## write the documents' tables of settings and metrics anew
-	@$(BIN)/python -m tests.operating.tables
+docs: installed-dev ## write the documents' tables of settings and metrics anew
+	@$(RUN) tests.operating.tables
 
-bench: $(VENV)/.dev $(VENV)-baseline/.installed ## measure, as ratios within one run
-	@$(BIN)/python -m bench
+bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
+	@$(RUN) bench
 
 lock: ## pin the requirements anew (needs uv)
 	uv pip compile pyproject.toml --extra embedded --group build --universal --generate-hashes \
@@ -58,6 +61,13 @@ lock: ## pin the requirements anew (needs uv)
 
 clean: ## remove what was installed; the data folder stays
 	rm -rf $(VENV) $(VENV)-baseline .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Two commands at the same time in one folder install one after the other.
+installed-run:
+	@flock Makefile $(MAKE) --no-print-directory $(VENV)/.run
+
+installed-dev:
+	@flock Makefile $(MAKE) --no-print-directory $(VENV)/.dev
 
 # Debian's python3 may come without ensurepip, and its pip refuses to install outside a virtual
 # environment: make the environment without pip, then let the system's pip install into it.
