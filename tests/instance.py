@@ -74,11 +74,26 @@ class Instance:
         return json.loads(run.stdout)
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """With the one above it, where the simulator goes; none that the system gives to callers."""
+    """A port that is free along with the one above it, where the simulator listens.
+
+    Both stay bound until this process ends, so that no other test process picks them. A server
+    can listen on them all the same, because it sets SO_REUSEADDR and we do not listen.
+    """
     while True:
-        port = random.randrange(20_000, 32_000, 2)
-        with socket.socket() as ours, socket.socket() as beside, contextlib.suppress(OSError):
-            ours.bind(("127.0.0.1", port))
-            beside.bind(("127.0.0.1", port + 1))
+        port = random.randrange(20_000, 32_000, 2)  # below what the kernel gives to clients
+        pair = [socket.socket(), socket.socket()]
+        try:
+            for number, each in enumerate(pair):
+                each.bind(("127.0.0.1", port + number))
+        except OSError:
+            for each in pair:
+                each.close()
+        else:
+            for each in pair:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _reserved.extend(pair)
             return port
