@@ -73,6 +73,13 @@ VARIABLES = (
         "a folder of PostgreSQL 18 binaries for `manilla up` to run",
     ),
     Variable(
+        "MANILLA_POSTGRES_CACHE",
+        "`/var/cache/manilla`",
+        "where `manilla up`, run by root, copies PostgreSQL's binaries if the account that runs "
+        "the server cannot read the originals. If the folder cannot be used, the copy goes into "
+        "the folder for temporary files",
+    ),
+    Variable(
         "MANILLA_CRASH_FOLDER",
         "none",
         "for tests, in development mode alone: a folder in which files arm "

@@ -161,10 +161,8 @@ async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> di
     named = os.environ.get("MANILLA_DATABASE_URL")
     if named:
         return {"MANILLA_DATABASE_URL": named}
-    binaries = os.environ.get("MANILLA_POSTGRES_BIN")
-    cluster = await asyncio.to_thread(
-        postgres.prepare, plan.folder, Path(binaries) if binaries else None
-    )
+    binaries, cache = _named_folder("MANILLA_POSTGRES_BIN"), _named_folder("MANILLA_POSTGRES_CACHE")
+    cluster = await asyncio.to_thread(postgres.prepare, plan.folder, binaries, cache)
     await supervisor.start(cluster.program(log_folder / "postgres.log"))
     await postgres.wait_until_ready(cluster)
     await postgres.create_database(cluster)
@@ -172,6 +170,11 @@ async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> di
         "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION),
         "MANILLA_MIGRATION_URL": cluster.url(postgres.OWNER),
     }
+
+
+def _named_folder(variable: str) -> Path | None:
+    folder = os.environ.get(variable)
+    return Path(folder) if folder else None
 
 
 def _master_key(plan: _Plan) -> dict[str, str]:

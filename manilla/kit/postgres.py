@@ -17,10 +17,12 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import asyncpg
 import msgspec
 
+from manilla.kit import postgres_copy
 from manilla.kit.errors import Refusal
 from manilla.kit.process import Account, Program
 
@@ -66,7 +68,8 @@ class Cluster(msgspec.Struct, frozen=True):
     socket_folder: Path
 
     def url(self, role: str, database: str = NAME) -> str:
-        return f"postgresql://{role}:{self.passwords[role]}@/{database}?host={self.socket_folder}"
+        host = quote(str(self.socket_folder))
+        return f"postgresql://{role}:{self.passwords[role]}@/{database}?host={host}"
 
     def program(self, log_file: Path | None) -> Program:
         return Program(
@@ -81,12 +84,15 @@ class Cluster(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(data: Path, binaries_folder: Path | None = None) -> Cluster:
-    """Makes the cluster startable: initialised, of the right version, with no server left on it."""
+def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None = None) -> Cluster:
+    """Makes the cluster startable: initialised, of the right version, with no server left on it.
+
+    A copy of the binaries, where one is needed, goes into `cache`.
+    """
     folder = data / "postgres"
     check_version(data)
     account = _account(folder)
-    binaries = _readable_binaries(find_binaries(binaries_folder), account)
+    binaries = _readable_binaries(find_binaries(binaries_folder), account, cache)
     if not (folder / "PG_VERSION").exists():
         _initialise(folder, binaries, account, data)
     stop_orphan(folder)
@@ -198,40 +204,25 @@ def _account(folder: Path) -> Account | None:
     raise PostgresRefusal("PostgreSQL refuses to run as root, and there is no user `nobody`.")
 
 
-def _readable_binaries(binaries: Path, account: Account | None) -> Path:
+def _readable_binaries(binaries: Path, account: Account | None, cache: Path | None) -> Path:
     """The binaries, or a copy of them where the server's account cannot reach the original."""
     if account is None or _runs(binaries, account):
         return binaries
-    installation = binaries.parent
-    stamp = f"{installation.stat().st_mtime_ns:x}"
-    cache = Path("/var/cache/manilla") / f"postgresql-{MAJOR_VERSION}-{stamp}"
-    copied = cache / installation.parent.name / installation.name / "bin"
-    if not _runs(copied, account):
-        _copy_installation(installation, cache)
-    if not _runs(copied, account):
-        raise PostgresRefusal(f"The PostgreSQL binaries in {copied} cannot be run.")
-    return copied
-
-
-def _copy_installation(installation: Path, cache: Path) -> None:
-    # The loader looks for libpq beside the package, so its folder goes along at the same place.
-    libraries = installation.parent.with_name(installation.parent.name + ".libs")
-    skipped = shutil.ignore_patterns("include", "doc", "man", "__pycache__")
-    cache.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=cache.parent))
-    package = staging / installation.parent.name
-    shutil.copytree(installation, package / installation.name, ignore=skipped, symlinks=True)
-    if libraries.exists():
-        shutil.copytree(libraries, staging / libraries.name, symlinks=True)
-    for folder in (staging, package):
-        folder.chmod(0o755)
-    shutil.rmtree(cache, ignore_errors=True)
-    staging.rename(cache)
+    copy = postgres_copy.readable_copy(
+        binaries.parent, cache, runs=lambda copied: _runs(copied, account)
+    )
+    if copy is None:
+        raise PostgresRefusal(
+            f"The user that runs PostgreSQL (id {account.uid}) cannot run {binaries}, and there is "
+            "no place for a copy: set MANILLA_POSTGRES_CACHE to a folder for it."
+        )
+    return copy
 
 
 def _runs(binaries: Path, account: Account) -> bool:
     try:
-        _run([str(binaries / "postgres"), "--version"], account, Path("/"))
+        for name in ("postgres", "initdb"):  # initdb needs libpq, which postgres does not
+            _run([str(binaries / name), "--version"], account, Path("/"))
     except (OSError, PostgresRefusal):
         return False
     return True
@@ -299,9 +290,13 @@ def _passwords(data: Path) -> dict[str, str]:
 
 
 def _socket_folder(folder: Path) -> Path:
-    """The kernel takes socket paths of 107 bytes: a deeper folder is reached by a short link."""
+    """A short link where the path is too long for the kernel (107 bytes) or holds a comma.
+
+    A comma separates the hosts of a database URL.
+    """
     folder = folder.resolve()
-    if len(os.fsencode(folder)) <= SOCKET_PATH_BYTES_MAX - len("/.s.PGSQL.5432"):
+    length = len(os.fsencode(folder / ".s.PGSQL.5432"))
+    if length <= SOCKET_PATH_BYTES_MAX and "," not in str(folder):
         return folder
     link = Path(tempfile.mkdtemp(prefix="manilla-")) / "s"
     link.symlink_to(folder)

@@ -1,0 +1,158 @@
+"""Copies of PostgreSQL's binaries for the account that the server runs as.
+
+All instances of a machine share one cache folder. A lock on the cache serializes copying and
+removing. Each process holds a shared lock on every copy that it uses until it exits, so that
+nobody removes a copy that is in use.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_CACHE = Path("/var/cache/manilla")
+SKIPPED = ("include", "doc", "man", "__pycache__")
+LOCK = "lock"
+PREFIX, STAGING_PREFIX = "postgresql-", ".staging-"
+
+_held: dict[Path, int] = {}  # the shared lock on each copy that this process uses
+
+
+def readable_copy(
+    installation: Path, cache: Path | None, runs: Callable[[Path], bool]
+) -> Path | None:
+    """Returns the `bin` folder of a copy that `runs` accepts, or None if there cannot be one.
+
+    If the cache folder cannot be used, the copy goes into the folder for temporary files.
+    """
+    for folder in (cache or DEFAULT_CACHE, Path(tempfile.gettempdir()) / "manilla-postgresql"):
+        try:
+            binaries = _copy_in(folder, installation, runs)
+        except OSError as error:
+            log.warning("postgres_cache_unusable", folder=str(folder), error=str(error))
+            continue
+        if runs(binaries):
+            return binaries
+        log.warning("postgres_copy_does_not_run", folder=str(folder))
+    return None
+
+
+def _copy_in(cache: Path, installation: Path, runs: Callable[[Path], bool]) -> Path:
+    copy = cache / f"{PREFIX}{_digest(installation)}"
+    binaries = copy / installation.parent.name / installation.name / "bin"
+    with _locked_cache(cache):
+        if copy.exists() and not runs(binaries):
+            _remove_unless_used(copy)
+        if not copy.exists():
+            _copy(installation, copy)
+        _hold(copy)
+        for other in set(cache.glob(f"{PREFIX}*")) - {copy}:
+            _remove_unless_used(other)
+    return binaries
+
+
+@contextmanager
+def _locked_cache(cache: Path) -> Iterator[None]:
+    _ensure_ours(cache)
+    descriptor = _open_lock(cache)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for leftover in cache.glob(f"{STAGING_PREFIX}*"):  # of a process that died
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _ensure_ours(cache: Path) -> None:
+    """Programs are run from this folder, so only our own account may write to it."""
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        cache.mkdir()
+        cache.chmod(0o755)  # whatever the umask is
+    status = cache.lstat()
+    is_writable_by_others = bool(stat.S_IMODE(status.st_mode) & 0o022)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or is_writable_by_others:
+        raise PermissionError(f"{cache} must be a folder that only its owner can write to")
+
+
+def _digest(installation: Path) -> str:
+    """Identifies the installation by the names and contents of its files."""
+    digest = hashlib.sha256()
+    for top in (installation, _libraries(installation)):
+        for folder, folders, files in os.walk(top):
+            folders[:] = sorted(set(folders) - set(SKIPPED))
+            for name in sorted(files):
+                file = Path(folder) / name
+                content = os.readlink(file).encode() if file.is_symlink() else file.read_bytes()
+                digest.update(f"{file.relative_to(top)}\0{len(content)}\0".encode())
+                digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+def _libraries(installation: Path) -> Path:
+    """The loader looks for libpq beside the wheel's package."""
+    return installation.parent.with_name(installation.parent.name + ".libs")
+
+
+def _copy(installation: Path, copy: Path) -> None:
+    staging = Path(tempfile.mkdtemp(dir=copy.parent, prefix=STAGING_PREFIX))
+    skipped = shutil.ignore_patterns(*SKIPPED)
+    package = staging / installation.parent.name
+    shutil.copytree(installation, package / installation.name, ignore=skipped, symlinks=True)
+    libraries = _libraries(installation)
+    if libraries.exists():
+        shutil.copytree(libraries, staging / libraries.name, symlinks=True)
+    _let_everybody_read(staging)
+    staging.rename(copy)
+
+
+def _let_everybody_read(top: Path) -> None:
+    """The originals may have been installed under a umask that hides them from other accounts."""
+    for path in (top, *top.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+def _hold(copy: Path) -> None:
+    if copy not in _held:
+        descriptor = _open_lock(copy)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _held[copy] = descriptor
+
+
+def _remove_unless_used(copy: Path) -> None:
+    descriptor = _open_lock(copy)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _has_processes(copy):
+            # Renamed first: a removal that is interrupted must not leave half a copy.
+            doomed = copy.with_name(STAGING_PREFIX + copy.name)
+            copy.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _has_processes(copy: Path) -> bool:
+    """A server can outlive the process that started it and held the lock."""
+    for program in Path("/proc").glob("[0-9]*/exe"):
+        with suppress(OSError):
+            if program.readlink().is_relative_to(copy.resolve()):
+                return True
+    return False
+
+
+def _open_lock(folder: Path) -> int:
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,147 @@
+"""PostgreSQL started by root from a folder that the server's account cannot read."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from manilla.kit import postgres
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root's PostgreSQL runs as another user"
+)
+
+RUN = """
+import asyncio, sys
+from pathlib import Path
+from manilla.kit import postgres
+from manilla.kit.process import Supervisor
+
+async def run(data, binaries, cache):
+    data.mkdir(mode=0o700)
+    cluster = postgres.prepare(data, binaries, cache)
+    supervisor = Supervisor()
+    await supervisor.start(cluster.program(data / "log"))
+    await postgres.wait_until_ready(cluster)
+    print(cluster.binaries, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await supervisor.stop()
+
+asyncio.run(run(*map(Path, sys.argv[1:])))
+"""
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """An installation that only root can read, as in root's home under a umask of 077."""
+    tmp_path.chmod(0o700)
+    package = postgres.find_binaries().parent.parent
+    libraries = package.with_name(package.name + ".libs")
+    skipped = shutil.ignore_patterns("include", "doc", "man")
+    shutil.copytree(package, tmp_path / package.name, ignore=skipped, symlinks=True)
+    shutil.copytree(libraries, tmp_path / libraries.name)
+    for path in tmp_path.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
+    return tmp_path / package.name / "pginstall" / "bin"
+
+
+@pytest.fixture
+def cache() -> Iterator[Path]:
+    """Not below pytest's folder, which other accounts cannot enter."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder / "cache"
+    shutil.rmtree(folder)
+
+
+class Server:
+    """A process that prepares a database and runs a server on it."""
+
+    def __init__(self, data: Path, binaries: Path, cache: Path, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(data), str(binaries), str(cache)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+
+    def binaries(self) -> Path:
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        for line in self._process.stdout:
+            if line.startswith("/"):  # else it is a warning
+                return Path(line.strip())
+        raise AssertionError(self._process.stderr.read())
+
+    def end(self) -> None:
+        self._process.communicate("")
+
+
+def _copies(cache: Path) -> set[str]:
+    return {path.name for path in cache.iterdir() if path.is_dir()}
+
+
+def test_four_servers_that_start_at_the_same_moment_share_one_copy(
+    private: Path, cache: Path, tmp_path: Path
+) -> None:
+    four = [Server(tmp_path / f"data {number}", private, cache) for number in range(4)]
+    try:
+        used = {each.binaries() for each in four}
+    finally:
+        for each in four:
+            each.end()
+    assert len(used) == 1
+    assert len(_copies(cache)) == 1
+    for number in range(4):
+        assert (tmp_path / f"data {number}" / "postgres" / "PG_VERSION").exists()
+
+
+def test_a_copy_is_removed_once_nobody_uses_it(private: Path, cache: Path, tmp_path: Path) -> None:
+    first = Server(tmp_path / "first", private, cache)
+    old = first.binaries()
+    (private.parent / "share" / "release-notes").write_text("another version")
+    second = Server(tmp_path / "second", private, cache)
+    new = second.binaries()
+    assert old != new
+    assert old.exists()  # the first process runs from it
+    first.end()
+    second.end()
+    third = Server(tmp_path / "third", private, cache)
+    assert third.binaries() == new
+    third.end()
+    assert not old.exists()
+    assert len(_copies(cache)) == 1
+
+
+def test_the_same_contents_use_the_same_copy_whenever_they_were_installed(
+    private: Path, cache: Path, tmp_path: Path
+) -> None:
+    first = Server(tmp_path / "first", private, cache)
+    before = first.binaries()
+    os.utime(private.parent, (1, 1))
+    second = Server(tmp_path / "second", private, cache)
+    assert second.binaries() == before
+    for each in (first, second):
+        each.end()
+
+
+def test_a_cache_that_others_can_write_to_is_not_used(
+    private: Path, cache: Path, tmp_path: Path
+) -> None:
+    cache.mkdir()
+    cache.chmod(0o777)
+    temporary = cache.with_name("temporary")
+    temporary.mkdir()
+    server = Server(tmp_path / "data", private, cache, TMPDIR=str(temporary))
+    used = server.binaries()
+    server.end()
+    assert used.is_relative_to(temporary)
+    assert _copies(cache) == set()
