@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 from manilla.kit import crypto
 from tests.forked import manilla
-from tests.instance import Instance, free_port
+from tests.instance import MANILLA, Instance, free_port
 from tests.signing import sign
 
 PATH = "/api/v1/site-info"
@@ -197,10 +197,8 @@ def test_a_second_start_says_so_and_exits(folder: Path) -> None:
 
 def test_it_follows_its_parent_when_asked_to(folder: Path) -> None:
     port = free_port()
-    script = (
-        f"{sys.executable} -m manilla up --port {port} --data {folder} --follow-parent &"
-        " echo $!; sleep 600"
-    )
+    command = [*MANILLA, "up", "--port", str(port), "--data", str(folder), "--follow-parent"]
+    script = f"{shlex.join(command)} & echo $!; sleep 600"
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None
         child = int(shell.stdout.readline())
@@ -219,10 +217,11 @@ def test_a_demo_can_be_left_out(tmp_path: Path) -> None:
         assert instance.stop() == 0
 
 
-def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
-    deep = tmp_path / ("a-rather-long-folder-name-" * 4) / "data"
-    deep.parent.mkdir(parents=True)
-    instance = Instance(deep).wait()
+@pytest.mark.parametrize("name", ["a-rather-long-folder-name-" * 4, "a, b & 100%25+c?"])
+def test_an_unusual_path_is_no_obstacle(tmp_path: Path, name: str) -> None:
+    data = tmp_path / name / "data"
+    data.parent.mkdir()
+    instance = Instance(data).wait()
     try:
         assert [row["id"] for row in instance.command("merchant", "list")] == [1]
     finally:
