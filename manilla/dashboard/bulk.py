@@ -1,4 +1,4 @@
-"""Payouts from a file: upload, look through, confirm, watch."""
+"""Payouts from a file: upload, review, confirm, watch."""
 
 import csv
 import io
@@ -8,11 +8,12 @@ from litestar import Response
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts import bulk, bulk_file, bulk_queries
-from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, Outcomes, RowState
+from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -58,6 +59,7 @@ class BulkPages:
             form(path, self.upload, needs, body_bytes_max=UPLOAD_BYTES_MAX),
             page(one, self.show, needs),
             part(one + "/progress", self.show_progress, needs),
+            part(one + "/not-paid", self.send_unpaid, needs),
             form(one + "/confirm", self.confirm, needs, step_up=True),
         ]
 
@@ -101,44 +103,66 @@ class BulkPages:
 
     async def show(self, visit: Visit) -> Answer:
         batch = await self._batch(visit)
-        state = visit.query.choice("state", RowState) if visit.query.text("state") else None
         if exports.is_wanted(visit):
-            pages = bulk.all_rows(self._desk.db, batch, state)
+            pages = bulk.all_rows(self._desk.db, batch, _state(visit))
             return exports.send(visit, batch.id, COLUMNS, pages)
-        after = visit.query.whole(lists.AFTER) if lists.AFTER in visit.query else 0
-        rows = await bulk_queries.rows(
-            self._desk.db, batch.merchant_id, batch.id, state=state, after=after, limit=ROWS + 1
-        )
-        following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
-        caller = await self._caller(visit)
-        return visit.page(
-            "batch.html",
-            batch=batch,
-            outcomes=await self._outcomes(batch),
-            rows=rows[:ROWS],
-            listing=lists.ListView(visit, following),
-            balance=await self._previews.balance(caller, batch.currency),
-        )
+        coverage = None
+        if batch.status is BatchStatus.DRAFT and batch.ready:
+            coverage = await bulk.coverage(self._desk.db, batch)
+        return visit.page("batch.html", coverage=coverage, **await self._progress(visit, batch))
 
     async def show_progress(self, visit: Visit) -> Answer:
-        """Asked for until every payout is final; the whole page is, when its rows have changed."""
+        """Everything on the page that changes while rows are paid; 204 while nothing has."""
         batch = await self._batch(visit)
-        outcomes = await self._outcomes(batch)
-        answer = visit.page("batch_progress.html", batch=batch, outcomes=outcomes)
-        if batch.status is not BatchStatus.DONE:
-            return answer
-        answer.headers["HX-Refresh"] = "true"
-        return visit.watched(str(outcomes.final)) or answer
+        about = await self._progress(visit, batch)
+        if visit.query.text(lists.KNOWN) == about["known"]:
+            return Response(None, status_code=204, headers=NO_STORE)
+        return visit.page("batch_progress.html", **about)
+
+    async def _progress(self, visit: Visit, batch: Batch) -> dict[str, Any]:
+        after = visit.query.whole(lists.AFTER) if lists.AFTER in visit.query else 0
+        rows = await bulk_queries.rows(
+            *(self._desk.db, batch.merchant_id, batch.id),
+            state=_state(visit),
+            after=after,
+            limit=ROWS + 1,
+        )
+        following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
+        outcomes = await bulk_queries.outcomes(self._desk.db, batch.merchant_id, batch.id)
+        return {
+            "batch": batch,
+            "outcomes": outcomes,
+            "rows": rows[:ROWS],
+            "listing": lists.ListView(visit, following, visit.at(f"~/payouts/bulk/{batch.id}")),
+            "known": f"{batch.status}-{batch.decided}-{outcomes.final}",
+        }
+
+    async def send_unpaid(self, visit: Visit) -> Answer:
+        """Rows for which nothing was debited, as a file that can be corrected and uploaded."""
+        batch = await self._batch(visit)
+        lines = [
+            [exports.plain(cell) for cell in _cells(row, batch)]
+            async for page in bulk.all_rows(self._desk.db, batch)
+            for row in page
+            if row.state in (RowState.REFUSED, RowState.FAULTY)
+        ]
+        return _file(f"{batch.id}-not-paid.csv", [list(bulk_file.COLUMNS), *lines])
 
     async def confirm(self, visit: Visit) -> Answer:
         """Clicked twice, it is confirmed once."""
         batch = await self._batch(visit)
         try:
             tenant = Tenant(visit.merchant_id, visit.environment)
-            await bulk.confirm(self._desk.db, tenant, batch.id, by=visit.visitor.email)
+            await bulk.confirm(
+                self._desk.db,
+                tenant,
+                batch.id,
+                by=visit.visitor.email,
+                only_first=visit.form.whole("rows") if "rows" in visit.form else None,
+            )
         except Refusal as refusal:
             return visit.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
-        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="The payouts are being made.")
+        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="The rows are being paid.")
 
     async def _overview(self, visit: Visit) -> dict[str, Any]:
         tenant = Tenant(visit.merchant_id, visit.environment)
@@ -155,9 +179,6 @@ class BulkPages:
         except bulk.BatchNotFound:
             raise NotHere from None
 
-    async def _outcomes(self, batch: Batch) -> Outcomes:
-        return await bulk_queries.outcomes(self._desk.db, batch.merchant_id, batch.id)
-
     def _method(self, visit: Visit, caller: Caller) -> Method:
         wanted = int(visit.parameter("method"))
         method = next((each for each in self._previews.methods(caller) if each.id == wanted), None)
@@ -167,6 +188,19 @@ class BulkPages:
 
     async def _caller(self, visit: Visit) -> Caller:
         return await self._desk.directory.of(visit.environment, visit.merchant_id)
+
+
+def _state(visit: Visit) -> RowState | None:
+    return visit.query.choice("state", RowState) if visit.query.text("state") else None
+
+
+def _cells(row: BatchRow, batch: Batch) -> list[str]:
+    """In the order of a file's columns. It keeps its reference: uploaded twice, it is paid once."""
+    amount = Money(batch.currency, row.amount_minor).amount
+    return [
+        row.amount_text if row.state is RowState.FAULTY else f"{amount:f}",
+        *(row.bank_code, row.account_number, row.name, row.ref_trx, row.description),
+    ]
 
 
 def _file(name: str, lines: list[list[str]]) -> Answer:

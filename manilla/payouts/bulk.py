@@ -9,7 +9,9 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import ids, jobs
 from manilla.kit.db import Database
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
@@ -21,6 +23,7 @@ from manilla.payouts.preview import Previews
 PAY = "payout.bulk"
 FILE_NAME_LENGTH_MAX = 100
 ROWS_AT_ONCE = 200
+NOT_CHOSEN = "Not paid: only the rows before this one were chosen."
 USED_BEFORE = "There is a payout with this reference already."
 
 
@@ -31,7 +34,31 @@ class BatchNotFound(Refusal):
 
 class NothingToPay(Refusal):
     code = "NOTHING_TO_PAY"
-    message = "No row of this file can be paid. Mend the file and upload it again."
+    message = "No row of this file can be paid. Correct the file and upload it again."
+
+
+class NotCovered(Refusal):
+    """The wallet cannot pay every row that was asked for, so none is paid."""
+
+    code = "BATCH_NOT_COVERED"
+    message = "The wallet does not cover this file."
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """What of a file the wallet can pay, in the file's order."""
+
+    available: Money  # without what other confirmed files will still take
+    total: Money
+    affordable_rows: int
+    affordable_cost: Money
+
+    @property
+    def is_whole(self) -> bool:
+        return self.total <= self.available
+
+    @property
+    def missing(self) -> Money:
+        return self.total - self.available
 
 
 async def draft(
@@ -110,14 +137,27 @@ async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
     return batch
 
 
-async def confirm(db: Database, tenant: Tenant, batch_id: str, *, by: str) -> None:
-    """Once, however often it is asked for: from now on the job pays row by row."""
+async def confirm(
+    db: Database, tenant: Tenant, batch_id: str, *, by: str, only_first: int | None = None
+) -> None:
+    """Starts paying, once, however often it is confirmed: all rows, or `only_first` so many.
+
+    What the rows cost must be in the wallet now, beside what other confirmed files will still take.
+    The wallet's lock lets two files be confirmed one after the other only.
+    """
     batch = await find(db, tenant, batch_id)
     if not batch.payable:
         raise NothingToPay
     async with db.transaction() as connection:
+        available = await bulk_queries.available(connection, batch, lock=True)
         if not await bulk_queries.start(connection, batch, by):
             return
+        rows = batch.ready if only_first is None else min(only_first, batch.ready)
+        cost = await bulk_queries.cost_of_first(connection, batch, rows)
+        if rows < 1 or available < cost:
+            raise NotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
+        if rows < batch.ready:
+            await bulk_queries.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
         await jobs.put(connection, batch.merchant_id, PAY, batch.id)
         await audit.record(
             connection,
@@ -125,9 +165,24 @@ async def confirm(db: Database, tenant: Tenant, batch_id: str, *, by: str) -> No
             f"batch:{batch.id}",
             merchant_id=batch.merchant_id,
             environment=batch.environment,
-            payouts=batch.payable,
-            total=batch.total,
+            payouts=rows,
+            of=batch.payable,
+            total=cost,
         )
+
+
+async def coverage(db: Database, batch: Batch) -> Coverage:
+    """How far the wallet reaches at this moment; confirming checks it again under a lock."""
+    available = await bulk_queries.available(db, batch)
+    rows, cost = await bulk_queries.affordable(db, batch, available)
+    total = await bulk_queries.cost_of_first(db, batch, batch.ready)
+    return Coverage(available, total, rows, cost)
+
+
+def _what_to_do(available: Money, cost: Money) -> str:
+    if cost <= available:
+        return "Choose at least one row."
+    return f"Top up {money(cost - available)} or remove rows."
 
 
 async def all_rows(

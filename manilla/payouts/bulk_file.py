@@ -89,8 +89,14 @@ def _rows(lines: list[list[str]]) -> list[FileRow]:
 
 def _row(number: int, titles: list[str], line: list[str]) -> FileRow:
     cells = dict(zip(titles, line, strict=False))
-    values = {name: cells.get(name, "").strip()[:CELL_LENGTH_MAX] for name in COLUMNS}
+    values = {name: _value(cells.get(name, "")) for name in COLUMNS}
     return FileRow(number, **values, shape_error=_shape_error(titles, line))
+
+
+def _value(cell: str) -> str:
+    """Our own files put an apostrophe before what a spreadsheet would take for a formula."""
+    text = cell.strip()[:CELL_LENGTH_MAX]
+    return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
 
 
 def _shape_error(titles: list[str], line: list[str]) -> str | None:

@@ -212,6 +212,57 @@ async def used_references(db: Database, tenant: Tenant, references: Sequence[str
     return {record["ref_trx"] for record in records}
 
 
+async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
+    """The wallet's balance, without what the rows of other running batches will take."""
+    scope = of.merchant_id, of.environment, of.currency
+    # Locked by a statement of its own: what is counted next is as of the time after the wait.
+    balance_minor = await db.value(
+        """
+        SELECT balance_minor FROM wallet
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3"""
+        + (" FOR UPDATE" if lock else ""),
+        *scope,
+    )
+    promised_minor = await db.value(
+        """
+        SELECT coalesce(sum(r.amount_minor + r.fee_minor), 0)::bigint
+          FROM payout_batch b
+          JOIN payout_batch_row r ON r.merchant_id = b.merchant_id AND r.batch_id = b.id
+         WHERE b.merchant_id = $1 AND b.environment = $2 AND b.currency = $3
+           AND b.status = 'running' AND b.id <> $4 AND r.state = 'ready'""",
+        *(*scope, of.id),
+    )
+    return Money(of.currency, max((balance_minor or 0) - promised_minor, 0))
+
+
+_SUMS = """
+    SELECT row_number() OVER earlier AS place, sum(amount_minor + fee_minor) OVER earlier AS cost
+      FROM payout_batch_row
+     WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
+    WINDOW earlier AS (ORDER BY number)"""
+
+
+async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
+    """How many rows from the first on the limit covers, and what they cost."""
+    record = await db.record(
+        f"""
+        SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s
+         WHERE cost <= $3""",
+        *(of.merchant_id, of.id, limit.minor),
+    )
+    assert record is not None
+    return record["rows"], Money(of.currency, record["cost"])
+
+
+async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Money:
+    """What so many rows that are ready cost, with their fees."""
+    cost = await db.value(
+        f"SELECT coalesce(max(cost), 0)::bigint FROM ({_SUMS}) AS s WHERE place <= $3",
+        *(of.merchant_id, of.id, rows),
+    )
+    return Money(of.currency, cost)
+
+
 async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
     """False where it was confirmed before."""
     started = await connection.value(
@@ -238,6 +289,31 @@ async def decide(
         UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
          WHERE merchant_id = $1 AND batch_id = $2 AND number = $3 AND state = 'ready'""",
         *(of.merchant_id, of.id, number, state, trx_id, remark),
+    )
+
+
+async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
+    """Those that are ready, except for the first so many."""
+    await connection.execute(
+        """
+        UPDATE payout_batch_row SET state = 'refused', remark = $4
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
+           AND number > (SELECT max(number) FROM (
+                         SELECT number FROM payout_batch_row
+                          WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
+                          ORDER BY number LIMIT $3) AS first)""",
+        *(of.merchant_id, of.id, rows, remark),
+    )
+
+
+async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
+    """This row and all that follow, in one statement: no later row can be paid in between."""
+    await db.execute(
+        """
+        UPDATE payout_batch_row
+           SET state = 'refused', remark = CASE WHEN number = $3 THEN $4 ELSE $5 END
+         WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready' AND number >= $3""",
+        *(of.merchant_id, of.id, number, remark, later),
     )
 
 

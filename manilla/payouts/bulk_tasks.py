@@ -19,12 +19,14 @@ from manilla.methods.method import Kind, Method
 from manilla.payouts import bulk, bulk_queries, ordering
 from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
 from manilla.payouts.initiate import Initiation, PayoutOrder
+from manilla.payouts.refusals import InsufficientBalance
 
 PLACES = 4
 # Well within a job's lease, so that nobody else begins with the rows that are under way.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
 NO_LIMIT = 2**31  # the rate limit is for those who call; this pace is ours
-NO_METHOD = "The payout method is gone."
+NO_METHOD = "The payout method no longer exists."
+STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
 
 
 class BulkTasks:
@@ -52,16 +54,17 @@ class BulkTasks:
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
         for row in rows:
-            await self._pay(caller, batch, row)
-            if time.monotonic() > ends_at:
+            is_covered = await self._pay(caller, batch, row)
+            if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
 
-    async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> None:
+    async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
+        """False where the wallet could not cover the row: then no later one is paid either."""
         method = self._catalogue.by_id(Kind.WITHDRAW, batch.method_id)
         if method is None:
             await self._decide(batch, row, RowState.REFUSED, remark=NO_METHOD)
-            return
+            return True
         ticket = request_limit.ticket(batch.merchant_id, "bulk", NO_LIMIT)
         try:
             trx_id = await ordering.place(
@@ -71,10 +74,16 @@ class BulkTasks:
             raise  # whether it was made is not known: the same order is placed again
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
+        except InsufficientBalance as refusal:
+            # A smaller row further down might fit, but then the file would be paid with holes.
+            later = STOPPED.format(row.number)
+            await bulk_queries.refuse_from(self._db, batch, row.number, refusal.text, later)
+            return False
         except Refusal as refusal:
             await self._decide(batch, row, RowState.REFUSED, remark=refusal.text)
         else:
             await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
+        return True
 
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
         """A reference that we have given ourselves is this row's; another's may be anybody's."""

@@ -75,7 +75,7 @@ async def as_csv(
     writer = csv.writer(buffer)
     writer.writerow([column.title for column in columns])
     async for rows in pages:
-        writer.writerows([_plain(column.value(row)) for column in columns] for row in rows)
+        writer.writerows([plain(column.value(row)) for column in columns] for row in rows)
         yield buffer.getvalue().encode()
         buffer.seek(0)
         buffer.truncate()
@@ -116,7 +116,7 @@ def _write(sheet: Any, row: int, place: int, cell: Cell) -> None:
         sheet.write_string(row, place, _text(cell))
 
 
-def _plain(cell: Cell) -> str:
+def plain(cell: Cell) -> str:
     text = _text(cell)
     is_text = isinstance(cell, str)
     return f"'{text}" if is_text and text.startswith(_FORMULA_STARTS) else text

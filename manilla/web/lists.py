@@ -9,20 +9,23 @@ from manilla.web.visit import Visit
 
 ROWS = 50
 ZONE = ZoneInfo("Africa/Lagos")  # in which a day of a filter begins and ends
-AFTER, FORMAT = "after", "format"
+AFTER, FORMAT, KNOWN = "after", "format", "known"
+NO_FILTERS = (AFTER, FORMAT, KNOWN)
 
 
 class ListView:
     """What a template needs to draw around the rows of a list."""
 
-    def __init__(self, visit: Visit, following: str | None) -> None:
+    def __init__(self, visit: Visit, following: str | None, path: str | None = None) -> None:
+        """`path` is the page's own, where a part of the page is drawn by itself."""
         self.given: Form = visit.query
-        self._path = visit.request.url.path
-        pairs = [pair for pair in visit.query.pairs() if pair[1] and pair[0] not in (AFTER, FORMAT)]
+        self._path = path or visit.request.url.path
+        pairs = [pair for pair in visit.query.pairs() if pair[1] and pair[0] not in NO_FILTERS]
         self._pairs = pairs
         self.is_filtered = bool(pairs)
         self.is_later = AFTER in visit.query
         self.plain_address = self._path
+        self.here = self._address(*(pair for pair in visit.query.pairs() if pair[0] == AFTER))
         self.first_address = self._address()
         self.next_address = self._address((AFTER, following)) if following else None
         self.csv_address = self._address((FORMAT, "csv"))
