@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -69,11 +70,15 @@ def read_body(kind: type[Given], raw: bytes, *, compressed: bool) -> Given:
 def _read_at_once(kind: type[Given], given: dict[str, Any]) -> Given | None:
     """The struct, where all is well, as it mostly is; else the fields are read one by one."""
     fields = _fields(kind)
+    sent = {name: value for name, value in given.items() if value is not None}
     for field in fields:
-        if field.is_amount and type(given.get(field.sent_as)) not in (int, Decimal):
+        value = sent.get(field.sent_as)
+        if field.is_amount and type(value) not in (int, Decimal):
             return None
+        if value == "" and field.is_optional_text:
+            del sent[field.sent_as]
     try:
-        read = msgspec.convert({n: v for n, v in given.items() if v is not None}, kind)
+        read = msgspec.convert(sent, kind)
     except msgspec.ValidationError:
         return None
     for field in fields:
@@ -104,7 +109,8 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
 
 
 def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
-    """What is null counts as not given; what the struct does not know is passed over.
+    """What is null counts as absent, and so does empty text in an optional field that takes text;
+    what the struct does not know is passed over.
 
     `faults`, where the struct has it, is given the fields that are well by themselves, and the
     names of those that are not; it says of each that does not fit the others what is wrong with it.
@@ -113,6 +119,8 @@ def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
     errors: dict[str, str] = {}
     for field in _fields(kind):
         value = given.get(field.sent_as)
+        if value == "" and field.is_optional_text:
+            value = None
         try:
             if value is not None:
                 values[field.name] = _convert(value, field)
@@ -139,6 +147,7 @@ class _Field(msgspec.Struct, frozen=True):
     kind: Any
     is_required: bool
     is_amount: bool
+    is_optional_text: bool
     check: Callable[[str], str | None] | None
 
 
@@ -151,6 +160,7 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[_Field, ...]:
             info.type,
             info.required,
             bool(_tag(info.type, AMOUNT_TAG)),
+            not info.required and _takes_text(info.type),
             _tag(info.type, CHECK_TAG),
         )
         for info in msgspec.structs.fields(kind)
@@ -181,6 +191,12 @@ def _amount(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)
+
+
+def _takes_text(kind: Any) -> bool:
+    """`str`, also with annotations or as one of several types; not a list or map of text."""
+    is_part = get_origin(kind) in (Annotated, Union, UnionType)
+    return kind is str or (is_part and any(map(_takes_text, get_args(kind))))
 
 
 def _tag(kind: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
 
 CustomerName = Annotated[str, Meta(max_length=100)]
+LegacyEmail = Annotated[str, Meta(max_length=100)]  # whatever older clients send
 Keywords = Annotated[
     str | list[str] | None,
     Meta(description="Parts of methods' names or codes; a list, or text with commas."),
@@ -65,6 +66,7 @@ class PaymentRequest(_Checked, frozen=True, kw_only=True):
 
 
 class LegacyPaymentRequest(_Checked, frozen=True, kw_only=True):
+    customer_email: LegacyEmail | None = None
     success_redirect: WebAddress | None = None
     cancel_redirect: WebAddress | None = None
 

@@ -61,9 +61,9 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
         canonical = _canonical(method, name)
         if canonical is None or value is None:
             continue
-        if canonical in OPTIONAL and isinstance(value, str) and not value.strip():
-            continue  # a form's empty field: the rail says the name
-        if not isinstance(value, str) or not value.strip() or len(value) > TEXT_LENGTH_MAX:
+        if isinstance(value, str) and not value.strip():
+            continue  # an empty field counts as absent, also under an alias beside its field
+        if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
         if fields.get(canonical, value.strip()) != value.strip():
             raise InvalidBeneficiary(f"{canonical} is given twice, with different values.")

@@ -401,3 +401,34 @@ async def test_a_refused_body_leaves_its_reference_free(merchant: Merchant) -> N
     for bad in ({"payment_amount": 0}, {"ipn_url": "x"}, {"currency_code": "USD"}):
         assert (await steps.initiate(merchant, sent | bad)).status in (400, 422)
     assert (await steps.initiate(merchant, sent)).status == 200
+
+
+OPTIONAL = ("description", "customer_name", "customer_email")
+
+
+@pytest.mark.parametrize("escape", [False, True], ids=["plain", "with an escape"])
+@pytest.mark.parametrize("field", OPTIONAL)
+async def test_empty_optional_text_counts_as_absent(
+    merchant: Merchant, services: Services, field: str, escape: bool
+) -> None:
+    """Bodies with an escape are read field by field."""
+    sent = json.dumps(order(**{field: ""})).encode()
+    body = sent.replace(b"ORDER", b"\\u004fRDER") if escape else sent
+    reply = await steps.initiate(merchant, body)
+    assert (reply.status, reply.json["info"][field]) == (200, None)
+    trx_id = steps.trx_id_of(reply)
+    await steps.complete(services, merchant, trx_id)
+    verified = (await steps.verify(merchant, trx_id)).json
+    assert verified["customer"] == {"name": None, "email": None}
+    assert verified["description"] is None
+
+
+@pytest.mark.parametrize("keywords", ["", []])
+async def test_empty_keywords_are_none(merchant: Merchant, keywords: object) -> None:
+    reply = await steps.initiate(merchant, order(allow_payment_methods=keywords))
+    assert (reply.status, reply.json["info"]["allow_payment_methods"]) == (200, [])
+
+
+@pytest.mark.parametrize("field", ["ref_trx", "currency_code", "ipn_url", "success_redirect"])
+async def test_empty_required_text_is_refused(merchant: Merchant, field: str) -> None:
+    assert_refused(await steps.initiate(merchant, order(**{field: ""})), field)

@@ -447,3 +447,24 @@ async def test_a_large_amount_is_told_with_all_its_digits(
         await steps.complete(services, merchant, trx_id)
         [message] = await told(services, merchant, trx_id)
         assert b'"amount":90071992547409.93' in message.body
+
+
+@pytest.mark.parametrize("given", ["not an address", "ada@", "ada obi <ada@example.com>"])
+async def test_the_customers_email_is_plain_text(merchant: Merchant, given: str) -> None:
+    sent = order(customer_email=given, success_redirect=None, cancel_redirect=None)
+    reply = await steps.initiate_legacy(merchant, sent)
+    assert (reply.status, reply.json["info"]["customer_email"]) == (200, given)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["customer_email", "customer_name", "description", "success_redirect", "cancel_redirect"],
+)
+async def test_empty_optional_text_counts_as_absent(merchant: Merchant, field: str) -> None:
+    reply = await steps.initiate_legacy(merchant, order(**{field: ""}))
+    assert (reply.status, reply.json["info"][field]) == (200, None)
+
+
+async def test_the_customers_email_has_at_most_100_characters(merchant: Merchant) -> None:
+    reply = await steps.initiate_legacy(merchant, order(customer_email="x" * 101))
+    assert (reply.status, list(reply.json["errors"])) == (400, ["customer_email"])

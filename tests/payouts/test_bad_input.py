@@ -219,3 +219,20 @@ async def test_the_shape_is_checked_before_all_rules(sandbox_desk: Desk) -> None
     await sandbox_desk.change(Change(payouts_enabled=False))
     reply = await sandbox_desk.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
     assert_refused(reply, "ipn_url")
+
+
+async def test_an_empty_description_counts_as_absent(sandbox_desk: Desk) -> None:
+    payout = await sandbox_desk.payout(await sandbox_desk.pay_out(description=""))
+    assert payout.description is None
+
+
+async def test_an_empty_account_id_or_beneficiary_is_of_the_wrong_type(sandbox_desk: Desk) -> None:
+    sent = await sandbox_desk.order()
+    assert_refused(await sandbox_desk.send(sent | {"withdraw_account_id": ""}), WHO[1])
+    assert_refused(await sandbox_desk.send(sent | {"beneficiary": ""}), WHO[0])
+
+
+async def test_an_empty_method_code_asks_for_the_default_bank_list(desk: Desk) -> None:
+    given = await desk.merchant.get("/api/v1/payout/bank-list?method_code=")
+    plain = await desk.merchant.get("/api/v1/payout/bank-list")
+    assert (given.status, given.json) == (200, plain.json)

@@ -64,6 +64,7 @@ async def test_a_name_is_asked_for_once_in_ten_minutes_for_each_rail_bank_and_ac
         {"bank": " 058 ", "bank_code": "058", "account_number": f" {ACCOUNT}"},
         {"bank_code": "058", "account_number": ACCOUNT, "account_name": None, "name": "ADA"},
         {"bank_code": "058", "account_number": ACCOUNT, "account_name": " "},
+        {"bank_code": "058", "bank": "", "account_number": ACCOUNT, "account": " "},
         {"bank_code": "058", "account_number": ACCOUNT, "nameEnquiryReference": "N1"},
         {"bank_code": "058", "account_number": ACCOUNT, "bank_name": 5, "x": {"y": [1]}},
     ],

@@ -24,6 +24,11 @@ def _amount(description: str) -> Part:
     return _word(f"{description} In major units, exact to the currency's minor unit.")
 
 
+def _or_empty(**rules: Any) -> Part:
+    """Of optional text: empty, it counts as absent."""
+    return {"anyOf": [rules, {"maxLength": 0}]}
+
+
 def _id(description: str) -> Part:
     return _word(description, pattern=TRX_ID_PATTERN)
 
@@ -60,7 +65,12 @@ WORDS: Mapping[str, Part] = {
     "merchant_id": _word("The merchant's number on this site."),
     "merchant_name": _word("The merchant's name."),
     "customer_name": _word("The customer's name.", maxLength=100),
-    "customer_email": _word("The customer's email address.", format="email", maxLength=100),
+    "customer_email": _word("The customer's email address, as it was sent.", maxLength=100),
+    "PaymentRequest.customer_email": _word(
+        "The customer's email address; empty text counts as absent.",
+        **_or_empty(format="email"),
+        maxLength=100,
+    ),
     "customer": _word("Who paid, as far as the merchant said so."),
     "Customer.name": _word("The customer's name, as it was sent."),
     "Customer.email": _word("The customer's email address, as it was sent."),
@@ -75,6 +85,12 @@ WORDS: Mapping[str, Part] = {
     ),
     "ipn_url": _word("Where the merchant's server is told what became of it.", **ADDRESS),
     "success_redirect": _word("Where the customer goes after success.", **ADDRESS),
+    "LegacyPaymentRequest.success_redirect": _word(
+        "Where the customer goes after success.", **_or_empty(**ADDRESS)
+    ),
+    "LegacyPaymentRequest.cancel_redirect": _word(
+        "Where the customer goes after canceling.", **_or_empty(**ADDRESS)
+    ),
     "cancel_redirect": _word(
         "Where the customer goes on cancel, or when checkout cannot continue.", **ADDRESS
     ),
