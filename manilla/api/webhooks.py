@@ -7,12 +7,12 @@ import structlog
 
 from manilla.api import refusals
 from manilla.api.refusals import MethodNotAllowed, NotFound, ValidationFailed
-from manilla.kit import crash, http, strict_json
+from manilla.kit import crash, http, metrics, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.platform.changes import Watch
 from manilla.providers import inbox
-from manilla.providers.port import Forged, Provider, Unreadable
+from manilla.providers.port import Forged, Provider, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
 
 log = structlog.get_logger(__name__)
@@ -68,15 +68,26 @@ class Webhooks:
             raise NotSigned  # without credentials there is nothing to check it by
         match adapter.read_webhook(_headers(scope), raw):
             case Forged():
+                metrics.webhooks.labels(provider, "forged").inc()
                 log.warning("webhook_forged", provider=provider)
                 raise NotSigned
             case Unreadable(reason):
                 # Signed, so it is theirs; not in their contract, so there is nothing to do.
                 # Refused, it would only come again.
+                metrics.webhooks.labels(provider, "unreadable").inc()
                 log.warning("webhook_unreadable", provider=provider, reason=reason)
             case event:
-                await inbox.store(self._db, provider, event, raw)
+                await self._store(provider, event, raw)
                 crash.point("after_webhook_stored")
+
+    async def _store(self, provider: Provider, event: WebhookEvent, raw: bytes) -> None:
+        stored = await inbox.store(self._db, provider, event, raw)
+        if stored.is_ignored:
+            outcome = "ignored"
+            log.warning("webhook_ignored", provider=provider, reference=event.reference)
+        else:
+            outcome = "stored" if stored.deliveries == 1 else "repeated"
+        metrics.webhooks.labels(provider, outcome).inc()
 
 
 def _provider(path: str) -> Provider:

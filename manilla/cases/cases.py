@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 # Trouble that can come anew after it was resolved: always, or where something new is said.
 COMES_ANEW = frozenset((Kind.CLEARING_DIFFERS,))
-COMES_WITH_NEWS = frozenset((Kind.CONTRADICTION,))
+COMES_WITH_NEWS = frozenset((Kind.CONTRADICTION, Kind.WEBHOOK_DISAGREES))
 
 
 class Case(msgspec.Struct, frozen=True):

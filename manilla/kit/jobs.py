@@ -324,6 +324,8 @@ _MINE = """
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
+# A new cause that arrived meanwhile may have set a later time than now.
+_DUE_AGAIN = "greatest(job.due_at, now())"
 
 
 async def _renew(db: Database, held: Sequence[Job]) -> None:
@@ -349,13 +351,13 @@ async def _end(db: Database, ended: Sequence[Job]) -> list[None]:
             *_keys(ended),
         )
         await connection.execute(
-            f"UPDATE job SET {_GIVE_BACK}, due_at = now()" + mine, *_keys(ended)
+            f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN}" + mine, *_keys(ended)
         )
     return [None] * len(ended)
 
 
 async def _put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None]:
-    due_at = "CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE now() END"
+    due_at = f"CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE {_DUE_AGAIN} END"
     await db.execute(
         f"UPDATE job SET {_GIVE_BACK}, due_at = {due_at}, failures = 0, last_error = NULL"
         + _MINE.format(more=", $5::interval[]", name=", wait"),

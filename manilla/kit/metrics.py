@@ -37,6 +37,12 @@ request_lines_dropped = Counter(
     "Requests that were answered but not kept in the merchants' log of requests.",
 )
 
+webhooks = Counter(
+    "manilla_webhooks",
+    "Webhooks received from providers, by outcome; ignored: about another provider's transaction.",
+    ["provider", "outcome"],
+)
+
 notifications = Counter(
     "manilla_notifications", "Attempts to deliver a notification, by what became of it.", ["state"]
 )

@@ -1,18 +1,10 @@
 """The statements about charges."""
 
-from decimal import Decimal
-
 import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.payments.payment import Charge, ChargeStatus
 from manilla.providers.port import VirtualAccount
-
-
-class Claim(msgspec.Struct, frozen=True):
-    amount: Decimal
-    currency: str
-
 
 _CHARGE = """
     SELECT merchant_id, reference, trx_id, number, method_code, provider, currency, amount_minor,
@@ -92,16 +84,4 @@ async def conclude_charge(
         UPDATE charge SET status = $3, paid_minor = $4, reason = $5, updated_at = now()
          WHERE merchant_id = $1 AND reference = $2""",
         *(concluded.merchant_id, concluded.reference, status, paid_minor, reason),
-    )
-
-
-async def claims(connection: Connection, merchant_id: int, reference: str) -> list[Claim]:
-    """What signed messages said was paid."""
-    return await connection.rows(
-        Claim,
-        """
-        SELECT claimed_amount AS amount, claimed_currency AS currency FROM webhook
-         WHERE merchant_id = $1 AND reference = $2 AND claimed_amount IS NOT NULL""",
-        merchant_id,
-        reference,
     )

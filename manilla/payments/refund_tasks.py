@@ -8,11 +8,12 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.payments import refund_queries, refunds
 from manilla.payments.refund_queries import Refund, RefundStatus
-from manilla.providers import port
+from manilla.providers import claims, port
 from manilla.providers.port import (
     Adapter,
     Answer,
     Done,
+    EventKind,
     Provider,
     RefundOrder,
     RefundState,
@@ -100,6 +101,9 @@ class RefundTasks:
         return await self._act(refund, answer)
 
     async def _act(self, refund: Refund, answer: Answer[RefundState]) -> float | None:
+        wait_seconds = await self._report_disagreement(refund, answer)
+        if wait_seconds:
+            return wait_seconds
         match answer:
             case Done(RefundState(port.RefundStatus.PAID)):
                 if not await refunds.complete(self._db, refund, "paid by the provider"):
@@ -117,6 +121,25 @@ class RefundTasks:
             await self._leave_to_operator(refund, f"After three days: {reason}")
         return again_seconds
 
+    async def _report_disagreement(self, refund: Refund, answer: Answer[RefundState]) -> float:
+        """Opens a case where the provider, or its webhook, names another amount than was sent.
+
+        For how many seconds the provider's answer must not be acted upon because of it.
+        """
+        assert refund.provider is not None
+        if isinstance(answer, Done) and answer.value.amount not in (None, refund.amount):
+            detail = f"The provider speaks of {answer.value.amount}; {refund.amount} was sent."
+            await self._report(refund, Kind.WRONG_AMOUNT, detail)
+            return AGAIN_LATER_SECONDS if refund.status is RefundStatus.PENDING else 0
+        said = await claims.claimed(
+            *(self._db, EventKind.REFUND, refund.merchant_id, refund.trx_id, refund.provider)
+        )
+        disagreeing = claims.disagreeing(said, refund.amount)
+        for claim in disagreeing:
+            detail = f"A signed webhook says {claim.text}; {refund.amount} was sent."
+            await self._report(refund, Kind.WEBHOOK_DISAGREES, detail)
+        return claims.confirmation_wait_seconds(disagreeing)
+
     async def _leave_to_operator(self, refund: Refund, detail: str) -> None:
         await refund_queries.leave_to_operator(self._db, refund, detail)
 
@@ -124,16 +147,20 @@ class RefundTasks:
         current = await refund_queries.refund(self._db, refund.merchant_id, refund.trx_id)
         assert current is not None
         if current.status is not said:
-            await cases.open_case(
-                self._db,
-                Kind.CONTRADICTION,
-                refund.trx_id,
-                f"The refund is {current.status}; the provider now says {said}. Nothing was moved.",
-                merchant_id=refund.merchant_id,
-                environment=refund.environment,
-                trx_id=refund.payment_trx_id,
-                amount=refund.amount,
-            )
+            detail = f"The refund is {current.status}; the provider now says {said}."
+            await self._report(refund, Kind.CONTRADICTION, f"{detail} Nothing was moved.")
+
+    async def _report(self, refund: Refund, kind: Kind, detail: str) -> None:
+        await cases.open_case(
+            self._db,
+            kind,
+            refund.trx_id,
+            detail,
+            merchant_id=refund.merchant_id,
+            environment=refund.environment,
+            trx_id=refund.payment_trx_id,
+            amount=refund.amount,
+        )
 
     async def _report_unknown(self, job: Job) -> None:
         await cases.open_case(

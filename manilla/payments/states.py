@@ -13,14 +13,14 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, ids, jobs
 from manilla.kit.db import Connection, Database
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.money import Money
 from manilla.ledger import timeline
 from manilla.payments import books, charge_queries, notices, queries
-from manilla.payments.charge_queries import Claim
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
-from manilla.providers import port
-from manilla.providers.port import ChargeState
+from manilla.providers import claims, port
+from manilla.providers.claims import Claimed
+from manilla.providers.port import ChargeState, EventKind
 
 SANDBOX = "sandbox"  # who pays where there is no provider
 
@@ -96,13 +96,18 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await charge_queries.charge(connection, charge.merchant_id, charge.reference)
         assert current is not None
+        said = await claims.claimed(
+            *(connection, EventKind.CHARGE, charge.merchant_id, charge.reference, charge.provider)
+        )
         match state.status:
             case port.ChargeStatus.PAID:
-                await _paid(connection, payment, current, state)
+                await _paid(connection, payment, current, state, said)
             case port.ChargeStatus.FAILED:
                 await _charge_failed(connection, payment, current, state)
             case port.ChargeStatus.EXPIRED if current.is_undecided:
                 await charge_queries.conclude_charge(connection, current, ChargeStatus.EXPIRED)
+        if state.status is not port.ChargeStatus.PAID:
+            await _report_disagreement(connection, payment, current, said)
         crash.point("before_payment_commit")
     crash.point("after_payment_commit")
 
@@ -115,38 +120,39 @@ async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Paym
 
 
 async def _paid(
-    connection: Connection, payment: Payment, charge: Charge, state: ChargeState
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    state: ChargeState,
+    said: Sequence[Claimed],
 ) -> None:
     assert state.paid is not None
-    claims = await charge_queries.claims(connection, charge.merchant_id, charge.reference)
     if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
         # Its money is in the books. What a signed message says against it is for a person.
-        await _report_disagreement(connection, payment, charge, claims)
+        await _report_disagreement(connection, payment, charge, said)
         return
-    trouble = _trouble(payment, charge, state.paid, claims)
+    trouble = _trouble(payment, charge, state.paid, said)
     if trouble is None:
         await charge_queries.conclude_charge(
             connection, charge, ChargeStatus.PAID, paid_minor=state.paid.minor
         )
         await _credit(connection, payment, charge.provider, charge)
+        await _report_disagreement(connection, payment, charge, said)
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
     await books.keep_provider_fee(connection, payment, charge, state.fee)
 
 
 def _trouble(
-    payment: Payment, charge: Charge, paid: Money, claims: Sequence[Claim]
+    payment: Payment, charge: Charge, paid: Money, said: Sequence[Claimed]
 ) -> tuple[Kind, str] | None:
     """Why the money must not be credited, where it must not."""
     if paid != charge.amount:
         return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was asked for."
-    for claim in claims:
-        if not _agrees(claim, charge.amount):
-            said = f"{claim.amount:f} {claim.currency}"
-            return (
-                Kind.WEBHOOK_DISAGREES,
-                f"A signed webhook says {said}, the provider {paid} when asked.",
-            )
+    for claim in claims.disagreeing(said, charge.amount):
+        if claim.status in (None, port.ChargeStatus.PAID):
+            detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
+            return Kind.WEBHOOK_DISAGREES, detail
     if (standing(payment), Event.PAID) in NEXT:
         return None
     if payment.status is Status.SUCCESS:
@@ -155,12 +161,13 @@ def _trouble(
 
 
 async def _report_disagreement(
-    connection: Connection, payment: Payment, charge: Charge, claims: Sequence[Claim]
+    connection: Connection, payment: Payment, charge: Charge, said: Sequence[Claimed]
 ) -> None:
-    for claim in claims:
-        if charge.status is ChargeStatus.PAID and not _agrees(claim, charge.amount):
-            detail = f"Credited; a signed webhook says {claim.amount:f} {claim.currency}."
-            await _open_case(connection, payment, charge, Kind.WEBHOOK_DISAGREES, detail)
+    if charge.status is ChargeStatus.SUSPENSE:
+        return  # it has its case
+    for claim in claims.disagreeing(said, charge.amount):
+        detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
+        await _open_case(connection, payment, charge, Kind.WEBHOOK_DISAGREES, detail)
 
 
 async def _open_case(
@@ -181,13 +188,6 @@ async def _open_case(
         trx_id=payment.trx_id,
         amount=amount or charge.amount,
     )
-
-
-def _agrees(claim: Claim, amount: Money) -> bool:
-    try:
-        return Money.of(claim.amount.normalize(), claim.currency) == amount
-    except MoneyError:
-        return False
 
 
 async def _credit(

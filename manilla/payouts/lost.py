@@ -67,9 +67,11 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
             f"The payout was sent within the last {minutes} minutes, and may still arrive: "
             "try again then."
         )
-    said = await queries.claimed_statuses(db, payout)
-    if not {TransferStatus(each) for each in said} <= {TransferStatus.FAILED}:
-        raise NotToDecide(f"A signed webhook says that the transfer exists: {', '.join(said)}.")
+    said = {claim.status for claim in await states.claims_about(db, payout) if claim.status}
+    if not said <= {TransferStatus.FAILED}:
+        raise NotToDecide(
+            f"A signed webhook says that the transfer exists: {', '.join(sorted(said))}."
+        )
 
 
 async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News:

@@ -139,17 +139,6 @@ async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool
     return bool(was_sent)
 
 
-async def claimed_statuses(db: Database | Connection, payout_: Payout) -> list[str]:
-    """What signed webhooks said had become of the transfer."""
-    records = await db.records(
-        """
-        SELECT DISTINCT claimed_status FROM webhook
-         WHERE merchant_id = $1 AND reference = $2 AND claimed_status IS NOT NULL""",
-        *(payout_.merchant_id, payout_.trx_id),
-    )
-    return [record["claimed_status"] for record in records]
-
-
 async def change_payout(connection: Connection, after: Payout) -> None:
     """Writes what a transition may change. The row is locked by whoever calls."""
     await connection.execute(

@@ -4,6 +4,7 @@ Each runs in one transaction that holds the payout's row: status, money, timelin
 are written together or not at all, and whoever comes second finds what the first has done.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -19,7 +20,9 @@ from manilla.ledger import timeline
 from manilla.payouts import books, notices, queries
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
-from manilla.providers.port import TransferStatus
+from manilla.providers import claims
+from manilla.providers.claims import Claimed
+from manilla.providers.port import EventKind, TransferStatus
 
 ADMINISTRATOR = "an administrator"  # told to their face, not by a case
 
@@ -114,12 +117,40 @@ async def settle_within(
 
 async def _hear_webhooks(connection: Connection, payout: Payout) -> None:
     """What a signed message says against the decision is for a person; it moves nothing."""
-    if payout.provider is None or payout.is_sandbox:
-        return
-    for said in await queries.claimed_statuses(connection, payout):
-        if not fits(payout, TransferStatus(said)):
-            detail = f"The payout is {payout.status}; a signed webhook says {said}."
+    said = await claims_about(connection, payout)
+    for status in sorted({claim.status for claim in said if claim.status}):
+        if not fits(payout, TransferStatus(status)):
+            detail = f"The payout is {payout.status}; a signed webhook says {status}."
             await report(connection, payout, Kind.CONTRADICTION, detail)
+    await _report_disagreement(connection, payout, said)
+
+
+async def claims_about(db: Database | Connection, payout: Payout) -> list[Claimed]:
+    """What the signed webhooks of its own provider say about a payout."""
+    if payout.provider is None or payout.is_sandbox:
+        return []
+    return await claims.claimed(
+        *(db, EventKind.TRANSFER, payout.merchant_id, payout.trx_id, payout.provider)
+    )
+
+
+async def report_disagreement(db: Database, payout: Payout) -> float:
+    """Opens a case where a signed webhook names another amount or currency than was sent.
+
+    For how many seconds the provider's answer must not be acted upon because of it.
+    """
+    disagreeing = await _report_disagreement(db, payout, await claims_about(db, payout))
+    return claims.confirmation_wait_seconds(disagreeing)
+
+
+async def _report_disagreement(
+    db: Database | Connection, payout: Payout, said: Sequence[Claimed]
+) -> list[Claimed]:
+    disagreeing = claims.disagreeing(said, payout.amount)
+    for claim in disagreeing:
+        detail = f"A signed webhook says {claim.text}; {payout.amount} was sent."
+        await report(db, payout, Kind.WEBHOOK_DISAGREES, detail)
+    return disagreeing
 
 
 async def _change(connection: Connection, before: Payout, status: Status, news: News) -> Payout:

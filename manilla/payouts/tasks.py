@@ -147,6 +147,7 @@ class PayoutTasks:
 
     async def _ask(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
+        wait_seconds = await states.report_disagreement(self._db, payout)
         is_open = payout.status is Status.PENDING
         match answer:
             case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
@@ -160,8 +161,7 @@ class PayoutTasks:
                 again = after_unknown(await adapter.send(order))
                 return await self._after_send(payout, again)
             case Done(state) if state.status in EVENTS:
-                is_open = not await self._decide(payout, state) and is_open
-                return SELDOM_SECONDS if is_open else None
+                return await self._decide(payout, state, wait_seconds)
             case Done() if not is_open:
                 return None
             case Done():
@@ -170,10 +170,14 @@ class PayoutTasks:
                 pass
         return await self._wait(payout, reason)
 
-    async def _decide(self, payout: Payout, state: TransferState) -> bool:
-        """False where the provider's word cannot be acted upon."""
+    async def _decide(
+        self, payout: Payout, state: TransferState, wait_seconds: float
+    ) -> float | None:
+        """Acts on the provider's answer, unless a signed webhook made it doubtful a moment ago."""
+        if wait_seconds:
+            return wait_seconds
         if await states.report_other_amount(self._db, payout, state.amount):
-            return False
+            return SELDOM_SECONDS if payout.status is Status.PENDING else None
         event = EVENTS[state.status]
         news = News(
             event=event,
@@ -184,7 +188,7 @@ class PayoutTasks:
             provider_fee=state.fee,
         )
         await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
-        return True
+        return None
 
     async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:
         """A timeout is no refusal: the provider may still pay. The payout stays open."""

@@ -2,6 +2,8 @@
 
 import hashlib
 
+import msgspec
+
 from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.providers.port import EventKind, Provider, WebhookEvent
@@ -9,31 +11,70 @@ from manilla.providers.port import EventKind, Provider, WebhookEvent
 # The jobs that ask a provider what has become of something.
 JOBS = {EventKind.CHARGE: "charge", EventKind.TRANSFER: "transfer", EventKind.REFUND: "refund"}
 
+# At most one query per transaction in this time, however many webhooks about it arrive.
+QUERY_INTERVAL_SECONDS = 2.0
 
-async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> None:
-    """Stored with its job in one statement. What was stored before changes nothing.
+# What a webhook of each kind is about. $1 is the merchant, $5 the reference.
+_SUBJECTS = {
+    EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
+    EventKind.TRANSFER: "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5",
+    EventKind.REFUND: "SELECT provider FROM refund WHERE merchant_id = $1 AND trx_id = $5",
+}
 
-    The job of a reference that is being looked into already is due at once, and raised above
-    whoever holds it: what that one has asked may be older than this message.
+
+class Stored(msgspec.Struct, frozen=True):
+    is_ignored: bool  # the transaction is not this provider's
+    deliveries: int  # of the same bytes, this one included
+
+
+async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> Stored:
+    """Stores a verified webhook and schedules a query of the provider, in one statement.
+
+    Every delivery schedules a query, also of bytes that came before: the provider may have changed
+    its answer meanwhile. A provider speaks only about its own transactions: a webhook about another
+    provider's schedules nothing. One about an unknown reference is left to the job, which opens a
+    case.
+
+    Queries of one transaction are `QUERY_INTERVAL_SECONDS` apart. A delivery in between joins the
+    query that is scheduled next, so none is lost. A job that is running may have asked before this
+    delivery, so its fence is raised, and it runs again.
     """
-    claims = event.claims_paid
-    await db.execute(
-        """
-        WITH stored AS (
-            INSERT INTO webhook (merchant_id, provider, digest, kind, reference, claimed_amount,
-                                 claimed_currency, body, claimed_status)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
-                ON CONFLICT DO NOTHING
-            RETURNING merchant_id, reference)
-        INSERT INTO job (merchant_id, kind, subject, due_at)
-        SELECT merchant_id, $9, reference, now() FROM stored
-            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-           SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
-               parked_at = NULL, failures = 0""",
+    claim = event.claim
+    stored = await db.row(
+        Stored,
+        f"""
+        WITH subject AS MATERIALIZED ({_SUBJECTS[event.kind]}),
+        latest AS (
+            SELECT max(query_due_at) AS due_at FROM webhook
+             WHERE merchant_id = $1 AND provider = $2 AND reference = $5),
+        plan AS (
+            SELECT CASE WHEN due_at > now() THEN due_at
+                        ELSE greatest(now(), due_at + make_interval(secs => $11)) END AS due_at
+              FROM latest
+             WHERE NOT EXISTS (SELECT FROM subject WHERE provider IS DISTINCT FROM $2)),
+        stored AS (
+            INSERT INTO webhook AS w
+                   (merchant_id, provider, digest, kind, reference, claimed_amount,
+                    claimed_currency, body, claimed_status, query_due_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, (SELECT due_at FROM plan))
+                ON CONFLICT (merchant_id, provider, digest) DO UPDATE
+               SET deliveries = w.deliveries + 1, last_received_at = now(),
+                   query_due_at = excluded.query_due_at
+            RETURNING deliveries, query_due_at),
+        raised AS (
+            INSERT INTO job (merchant_id, kind, subject, due_at)
+            SELECT $1, $9, $5, query_due_at FROM stored WHERE query_due_at IS NOT NULL
+                ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+               SET due_at = CASE WHEN job.leased_until > now() THEN excluded.due_at
+                                 ELSE least(job.due_at, excluded.due_at) END,
+                   fence = job.fence + 1, parked_at = NULL, failures = 0)
+        SELECT query_due_at IS NULL AS is_ignored, deliveries FROM stored""",
         *(_merchant_of(event.reference), provider, hashlib.sha256(raw).digest(), event.kind),
-        *(event.reference, claims.amount if claims else None, claims.currency if claims else None),
-        *(raw, JOBS[event.kind], event.claims_status),
+        *(event.reference, claim.amount if claim else None, claim.currency if claim else None),
+        *(raw, JOBS[event.kind], event.claims_status, QUERY_INTERVAL_SECONDS),
     )
+    assert stored is not None
+    return stored
 
 
 def _merchant_of(reference: str) -> int:

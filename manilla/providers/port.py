@@ -6,6 +6,7 @@ provider may or may not have acted, and only asking again by reference can tell.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
@@ -157,6 +158,7 @@ class RefundOrder(msgspec.Struct, frozen=True):
 
 class RefundState(msgspec.Struct, frozen=True):
     status: RefundStatus
+    amount: Money | None = None  # None where the provider's answer has none
 
 
 class EventKind(StrEnum):
@@ -165,14 +167,28 @@ class EventKind(StrEnum):
     REFUND = "refund"
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """The amount and currency that a webhook names; None where it names none.
+
+    An amount that cannot be read is NaN, which agrees with no amount.
+    """
+
+    amount: Decimal | None = None
+    currency: str | None = None
+
+    def agrees_with(self, expected: Money) -> bool:
+        is_same_currency = self.currency is None or self.currency == expected.currency
+        return is_same_currency and (self.amount is None or self.amount == expected.amount)
+
+
 class WebhookEvent(msgspec.Struct, frozen=True):
     """What a webhook makes us ask about. What it claims is not believed: the provider is asked."""
 
     kind: EventKind
     reference: str
-    # What it says of a charge or of a transfer. It must not contradict the provider's answer.
-    claims_paid: Money | None = None
-    claims_status: TransferStatus | None = None
+    # What it says of the transaction. It must not contradict the provider's answer.
+    claim: Claim | None = None
+    claims_status: ChargeStatus | TransferStatus | RefundStatus | None = None
 
 
 class Forged(msgspec.Struct, frozen=True):

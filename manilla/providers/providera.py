@@ -55,21 +55,14 @@ REFUND_STATUSES = {
     "success": RefundStatus.PAID,
     "failed": RefundStatus.FAILED,
 }
-EVENTS = {
-    "charge.success": EventKind.CHARGE,
-    "charge.failed": EventKind.CHARGE,
-    "transfer.success": EventKind.TRANSFER,
-    "transfer.failed": EventKind.TRANSFER,
-    "transfer.reversed": EventKind.TRANSFER,
-    "refund.success": EventKind.REFUND,
-    "refund.failed": EventKind.REFUND,
-}
-
-
-TRANSFER_EVENTS = {
-    "transfer.success": TransferStatus.DELIVERED,
-    "transfer.failed": TransferStatus.FAILED,
-    "transfer.reversed": TransferStatus.REVERSED,
+EVENTS: dict[str, tuple[EventKind, ChargeStatus | TransferStatus | RefundStatus]] = {
+    "charge.success": (EventKind.CHARGE, ChargeStatus.PAID),
+    "charge.failed": (EventKind.CHARGE, ChargeStatus.FAILED),
+    "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
+    "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
+    "transfer.reversed": (EventKind.TRANSFER, TransferStatus.REVERSED),
+    "refund.success": (EventKind.REFUND, RefundStatus.PAID),
+    "refund.failed": (EventKind.REFUND, RefundStatus.FAILED),
 }
 
 
@@ -206,12 +199,11 @@ class ProviderA:
         try:
             document = strict_json.decode(raw)
             event, data = reading.text(document, "event"), reading.field(document, "data")
-            kind = EVENTS.get(event)
-            if kind is None:
+            if event not in EVENTS:
                 return Unreadable("an event that the contract does not have")
-            claims = reading.claimed(data) if event == "charge.success" else None
+            kind, status = EVENTS[event]
             reference = reading.text(data, "reference")
-            return WebhookEvent(kind, reference, claims, TRANSFER_EVENTS.get(event))
+            return WebhookEvent(kind, reference, reading.claimed(data), status)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 
@@ -278,4 +270,8 @@ def _transfer_state(data: Any, reference: str) -> TransferState:
 
 def _refund_state(data: Any, reference: str) -> RefundState:
     reading.same_reference(data, "reference", reference)
-    return RefundState(reading.one_of(REFUND_STATUSES, data, "status"))
+    # The contract's refunds name no currency: the rail is in naira.
+    return RefundState(
+        reading.one_of(REFUND_STATUSES, data, "status"),
+        reading.optional_money(data, "amount", "NGN"),
+    )

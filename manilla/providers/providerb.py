@@ -203,8 +203,9 @@ class ProviderB:
         try:
             document = strict_json.decode(raw)
             reference = reading.text(reading.field(document, "transaction"), "reference")
-            claims = reading.claimed(document.get("order")) if _says_paid(document) else None
-            return WebhookEvent(EventKind.CHARGE, reference, claims)
+            claim = reading.claimed(document.get("order"))
+            status = ChargeStatus.PAID if _says_paid(document) else ChargeStatus.FAILED
+            return WebhookEvent(EventKind.CHARGE, reference, claim, status)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 

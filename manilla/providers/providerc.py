@@ -106,7 +106,11 @@ class ProviderC:
 
         def read(reply: Reply) -> Answer[RefundState]:
             return wire.refund_answer(
-                reply, lambda data: RefundState(reading.one_of(REFUND_STATUSES, data, "status"))
+                reply,
+                lambda data: RefundState(
+                    reading.one_of(REFUND_STATUSES, data, "status"),
+                    reading.optional_money(data, "amount_refunded", order.amount.currency),
+                ),
             )
 
         return await self._wire.call(
@@ -188,17 +192,17 @@ class ProviderC:
         try:
             document = strict_json.decode(raw)
             event, data = reading.text(document, "event"), reading.field(document, "data")
+            claim, status = reading.claimed(data), reading.optional_text(data, "status")
             if event == "charge.completed":
-                is_paid = reading.optional_text(data, "status") == "successful"
-                claims = reading.claimed(data) if is_paid else None
-                return WebhookEvent(EventKind.CHARGE, reading.text(data, "tx_ref"), claims)
+                reference = reading.text(data, "tx_ref")
+                paid = CHARGE_STATUSES.get(status)
+                return WebhookEvent(EventKind.CHARGE, reference, claim, paid)
             if event == "transfer.completed":
-                said = TRANSFER_STATUSES.get(reading.optional_text(data, "status"))
-                return WebhookEvent(
-                    EventKind.TRANSFER,
-                    reading.text(data, "reference"),
-                    claims_status=None if said is TransferStatus.PENDING else said,
-                )
+                reference = reading.text(data, "reference")
+                said = TRANSFER_STATUSES.get(status)
+                if said is TransferStatus.PENDING:
+                    said = None
+                return WebhookEvent(EventKind.TRANSFER, reference, claim, said)
             return Unreadable("an event that the contract does not have")
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))

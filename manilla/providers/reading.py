@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money, MoneyError, exact_decimal
-from manilla.providers.port import Bank
+from manilla.providers.port import Bank, Claim
 
 Status = TypeVar("Status")
 
@@ -69,12 +69,26 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
     return None if data.get(name) is None else money(data, name, currency)
 
 
-def claimed(data: Any) -> Money | None:
-    """The amount and currency that a webhook names, where it names both readably."""
-    try:
-        return money(data, "amount", currency(data, "currency"))
-    except Malformed:
+def claimed(data: Any) -> Claim | None:
+    """The amount and currency that a webhook names. What cannot be read disagrees with all."""
+    if not isinstance(data, dict):
         return None
+    amount, code = data.get("amount"), data.get("currency")
+    if amount is None and code is None:
+        return None
+    currency_ = None if code is None else plain(str(code)) or "?"
+    return Claim(None if amount is None else _claimed_amount(amount), currency_)
+
+
+def _claimed_amount(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        return Decimal("NaN")
+    try:
+        amount = exact_decimal(value)
+    except MoneyError:
+        return Decimal("NaN")
+    is_storable = len(f"{amount:e}") <= AMOUNT_DIGITS_MAX and abs(amount.adjusted()) < 20
+    return amount if is_storable else Decimal("NaN")
 
 
 def same_reference(data: Any, name: str, expected: str) -> None:

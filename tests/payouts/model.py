@@ -210,11 +210,10 @@ class Model:
         order.said.append(word)
 
     def hook(self, order: Order, word: str) -> None:
-        """A webhook makes somebody ask; its copies change nothing."""
-        if word not in order.webhooks:
-            order.webhooks.add(word)
-            order.number += 1
-            order.is_worked_on = True
+        """Every delivery of a webhook makes somebody ask, its copies too."""
+        order.webhooks.add(word)
+        order.number += 1
+        order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
         """By an administrator: of payouts that are processed by hand, once."""

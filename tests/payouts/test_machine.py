@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from manilla.methods import catalogue
 from manilla.methods.catalogue import Change
 from manilla.methods.method import Kind
+from manilla.providers import inbox
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site
@@ -128,8 +129,14 @@ class PayoutsOnC(Payouts):
 
 @pytest.fixture
 async def stage(
-    services: Services, settings: Settings, site: Site, world: World
+    services: Services,
+    settings: Settings,
+    site: Site,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
+    # Steps follow each other faster than queries of one payout may.
+    monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
     with_fee = Change(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
     without = Change(fee_fixed="0", fee_percent=Decimal(0))

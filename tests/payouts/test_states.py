@@ -224,7 +224,7 @@ async def test_a_webhook_against_a_final_state_is_a_case_whatever_the_provider_s
     trx_id = await decided(desk, rail, was)
     before, balance = await desk.payout(trx_id), await desk.balance()
     assert (await tell(site, rail, trx_id, told)).status == 200
-    await desk.world.run_jobs()
+    await desk.check_now(trx_id)
     assert (await desk.payout(trx_id), await desk.balance()) == (before, balance)
     assert [reference for _, reference in await desk.cases()] == [trx_id]
 

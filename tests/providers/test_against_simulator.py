@@ -18,7 +18,9 @@ from manilla.platform.changes import Watch
 from manilla.providers import credentials, wire
 from manilla.providers.port import (
     Adapter,
+    ChargeOrder,
     ChargeStatus,
+    Claim,
     Done,
     EventKind,
     Forged,
@@ -42,6 +44,10 @@ from manilla.simulator.settings import (
 )
 from tests.providers.conftest import adapter
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
+
+
+def _claim(order: ChargeOrder | TransferOrder) -> Claim:
+    return Claim(order.amount.amount, order.amount.currency)
 
 
 class World:
@@ -165,7 +171,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     if provider is not Provider.B:
         sender, headers, raw = await world.webhook()
         assert each.read_webhook(headers, raw) == WebhookEvent(
-            EventKind.TRANSFER, order.reference, claims_status=TransferStatus.DELIVERED
+            *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED)
         )
         assert each.read_webhook(headers, raw + b"\n") == Forged()
         assert sender is provider
@@ -270,7 +276,7 @@ async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Pro
     assert (paid.value.status, paid.value.paid) == (ChargeStatus.PAID, order.amount)
     _, headers, raw = await world.webhook()
     assert each.read_webhook(headers, raw) == WebhookEvent(
-        EventKind.CHARGE, order.reference, claims_paid=order.amount
+        *(EventKind.CHARGE, order.reference, _claim(order), ChargeStatus.PAID)
     )
 
 

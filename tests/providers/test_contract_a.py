@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from manilla.providers.port import (
     Bank,
     ChargeState,
     ChargeStatus,
+    Claim,
     Done,
     EventKind,
     Forged,
@@ -33,7 +35,6 @@ from manilla.providers.port import (
     VirtualAccount,
     WebhookEvent,
 )
-from manilla.providers.providera import TRANSFER_EVENTS
 from tests.providers.samples import CHARGE, REFUND, TRANSFER, ok
 from tests.providers.scripted import Scripted
 
@@ -222,7 +223,8 @@ class TestProviderA:
             "reason": "Returned",
         }
         server.answers(200, ok({"reference": "TXN9", "status": "success", "amount": "1015.50"}))
-        assert await a.refund_state("TXN9") == Done(RefundState(RefundStatus.PAID))
+        paid = RefundState(RefundStatus.PAID, Money("NGN", 101_550))
+        assert await a.refund_state("TXN9") == Done(paid)
         assert server.recorded[1].target == "/merchant/api/v1/refunds/TXN9"
 
     @pytest.mark.parametrize(
@@ -253,23 +255,23 @@ class TestProviderA:
             assert isinstance(await a.send(TRANSFER), Unknown)
 
     @pytest.mark.parametrize(
-        ("event", "kind"),
+        ("event", "kind", "said"),
         [
-            ("charge.success", EventKind.CHARGE),
-            ("charge.failed", EventKind.CHARGE),
-            ("transfer.success", EventKind.TRANSFER),
-            ("transfer.failed", EventKind.TRANSFER),
-            ("transfer.reversed", EventKind.TRANSFER),
-            ("refund.success", EventKind.REFUND),
-            ("refund.failed", EventKind.REFUND),
+            ("charge.success", EventKind.CHARGE, ChargeStatus.PAID),
+            ("charge.failed", EventKind.CHARGE, ChargeStatus.FAILED),
+            ("transfer.success", EventKind.TRANSFER, TransferStatus.DELIVERED),
+            ("transfer.failed", EventKind.TRANSFER, TransferStatus.FAILED),
+            ("transfer.reversed", EventKind.TRANSFER, TransferStatus.REVERSED),
+            ("refund.success", EventKind.REFUND, RefundStatus.PAID),
+            ("refund.failed", EventKind.REFUND, RefundStatus.FAILED),
         ],
     )
-    def test_webhooks(self, a: Adapter, event: str, kind: EventKind) -> None:
+    def test_webhooks(self, a: Adapter, event: str, kind: EventKind, said: Any) -> None:
         raw = json.dumps({"event": event, "data": {"reference": "TXN1", "amount": 1}}).encode()
         signature = hmac.new(b"a-hook", raw, hashlib.sha256).hexdigest().encode()
         signed = {b"x-providera-signature": [signature]}
-        said = TRANSFER_EVENTS.get(event)
-        assert a.read_webhook(signed, raw) == WebhookEvent(kind, "TXN1", claims_status=said)
+        claim = Claim(Decimal(1))
+        assert a.read_webhook(signed, raw) == WebhookEvent(kind, "TXN1", claim, said)
         assert a.read_webhook(signed, raw + b" ") == Forged()
         assert a.read_webhook({}, raw) == Forged()
         assert a.read_webhook({b"x-providera-signature": [signature] * 2}, raw) == Forged()

@@ -205,7 +205,7 @@ class TestProviderB:
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()
         cgi, plain = b"http_providerb_signature", b"providerb-signature"
-        event = WebhookEvent(EventKind.CHARGE, "TXN0-1")
+        event = WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ChargeStatus.PAID)
         assert b.read_webhook({cgi: [signature]}, raw) == event
         assert b.read_webhook({plain: [signature]}, raw) == event
         assert b.read_webhook({cgi: [signature], plain: [signature]}, raw) == Forged()

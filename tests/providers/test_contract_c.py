@@ -6,6 +6,7 @@ Neither the adapter nor the simulator had a hand in these: both being wrong alik
 import hashlib
 import hmac
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from manilla.providers.port import (
     Bank,
     ChargeState,
     ChargeStatus,
+    Claim,
     Done,
     EventKind,
     Forged,
@@ -195,14 +197,14 @@ class TestProviderC:
         for document, expected in (
             (
                 {"event": "charge.completed", "data": {"tx_ref": "TXN0-1", "status": "failed"}},
-                WebhookEvent(EventKind.CHARGE, "TXN0-1"),
+                WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ChargeStatus.FAILED),
             ),
             (
                 {
                     "event": "charge.completed",
                     "data": {"tx_ref": "T", "status": "successful", "amount": 5, "currency": "NGN"},
                 },
-                WebhookEvent(EventKind.CHARGE, "T", claims_paid=Money("NGN", 500)),
+                WebhookEvent(EventKind.CHARGE, "T", Claim(Decimal(5), "NGN"), ChargeStatus.PAID),
             ),
             (
                 {"event": "transfer.completed", "data": {"reference": "TXN1"}},

@@ -1,0 +1,62 @@
+"""What a provider's own webhooks claim about one of its transactions.
+
+Claims are never acted upon: the provider is asked. One that contradicts its answer is for a person.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+from manilla.kit.money import Money
+from manilla.providers.port import Claim, EventKind
+
+# So long after a webhook that named another amount or currency, the provider's answer is not acted
+# upon: it must say the same when asked again.
+CONFIRMATION_SECONDS = 20.0
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """A signed webhook about a charge, transfer or refund."""
+
+    amount: Decimal | None
+    currency: str | None
+    status: str | None
+    age_seconds: float  # since its last delivery
+
+    def agrees_with(self, expected: Money) -> bool:
+        return Claim(self.amount, self.currency).agrees_with(expected)
+
+    @property
+    def text(self) -> str:
+        if self.amount is None:
+            return f"the currency {self.currency}"
+        amount = "an unreadable amount" if self.amount.is_nan() else f"{self.amount:f}"
+        return f"{amount} {self.currency or ''}".strip()
+
+
+async def claimed(
+    db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
+) -> list[Claimed]:
+    """Of this provider alone: what another one says about the reference does not count."""
+    return await db.rows(
+        Claimed,
+        """
+        SELECT claimed_amount AS amount, claimed_currency AS currency, claimed_status AS status,
+               extract(epoch FROM now() - last_received_at)::float8 AS age_seconds
+          FROM webhook
+         WHERE merchant_id = $1 AND reference = $2 AND provider = $3 AND kind = $4
+         ORDER BY received_at""",
+        *(merchant_id, reference, provider, kind),
+    )
+
+
+def disagreeing(claims: Sequence[Claimed], expected: Money) -> list[Claimed]:
+    return [claim for claim in claims if not claim.agrees_with(expected)]
+
+
+def confirmation_wait_seconds(disagreeing: Sequence[Claimed]) -> float:
+    """How long the provider's answer must not be acted upon yet; 0 where it may."""
+    wait = (CONFIRMATION_SECONDS - claim.age_seconds for claim in disagreeing)
+    return max((0.0, *wait))

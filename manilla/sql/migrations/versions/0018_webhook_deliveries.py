@@ -1,0 +1,17 @@
+"""How often a webhook was delivered, and when the provider is queried because of it."""
+
+from manilla.sql import script
+
+revision = "0018"
+down_revision = "0017"
+
+SCHEMA = """
+ALTER TABLE webhook
+    ADD deliveries       integer NOT NULL DEFAULT 1,
+    ADD last_received_at timestamptz NOT NULL DEFAULT now(),
+    ADD query_due_at     timestamptz;  -- null: about another provider's transaction, so ignored
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
