@@ -27,6 +27,7 @@ class Kind(StrEnum):
     UNKNOWN_REFERENCE = "unknown_reference"
     CONTRADICTION = "contradiction"  # of a final state; nothing was moved
     CLEARING_DIFFERS = "clearing_differs"  # our books and a provider's balance
+    STILL_OPEN = "still_open"  # the provider has not decided for too long
     NO_ANSWER = "no_answer"  # the provider could not be asked for too long
 
 

@@ -31,11 +31,12 @@ CASE_ID_MAX = 2**63 - 1
 TITLES: dict[str, str] = {
     Kind.PAID_AFTER_DECLINE: "Paid after it was declined",
     Kind.SECOND_CHARGE_PAID: "Paid a second time",
-    Kind.WRONG_AMOUNT: "Another amount than agreed",
+    Kind.WRONG_AMOUNT: "Wrong amount received",
     Kind.WEBHOOK_DISAGREES: "The provider says two things",
     Kind.UNKNOWN_REFERENCE: "A reference that is not ours",
     Kind.CONTRADICTION: "The provider changed its word",
     Kind.CLEARING_DIFFERS: "Our books and the provider's balance differ",
+    Kind.STILL_OPEN: "Still open at the provider",
     Kind.NO_ANSWER: "No answer for too long",
 }
 ACTIONS: dict[str, str] = {

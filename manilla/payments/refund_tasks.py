@@ -26,6 +26,7 @@ from manilla.providers.rails import Rails
 AGAIN_SECONDS = 20.0
 AGAIN_LATER_SECONDS = 900.0
 PATIENCE = timedelta(days=3)
+LATER_SHARE = 8  # after that it is asked about again after this part of its age
 
 # Whose contract has a call that tells what became of a refund, and refuses a reference twice.
 CAN_BE_ASKED = frozenset((Provider.A,))
@@ -115,11 +116,21 @@ class RefundTasks:
                 return None
         if refund.status is not RefundStatus.PENDING:
             return None
-        again_seconds = _again_seconds(refund)
-        if again_seconds is None:
-            reason = answer.reason if isinstance(answer, Unknown) else "still not decided"
-            await self._leave_to_operator(refund, f"After three days: {reason}")
-        return again_seconds
+        assert refund.created_at is not None
+        age = datetime.now(UTC) - refund.created_at
+        if age > PATIENCE:
+            await self._report_open(refund, answer)
+            return age.total_seconds() / LATER_SHARE
+        return AGAIN_SECONDS if age < timedelta(hours=1) else AGAIN_LATER_SECONDS
+
+    async def _report_open(self, refund: Refund, answer: Answer[RefundState]) -> None:
+        """Open for too long: an operator may decide, and the provider is asked on."""
+        kind, reason = Kind.STILL_OPEN, "the provider still calls it open"
+        if isinstance(answer, Unknown):
+            kind, reason = Kind.NO_ANSWER, f"the provider could not be asked: {answer.reason}"
+        if not refund.by_operator:
+            await self._leave_to_operator(refund, f"After three days {reason}.")
+        await self._report(refund, kind, f"After three days {reason}.")
 
     async def _report_disagreement(self, refund: Refund, answer: Answer[RefundState]) -> float:
         """Opens a case where the provider, or its webhook, names another amount than was sent.
@@ -180,12 +191,3 @@ def _order(refund: Refund) -> RefundOrder:
         amount=refund.amount,
         reason=refund.reason,
     )
-
-
-def _again_seconds(refund: Refund) -> float | None:
-    """None: it has waited too long to be left to a program."""
-    assert refund.created_at is not None
-    age = datetime.now(UTC) - refund.created_at
-    if age > PATIENCE:
-        return None
-    return AGAIN_SECONDS if age < timedelta(hours=1) else AGAIN_LATER_SECONDS

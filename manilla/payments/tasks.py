@@ -6,15 +6,17 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.payments import charge_queries, queries, states
 from manilla.payments.charges import CHECK, Till
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ErrorCode, Status
 from manilla.payments.states import Event
-from manilla.providers.port import Unknown
+from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
 
-# How old a charge is, and how soon it is then asked about again.
+# How old a charge is, and how soon it is then asked about again. One that is still open when it is
+# older becomes a case, and is asked about ever more rarely until that is resolved.
 CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(minutes=2), 10),
     (timedelta(minutes=10), 20),
@@ -22,6 +24,7 @@ CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(hours=6), 300),
     (timedelta(days=3), 1800),
 )
+LATER_SHARE = 8  # it is asked about again after this part of its age
 
 
 class PaymentTasks:
@@ -63,14 +66,41 @@ class PaymentTasks:
             await self._report_unknown(job)
             return None
         answer = await self._till.ask(charge)
-        again_seconds = _again_seconds(charge)
-        if isinstance(answer, Unknown):
-            if again_seconds is None:
-                await self._report_silence(charge, answer)
-            return again_seconds
         current = await charge_queries.charge(self._db, job.merchant_id, job.subject)
         assert current is not None
-        return again_seconds if current.is_undecided else None
+        age = datetime.now(UTC) - charge.created_at
+        again_seconds = next((seconds for limit, seconds in CHECKS if age < limit), None)
+        if isinstance(answer, Done) and not current.is_undecided:
+            if again_seconds is None:
+                await self._close_cases(current)
+            return None
+        return again_seconds or await self._ask_later(current, answer, age)
+
+    async def _ask_later(
+        self, charge: Charge, answer: Answer[ChargeState], age: timedelta
+    ) -> float | None:
+        """Of a charge that is open for too long. None: a person has looked, or it never existed."""
+        if isinstance(answer, Done):
+            if answer.value.status is ChargeStatus.NOT_FOUND:
+                await states.conclude(self._db, charge, ChargeState(ChargeStatus.EXPIRED))
+                return None
+            kind, detail = Kind.STILL_OPEN, "After three days the provider still calls it open."
+        else:
+            reason = answer.reason if isinstance(answer, Unknown) else answer.guidance
+            kind = Kind.NO_ANSWER
+            detail = f"For three days the provider could not be asked about it: {reason}."
+        await self._report(charge, kind, detail)
+        is_waiting = await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
+        return age.total_seconds() / LATER_SHARE if is_waiting else None
+
+    async def _close_cases(self, charge: Charge) -> None:
+        """What was open for too long is decided: nobody needs to look at it any more."""
+        async with self._db.transaction() as connection:
+            for kind in (Kind.STILL_OPEN, Kind.NO_ANSWER):
+                resolution = f"The provider has decided: the charge is {charge.status}."
+                await cases.close(
+                    connection, charge.merchant_id, kind, charge.reference, resolution
+                )
 
     async def _report_unknown(self, job: Job) -> None:
         await cases.open_case(
@@ -81,19 +111,14 @@ class PaymentTasks:
             merchant_id=job.merchant_id,
         )
 
-    async def _report_silence(self, charge: Charge, answer: Unknown) -> None:
+    async def _report(self, charge: Charge, kind: Kind, detail: str) -> None:
         await cases.open_case(
             self._db,
-            Kind.NO_ANSWER,
+            kind,
             charge.reference,
-            f"For three days the provider could not be asked about it: {answer.reason}.",
+            detail,
             merchant_id=charge.merchant_id,
+            environment=Environment.PRODUCTION,  # the sandbox has no charges
             trx_id=charge.trx_id,
             amount=charge.amount,
         )
-
-
-def _again_seconds(charge: Charge) -> float | None:
-    """None: it is too old to be asked about without a new cause."""
-    age = datetime.now(UTC) - charge.created_at
-    return next((seconds for limit, seconds in CHECKS if age < limit), None)

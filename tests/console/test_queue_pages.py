@@ -148,7 +148,7 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
     async with opened(browser, f"{base}/sign-in", width=1280) as page:
         await operations.enter(page.context)
         await page.goto(f"{base}/cases?merchant={shop.merchant.new.id}")
-        await page.get_by_role("link", name="Another amount than agreed").click()
+        await page.get_by_role("link", name="Wrong amount received").click()
         await page.get_by_role("heading", name="The evidence").wait_for()
         ours, theirs = await page.locator(".sides > section").all_inner_texts()
         assert "₦1,000.00" in ours
