@@ -197,7 +197,7 @@ COMMISSION = """
    "commission_trx_id": "TXN01M7EWKJD40000001C0RV3QXPT6X66"}"""
 NO_COMMISSION = """
   {"base_amount": 1500.50, "commission_fee": 22.51, "commission_bearer": "customer",
-   "customer_paid": 0, "merchant_received": 0, "commission_trx_id": null}"""
+   "customer_paid": 0.00, "merchant_received": 0.00, "commission_trx_id": null}"""
 PAYMENT = """
   "ref_trx": "ORDER-1001", "trx_id": "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ",
   "description": "Two books", "ipn_url": "https://shop.example/ipn",

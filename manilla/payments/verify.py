@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.kit import clock, ids
 from manilla.kit.db import Database
+from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
@@ -95,12 +96,12 @@ def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
 
 def describe_commission(payment: Payment) -> Commission:
     quote, is_paid = payment.quote, payment.status is Status.SUCCESS
-    nothing = Decimal(0)
+    nothing = Money(payment.currency, 0)
     return Commission(
         base_amount=quote.amount.amount,
         commission_fee=quote.commission.amount,
         commission_bearer=quote.bearer,
-        customer_paid=quote.customer_pays.amount if is_paid else nothing,
-        merchant_received=quote.merchant_receives.amount if is_paid else nothing,
+        customer_paid=(quote.customer_pays if is_paid else nothing).amount,
+        merchant_received=(quote.merchant_receives if is_paid else nothing).amount,
         commission_trx_id=payment.commission_trx_id,
     )

@@ -97,21 +97,39 @@ async def as_xlsx(
             bold = book.add_format({"bold": True})
             for place, column in enumerate(columns):
                 sheet.write_string(0, place, column.title, bold)
+            formats = _MoneyFormats(book)
             number = 0
             async for rows in pages:
                 for row in rows[: XLSX_ROWS_MAX - number]:
                     number += 1
                     for place, column in enumerate(columns):
-                        _write(sheet, number, place, column.value(row))
+                        _write(sheet, number, place, column.value(row), formats)
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
 
-def _write(sheet: Any, row: int, place: int, cell: Cell) -> None:
+class _MoneyFormats:
+    """Number formats that show all decimals of an amount: 22.50 and not 22.5."""
+
+    def __init__(self, book: Any) -> None:
+        self._book = book
+        self._by_decimals: dict[int, Any] = {}
+
+    def of(self, cell: Decimal | int) -> Any:
+        exponent = cell.as_tuple().exponent if isinstance(cell, Decimal) else 0
+        if not isinstance(exponent, int) or exponent >= 0:
+            return None
+        if exponent not in self._by_decimals:
+            pattern = f"0.{'0' * -exponent}"
+            self._by_decimals[exponent] = self._book.add_format({"num_format": pattern})
+        return self._by_decimals[exponent]
+
+
+def _write(sheet: Any, row: int, place: int, cell: Cell, formats: _MoneyFormats) -> None:
     # A spreadsheet's numbers have 15 digits: longer ones stay exact as text.
     if isinstance(cell, Decimal | int) and len(str(cell)) <= 15:
-        sheet.write_number(row, place, float(cell))
+        sheet.write_number(row, place, float(cell), formats.of(cell))
     elif cell is not None:
         sheet.write_string(row, place, _text(cell))
 

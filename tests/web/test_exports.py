@@ -81,6 +81,15 @@ async def test_a_workbook_opens_and_holds_texts_and_exact_numbers() -> None:
     assert found[-1][1] == ("inlineStr", "123456789012345678.91")
 
 
+async def test_a_workbook_shows_amounts_with_all_their_decimals() -> None:
+    amounts = [Decimal("22.50"), Decimal("22.500"), Decimal(22)]
+    rows = [("", amount, None) for amount in amounts]
+    book = b"".join([chunk async for chunk in exports.as_xlsx(COLUMNS, _pages(rows))])
+    with zipfile.ZipFile(io.BytesIO(book)) as parts:
+        styles = parts.read("xl/styles.xml").decode()
+    assert re.findall(r'formatCode="([^"]*)"', styles) == ["0.00", "0.000"]
+
+
 @pytest.fixture(scope="module")
 async def owner(site: Site, services: Services) -> Visitor:
     merchant = await new_merchant(site, services.db, services.keyring)

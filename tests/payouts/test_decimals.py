@@ -1,0 +1,28 @@
+"""Amounts of payouts have the decimals of their currency in every answer and notification."""
+
+import pytest
+
+from tests.payouts.desk import Desk
+from tests.wire_money import assert_decimals
+
+METHODS = "/api/v1/payout-methods?currency=NGN"
+
+
+@pytest.mark.parametrize("scenario", ["success", "failed"])
+async def test_amounts_have_all_decimals(sandbox_desk: Desk, scenario: str) -> None:
+    started = await sandbox_desk.send(await sandbox_desk.order(), X_Sandbox_Scenario=scenario)
+    expected = {"payout_amount", "fee", "net_amount", "payable_amount"}
+    assert assert_decimals(started.body, "NGN") == expected
+    trx_id = started.json["trx_id"]
+    await sandbox_desk.until(trx_id, "completed" if scenario == "success" else "failed")
+    assert_decimals((await sandbox_desk.verify(trx_id)).body, "NGN")
+    for record in await sandbox_desk.services.db.records(
+        "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2",
+        *(sandbox_desk.merchant.new.id, trx_id),
+    ):
+        assert "payout_amount" in assert_decimals(record["body"], "NGN")
+
+
+async def test_limits_of_methods_have_all_decimals(sandbox_desk: Desk) -> None:
+    listed = await sandbox_desk.merchant.get(METHODS)
+    assert assert_decimals(listed.body, "NGN") == {"min_withdraw", "max_withdraw"}
