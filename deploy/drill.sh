@@ -25,6 +25,9 @@ step "restore $file"
 pg_restore --exit-on-error --single-transaction --no-owner \
   --dbname="$MANILLA_MIGRATION_URL" "$file"
 
+step "gather statistics: without them the first statements read far more than they need"
+vacuumdb --analyze-only --quiet --dbname="$MANILLA_MIGRATION_URL"
+
 step "bring it to this version, and grant the application's rights"
 $manilla migrate
 

@@ -288,9 +288,10 @@ async def claim_in_turns(
                     UNION ALL
                    SELECT place FROM (
                           SELECT ctid AS place FROM job
-                           WHERE merchant_id = turn.merchant_id
+                           WHERE merchant_id BETWEEN turn.merchant_id AND turn.merchant_id
                              AND {waits} AND due_at <= now() AND {_IS_FREE}
-                           ORDER BY due_at LIMIT (SELECT jobs FROM share)
+                           -- The order of `job_turns` alone: not through other merchants' jobs.
+                           ORDER BY merchant_id, due_at LIMIT (SELECT jobs FROM share)
                              FOR UPDATE SKIP LOCKED) AS behind
                     LIMIT (SELECT jobs FROM share)) AS mine
              LIMIT $1),

@@ -9,6 +9,7 @@ import msgspec
 from manilla.kit import ids
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
+from manilla.kit.plans import by_key
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -77,9 +78,14 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
                a.at + a.milliseconds * interval '1 millisecond' AS ended_at, n.has_more
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
          CROSS JOIN LATERAL (
-               SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more FROM notification
-                WHERE notification.merchant_id = j.merchant_id
-                  AND notification.trx_id = j.trx_id AND state = 'waiting'
+               SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more
+                 -- Only the index on the transaction has this order, and OFFSET keeps the state
+                 -- out of it: no plan reads everything that waits.
+                 FROM (SELECT * FROM notification
+                        WHERE notification.merchant_id = j.merchant_id
+                          AND notification.trx_id BETWEEN j.trx_id AND j.trx_id
+                        ORDER BY notification.trx_id OFFSET 0) AS of_transaction
+                WHERE state = 'waiting'
                 ORDER BY id LIMIT 1) AS n
           LEFT JOIN LATERAL (
                SELECT number, at, milliseconds FROM delivery_attempt
@@ -94,8 +100,9 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
 
 
 async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
-    await db.execute(
-        """
+    async with by_key(db) as connection:
+        await connection.execute(
+            """
         WITH given AS (
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[],
                                  $5::text[], $6::integer[], $7::bytea[], $8::integer[], $9::text[],
@@ -113,21 +120,21 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
           FROM given g
          WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
-           AND n.state = 'waiting'
+           AND n.state NOT IN ('delivered', 'failed')  -- 'waiting', but not by its index
            -- Put on its way anew while this attempt was made: its failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')""",
-        [each.merchant_id for each in attempts],
-        [each.notification_id for each in attempts],
-        [each.number for each in attempts],
-        [each.at for each in attempts],
-        [msgspec.json.encode(each.headers).decode() for each in attempts],
-        [each.status for each in attempts],
-        [each.answer for each in attempts],
-        [each.milliseconds for each in attempts],
-        [each.error for each in attempts],
-        [each.attempts for each in attempts],
-        [each.state for each in attempts],
-    )
+            [each.merchant_id for each in attempts],
+            [each.notification_id for each in attempts],
+            [each.number for each in attempts],
+            [each.at for each in attempts],
+            [msgspec.json.encode(each.headers).decode() for each in attempts],
+            [each.status for each in attempts],
+            [each.answer for each in attempts],
+            [each.milliseconds for each in attempts],
+            [each.error for each in attempts],
+            [each.attempts for each in attempts],
+            [each.state for each in attempts],
+        )
     return [None] * len(attempts)
 
 

@@ -86,9 +86,11 @@ async def counted_payout(
         f"""
         SELECT taken.used, taken.resets_in_seconds, found.*
           FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
+          -- Only the primary key has this order: no plan reads all that the merchant has.
           LEFT JOIN LATERAL ({_PAYOUT}
-                WHERE merchant_id = $1 AND environment = $2 AND trx_id = $3) AS found
-            ON true""",
+                WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
+                ORDER BY trx_id LIMIT 1) AS found
+            ON found.environment = $2""",
         *(merchant_id, environment, trx_id, ticket.bucket, ratelimit.WINDOW),
     )
     ticket.spend(record["used"], record["resets_in_seconds"])

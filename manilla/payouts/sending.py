@@ -11,6 +11,7 @@ import msgspec
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
+from manilla.kit.plans import by_key
 from manilla.payouts.initiate import SEND
 from manilla.platform.settings import PAYOUTS_ARE_HELD
 
@@ -33,20 +34,24 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
 
     And for all of them while payouts are held.
     """
-    rows = await db.rows(
-        _Begun,
-        f"""
+    async with by_key(db) as connection:
+        rows = await connection.rows(
+            _Begun,
+            f"""
         UPDATE payout AS p SET began_at = now()
           FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS b (merchant_id, trx_id, fence)
-          JOIN job j ON j.merchant_id = b.merchant_id AND j.kind = 'transfer'
-               AND j.subject = b.trx_id AND j.lease = b.fence
+         CROSS JOIN LATERAL (
+               SELECT FROM job j
+                WHERE j.merchant_id = b.merchant_id AND j.kind = 'transfer'
+                  AND j.subject = b.trx_id AND j.lease = b.fence
+                LIMIT 1) AS held
          WHERE p.merchant_id = b.merchant_id AND p.trx_id = b.trx_id AND p.status = 'pending'
            AND p.began_at IS NULL AND NOT {PAYOUTS_ARE_HELD}
         RETURNING p.trx_id""",
-        [job.merchant_id for job in begun],
-        [job.subject for job in begun],
-        [job.fence for job in begun],
-    )
+            [job.merchant_id for job in begun],
+            [job.subject for job in begun],
+            [job.fence for job in begun],
+        )
     mine = {row.trx_id for row in rows}
     return [job.subject in mine for job in begun]
 
@@ -103,8 +108,9 @@ async def let_go(db: Database, job: Job) -> None:
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
-    await db.execute(
-        """
+    async with by_key(db) as connection:
+        await connection.execute(
+            """
         UPDATE payout AS p
            SET accepted_at = coalesce(p.accepted_at, now()),
                provider_reference = coalesce(a.provider_reference, p.provider_reference),
@@ -112,9 +118,9 @@ async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
           FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])
                AS a (merchant_id, trx_id, provider_reference, fee_minor)
          WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'""",
-        [each.merchant_id for each in accepted],
-        [each.trx_id for each in accepted],
-        [each.provider_reference for each in accepted],
-        [each.fee.minor if each.fee else None for each in accepted],
-    )
+            [each.merchant_id for each in accepted],
+            [each.trx_id for each in accepted],
+            [each.provider_reference for each in accepted],
+            [each.fee.minor if each.fee else None for each in accepted],
+        )
     return [None] * len(accepted)

@@ -1,4 +1,4 @@
-"""Brings a database to this version of the code: tables, then functions, then the rights."""
+"""Brings a database to this version of the code: tables, functions, rights and statistics."""
 
 import asyncio
 import hashlib
@@ -8,6 +8,7 @@ from typing import Any
 
 from manilla.kit.db import connect, unavailable_when_away
 from manilla.kit.errors import Refusal
+from manilla.sql import statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
@@ -45,6 +46,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
         try:
             async with connection.transaction():
                 await _replace_functions(connection, role)
+                await statistics.seed(connection)
         finally:
             await connection.close()
 

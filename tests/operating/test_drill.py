@@ -2,56 +2,27 @@
 
 import asyncio
 import base64
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import msgspec
 
-from manilla import app
-from manilla.kit import postgres
 from manilla.kit.postgres import Cluster
 from manilla.ledger import invariants
 from manilla.ledger.posting import Environment
 from manilla.payouts import holding
 from manilla.providers.port import Provider
-from manilla.services import Services, opened
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
-from tests.conftest import serving
+from tests.databases import database, running
 from tests.invariants import ALL
 from tests.payouts.desk import Desk
 from tests.simulated import World, simulated
 
 SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-
-
-async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
-    """Settings of an empty database that belongs to the owner."""
-    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
-    try:
-        await connection.execute(f"CREATE DATABASE {name} OWNER {postgres.OWNER}")
-    finally:
-        await connection.close()
-    return msgspec.structs.replace(
-        settings,
-        database_url=cluster.url(postgres.APPLICATION, name),
-        migration_url=cluster.url(postgres.OWNER, name),
-    )
-
-
-@contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
-    async with (
-        opened(settings, name="drill", connections=5) as services,
-        serving(app.build(services)) as port,
-    ):
-        yield services, Site(port)
 
 
 async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:

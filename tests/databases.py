@@ -1,0 +1,45 @@
+"""Databases of a test's own, beside the one that all tests share."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import asyncpg
+import msgspec
+
+from manilla import app
+from manilla.kit import postgres
+from manilla.kit.postgres import Cluster
+from manilla.services import Services, opened
+from manilla.settings import Settings
+from tests.client import Site
+from tests.conftest import serving
+from tests.instance import free_port
+
+
+async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
+    """Settings of an empty database that belongs to the owner."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await connection.execute(f"CREATE DATABASE {name} OWNER {postgres.OWNER}")
+    finally:
+        await connection.close()
+    return msgspec.structs.replace(
+        settings,
+        database_url=cluster.url(postgres.APPLICATION, name),
+        migration_url=cluster.url(postgres.OWNER, name),
+        base_url=f"http://127.0.0.1:{free_port()}",
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
+    """The web program on such a database."""
+    port = urlsplit(settings.base_url).port
+    assert port is not None
+    async with (
+        opened(settings, name="tests", connections=5) as services,
+        serving(app.build(services), port),
+    ):
+        yield services, Site(port)

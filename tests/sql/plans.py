@@ -1,0 +1,82 @@
+"""The plans that the server really used, as auto_explain logs them."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from manilla.kit import postgres
+from manilla.kit.postgres import Cluster
+
+SETTINGS = {
+    "session_preload_libraries": "auto_explain",
+    "auto_explain.log_min_duration": "0",
+    "auto_explain.log_nested_statements": "on",
+    "auto_explain.log_format": "json",
+    "auto_explain.log_analyze": "on",
+    "auto_explain.log_timing": "off",
+    # Every statement is planned once and the plan is kept, as sessions do sooner or later.
+    "plan_cache_mode": "force_generic_plan",
+}
+LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
+
+
+class Scan(msgspec.Struct, frozen=True):
+    table: str
+    index: str | None  # None: the whole table is read
+    condition: str
+    query: str
+    rows_read: float
+
+
+class PlanLog:
+    """What the application logs on one database while a test runs."""
+
+    def __init__(self, cluster: Cluster, database: str) -> None:
+        self._cluster = cluster
+        self._database = database
+        self._file = cluster.folder.parent / "postgres.log"
+
+    async def turn_on(self) -> None:
+        """For sessions that start from now on."""
+        connection = await asyncpg.connect(self._cluster.url(postgres.SUPERUSER, "postgres"))
+        try:
+            for name, value in SETTINGS.items():
+                await connection.execute(
+                    f"ALTER ROLE {postgres.APPLICATION} IN DATABASE {self._database}"
+                    f" SET {name} = '{value}'"
+                )
+        finally:
+            await connection.close()
+
+    def position(self) -> int:
+        return self._file.stat().st_size
+
+    def scans(self, since: int) -> list[Scan]:
+        with self._file.open("rb") as log:
+            log.seek(since)
+            plans = [json.loads(text) for text in LOGGED.findall(log.read().decode())]
+        return [scan for plan in plans for scan in _scans(plan["Plan"], plan["Query Text"])]
+
+
+def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
+    index = node.get("Index Name")
+    if index is not None or node["Node Type"] == "Seq Scan":
+        # A bitmap's scan names its index alone, which starts with the table's name.
+        table = node.get("Relation Name") or index
+        condition = node.get("Index Cond", "")
+        yield Scan(str(table), index, condition, " ".join(query.split()), _rows_read(node))
+    for below in node.get("Plans", []):
+        yield from _scans(below, query)
+
+
+def _rows_read(node: dict[str, Any]) -> float:
+    """Returned or passed over, in all loops."""
+    passed_over = sum(
+        node.get(f"Rows Removed by {reason}", 0) for reason in ("Filter", "Index Recheck")
+    )
+    read: float = (node["Actual Rows"] + passed_over) * node["Actual Loops"]
+    return read

@@ -1,0 +1,203 @@
+"""What a request reads does not grow with its merchant's history, whatever the statistics say."""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import asyncpg
+import pytest
+
+from manilla.kit import outbound
+from manilla.kit.jobs import Runner, claim_in_turns
+from manilla.kit.postgres import Cluster
+from manilla.ledger.posting import Environment
+from manilla.notify.courier import Courier
+from manilla.payments import refunds
+from manilla.settings import Settings
+from manilla.sql import migrate
+from tests.client import new_merchant
+from tests.databases import database, running
+from tests.payments.shop import Shop, Started
+from tests.payouts.desk import Desk, setting
+from tests.simulated import simulated
+from tests.sql.plans import PlanLog, Scan
+
+NAME = "plans"
+BLOCKS, BLOCK_REQUESTS = 4, 30
+
+# Tables that grow with the business, and the columns that do not narrow them down by themselves.
+GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
+GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
+GROWING |= {"api_request"}
+WIDE = {"merchant_id", "environment", "kind", "provider"}
+# A claim walks from merchant to merchant and takes the first row of each.
+CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
+# Written by the tests themselves.
+BY_TESTS = "UPDATE job SET due_at = 'infinity'"
+
+
+class Business:
+    """One merchant, and everything that its payments and payouts make the programs do."""
+
+    def __init__(self, desk: Desk, shop: Shop) -> None:
+        self.desk, self.shop = desk, shop
+        self.db = desk.services.db
+
+    async def initiate(self) -> tuple[Started, str]:
+        return await self.shop.start(), await self.desk.pay_out()
+
+    async def initiate_and_verify(self) -> None:
+        started, payout = await self.initiate()
+        assert (await self.shop.verify(started)).status == 200
+        assert (await self.desk.verify(payout)).status == 200
+
+    async def take_and_refund_a_payment(self) -> None:
+        started = await self.shop.start()
+        await self.shop.pay(await self.shop.choose(started, "providera-ngn"))
+        await self.shop.until(started, "success")
+        await refunds.start(self.db, started.trx_id, "1", "Returned goods")
+        await self.desk.world.run_jobs()
+
+    async def complete_a_payout(self) -> None:
+        await self.desk.check_until(await self.desk.pay_out(), "completed")
+
+    async def notify(self) -> None:
+        async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
+            works = Courier(self.db, self.desk.services.directory, session).works()
+            claimed, _ = await claim_in_turns(self.db, "notify", 100, -1)
+            for job in claimed:
+                await Runner(self.db, works)._do(job)
+
+
+@contextlib.asynccontextmanager
+async def business(settings: Settings) -> AsyncIterator[Business]:
+    async with running(settings) as (services, site), simulated(services) as world:
+        merchant = await new_merchant(
+            site, services.db, services.keyring, environment=Environment.PRODUCTION
+        )
+        desk, shop = Desk(services, world, merchant), Shop(services, world, merchant)
+        await desk.fund("10000000")
+        async with setting(services, "rate_limit_per_minute", "1000000"):
+            yield Business(desk, shop)
+
+
+async def _leave_new(_owner: asyncpg.Connection) -> None:
+    pass
+
+
+async def _analyze(owner: asyncpg.Connection) -> None:
+    await owner.execute("VACUUM ANALYZE")
+
+
+async def _lose_statistics(owner: asyncpg.Connection) -> None:
+    """As in a database that was restored from a logical backup."""
+    await owner.execute(
+        """
+        SELECT pg_clear_relation_stats('public', relname) FROM pg_class
+         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r';
+        SELECT pg_clear_attribute_stats('public', tablename, attname, false) FROM pg_stats
+         WHERE schemaname = 'public'"""
+    )
+
+
+async def _fill(owner: asyncpg.Connection) -> None:
+    """Most of a large table is one merchant's."""
+    await owner.execute(
+        """
+        INSERT INTO payment (merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
+               commission_minor, commission_bearer, ipn_url, allow_payment_methods, is_legacy,
+               expires_at)
+        SELECT 1 + (n % 100 = 0)::integer, 'OLD' || n, 'production', 'OLD' || n, 'NGN', 1000,
+               0, 'customer', '', '{}', false, now() FROM generate_series(1, 20000) AS n;
+        INSERT INTO payout (merchant_id, trx_id, environment, ref_trx, status, currency,
+               amount_minor, fee_minor, method_id, method_code, method_name, beneficiary, ipn_url)
+        SELECT merchant_id, 'P' || trx_id, environment, ref_trx, 'completed', currency,
+               amount_minor, 0, 1, '', '', '{}', '' FROM payment"""
+    )
+    await owner.execute("VACUUM ANALYZE")
+
+
+State = Callable[[asyncpg.Connection], Awaitable[None]]
+STATES: dict[str, State] = {
+    "new": _leave_new,
+    "analyzed while empty": _analyze,
+    "restored": _lose_statistics,
+    "large": _fill,
+}
+
+
+async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
+    """Migrated, in this state, and never analyzed from now on."""
+    on = await database(cluster, settings, NAME)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    owner = await asyncpg.connect(on.migration_url)
+    try:
+        for table in await owner.fetch(
+            "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'"
+        ):
+            await owner.execute(f"ALTER TABLE {table['name']} SET (autovacuum_enabled = off)")
+        await state(owner)
+    finally:
+        await owner.close()
+    log = PlanLog(cluster, NAME)
+    await log.turn_on()
+    return on, log
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_every_statement_of_a_payment_and_a_payout_goes_by_a_whole_key(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    await migrate.upgrade(on.migration_url, on.database_url)  # as the manual has it after a restore
+    start = log.position()
+    async with business(on) as shop:
+        await shop.initiate_and_verify()
+        await shop.take_and_refund_a_payment()
+        await shop.complete_a_payout()
+        await shop.notify()
+    scans = log.scans(start)
+    assert {"payment", "payout", "charge", "refund", "webhook", "notification", "job"} <= {
+        scan.table for scan in scans
+    }
+    assert [scan for scan in scans if scan.table in GROWING and not _is_narrow(scan)] == []
+
+
+def _is_narrow(scan: Scan) -> bool:
+    columns = set(re.findall(r"\(+(\w+)\)*(?:::\w+)? (?:=|<|>)", scan.condition))
+    return bool(columns - WIDE or CLAIM.match(scan.condition) or scan.query.startswith(BY_TESTS))
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_a_request_reads_as_little_after_many_as_after_none(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    rows_read = await _rows_read(on, log, Business.initiate_and_verify)
+    assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+async def test_an_initiation_needs_no_statistics_at_all(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    """Its plan is kept by every process, and must be right before anybody migrates again."""
+    on, log = await _database(cluster, settings, state)
+    rows_read = await _rows_read(on, log, Business.initiate)
+    assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
+
+
+async def _rows_read(
+    on: Settings, log: PlanLog, request: Callable[[Business], Awaitable[object]]
+) -> list[float]:
+    """Block by block, of tables that grow."""
+    rows_read = []
+    async with business(on) as shop:
+        await request(shop)
+        for _ in range(BLOCKS):
+            start = log.position()
+            for _ in range(BLOCK_REQUESTS):
+                await request(shop)
+            rows_read.append(sum(s.rows_read for s in log.scans(start) if s.table in GROWING))
+    return rows_read
