@@ -88,7 +88,8 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
     if settings.crash_folder is not None:
         crash.arm(settings.crash_folder)
     keyring, watch = Keyring(settings.master_keys), Watch(db)
-    platform, directory = CurrentSettings(db, watch), Directory(db, keyring, watch)
+    platform = CurrentSettings(db, watch, is_development=settings.is_development)
+    directory = Directory(db, keyring, watch)
     rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
     links = Links(keyring, settings.base_url)

@@ -132,6 +132,8 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
     match change.key:
         case "signature_required":
             return bool(before and not value)
+        case "second_factor_for_money":  # on in production mode where nobody has set it
+            return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
         case "adjustment_limit":

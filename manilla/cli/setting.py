@@ -52,7 +52,8 @@ def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None
 
 
 async def _all(tools: Tools) -> list[Setting]:
-    return settings.describe(await settings.load(tools.db))
+    stored = await settings.load(tools.db)
+    return settings.describe(stored, is_development=not tools.is_production_mode)
 
 
 def _find(described: list[Setting], key: str) -> Setting:

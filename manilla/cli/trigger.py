@@ -191,7 +191,9 @@ class _Sandbox(msgspec.Struct, frozen=True):
 async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
     db, keyring, watch = tools.db, tools.keyring, Watch(tools.db)
     async with open_session() as session:  # of the providers, whom the sandbox never calls
-        platform, directory = CurrentSettings(db, watch), Directory(db, keyring, watch)
+        is_development = not tools.is_production_mode
+        platform = CurrentSettings(db, watch, is_development=is_development)
+        directory = Directory(db, keyring, watch)
         rails = Rails(db, keyring, watch, session, is_production_mode=False)
         catalogue = Catalogue(db, watch, rails)
         await watch.ensure_fresh()

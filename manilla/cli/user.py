@@ -157,7 +157,7 @@ def enable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data
 
 @app.command("totp-off")
 def totp_off(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
-    """Turn somebody's second factor off: the phone is lost, and the recovery codes too."""
+    """Turn somebody's second factor off, for a lost phone, and end all their sessions."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)

@@ -61,7 +61,10 @@ class ApprovalPages:
         db, (_, *about) = self._desk.db, asked.subject.split(":")
         match asked.kind:
             case "setting":
-                return _named(msgspec.structs.asdict(await settings.load(db)), about)
+                current = settings.in_mode(
+                    await settings.load(db), is_development=self._desk.is_development
+                )
+                return _named(msgspec.structs.asdict(current), about)
             case "merchant":
                 merchant = await merchants.get(db, int(about[0]))
                 return _named(msgspec.structs.asdict(merchant), asked.detail)

@@ -113,7 +113,7 @@ class PeoplePages:
             self._refuse_taking_over(visit, person)
             await second_factor.remove(self._desk.db, person.id)
 
-        done = "The second factor is off. They set up a new one when they sign in."
+        done = "The second factor is off and all sessions have ended. Set up a new one at sign-in."
         return await self._do(visit, reset, done)
 
     async def sign_out(self, visit: Visit) -> Answer:

@@ -34,6 +34,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "signature_required",
             "timestamp_tolerance_seconds",
             "rate_limit_per_minute",
+            "second_factor_for_money",
             "adjustment_limit",
         ),
     ),
@@ -114,7 +115,9 @@ class SettingPages:
 
     async def _rows(self) -> list[Row]:
         changed = await audit.latest(self._desk.db, "setting.change")
-        current = settings.describe(await settings.load(self._desk.db))
+        current = settings.describe(
+            await settings.load(self._desk.db), is_development=self._desk.is_development
+        )
         return [
             Row(
                 setting,

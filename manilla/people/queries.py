@@ -112,19 +112,30 @@ async def set_password(connection: Connection, person_id: int, password_hash: st
 
 
 async def enter(
-    connection: Connection, person_id: int, verified_hash: str, new_hash: str | None
+    connection: Connection,
+    person_id: int,
+    verified_hash: str,
+    new_hash: str | None,
+    *,
+    has_totp: bool,
 ) -> bool:
-    """False where the password was changed, or the person disabled, since it was verified."""
+    """False where password, second factor or status was changed since they were verified."""
     found = await connection.value(
         """
         UPDATE person SET password_hash = coalesce($3, password_hash)
          WHERE id = $1 AND password_hash = $2 AND status = 'active'
+           AND (totp_confirmed_at IS NOT NULL) = $4
         RETURNING id""",
         person_id,
         verified_hash,
         new_hash,
+        has_totp,
     )
     return found is not None
+
+
+async def lock_person(connection: Connection, person_id: int) -> None:
+    await connection.execute("SELECT FROM person WHERE id = $1 FOR UPDATE", person_id)
 
 
 async def set_profile(connection: Connection, person_id: int, name: str, phone: str | None) -> None:

@@ -107,12 +107,18 @@ async def turn_off(db: Database, visitor: Visitor) -> None:
 
 
 async def remove(db: Database, person_id: int) -> None:
-    """The operator's word for a lost phone."""
+    """Ends all sessions of the person: whoever goes on has to sign in without it first."""
     async with db.transaction() as connection:
+        # Locks the person's row, so that a sign-in with the second factor at the same time either
+        # is refused or has a session that is ended here.
+        await queries.lock_person(connection, person_id)
         person = await persons.get(connection, person_id)
         await queries.clear_totp(connection, person_id)
         if person.has_totp:
-            await persons.record(connection, "person.second_factor_off", person)
+            ended = await session_queries.delete_of_person(connection, person_id)
+            await persons.record(
+                connection, "person.second_factor_off", person, sessions_ended=ended
+            )
 
 
 async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:

@@ -79,7 +79,8 @@ async def visit(
         SELECT s.id AS session_id, s.person_id, s.realm, p.name, p.email,
                coalesce(p.console_role, m.role) AS role, m.merchant_id, c.name AS merchant_name,
                c.status AS merchant_status, s.stepped_up_at,
-               p.totp_confirmed_at IS NOT NULL AS has_totp, s.second_factor
+               p.totp_confirmed_at IS NOT NULL AS has_totp,
+               s.second_factor AND p.totp_confirmed_at IS NOT NULL AS second_factor
           FROM good s
           JOIN person p ON p.id = s.person_id AND p.realm = s.realm AND p.status = 'active'
           LEFT JOIN membership m ON m.merchant_id = s.merchant_id AND m.person_id = s.person_id
@@ -142,8 +143,15 @@ async def delete_of_person(
     return len(rows)
 
 
-async def set_stepped_up(connection: Connection, session_id: int) -> None:
-    await connection.execute("UPDATE session SET stepped_up_at = now() WHERE id = $1", session_id)
+async def set_stepped_up(connection: Connection, session_id: int, *, by_code: bool) -> None:
+    """A code proves the second factor for a session that was started without it."""
+    await connection.execute(
+        """
+        UPDATE session SET stepped_up_at = now(), second_factor = second_factor OR $2
+         WHERE id = $1""",
+        session_id,
+        by_code,
+    )
 
 
 async def set_second_factor(connection: Connection, session_id: int) -> None:

@@ -117,7 +117,9 @@ async def step_up(
         raise passwords.WrongPassword
     await throttle.give_back(db, buckets)
     async with db.transaction() as connection:
-        await session_queries.set_stepped_up(connection, visitor.session_id)
+        await session_queries.set_stepped_up(
+            connection, visitor.session_id, by_code=person.has_totp
+        )
 
 
 async def choose_merchant(db: Database, visitor: Visitor, merchant_id: int) -> None:

@@ -73,7 +73,9 @@ async def _enter(
 ) -> sessions.NewSession:
     assert person.password_hash is not None
     # Between our look at the password and now it may have been reset, and all sessions ended.
-    if not await queries.enter(connection, person.id, person.password_hash, new_hash):
+    if not await queries.enter(
+        connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
+    ):
         raise SignInRefused
     belongings = await member_queries.belongings(connection, person.id)
     return await sessions.begin(

@@ -23,7 +23,7 @@ class Visitor(msgspec.Struct, frozen=True):
     merchant_status: str | None
     stepped_up_at: datetime | None
     has_totp: bool
-    second_factor: bool  # whether this session was begun with it
+    second_factor: bool  # whether this session has proved it
 
     @property
     def permissions(self) -> frozenset[Permission]:

@@ -74,6 +74,14 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     phone_required: Annotated[
         bool, Meta(description="Whether payouts need a merchant whose phone is verified.")
     ] = False
+    second_factor_for_money: Annotated[
+        bool | None,
+        Meta(
+            description="Whether payouts, refunds, production keys, saved accounts and team "
+            "changes need a second factor in the dashboard; in development mode it is off "
+            "until it is turned on."
+        ),
+    ] = None
     adjustment_limit: Annotated[
         int,
         Meta(
@@ -150,7 +158,7 @@ def parse(key: str, text: str) -> Any:
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
     if not text.isprintable():
         raise BadSetting(f"{key} has a character that cannot be shown.")
-    if isinstance(field.default, bool):
+    if _is_switch(field.default):
         if text not in ("true", "false"):
             raise BadSetting(f"{key} is `true` or `false`.")
         return text == "true"
@@ -171,12 +179,25 @@ def render(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def describe(current: PlatformSettings) -> list[Setting]:
+def _is_switch(default: Any) -> bool:
+    """None is the default of a switch that depends on the mode."""
+    return default is None or isinstance(default, bool)
+
+
+def in_mode(stored: PlatformSettings, *, is_development: bool) -> PlatformSettings:
+    """Switches that nobody has set and that are on by default in production mode alone."""
+    unset = [name for name in _FIELDS if getattr(stored, name) is None]
+    return msgspec.structs.replace(stored, **dict.fromkeys(unset, not is_development))
+
+
+def describe(stored: PlatformSettings, *, is_development: bool = False) -> list[Setting]:
+    current = in_mode(stored, is_development=is_development)
+    default = in_mode(PlatformSettings(), is_development=is_development)
     return [
         Setting(
             name,
             render(getattr(current, name)),
-            render(field.default),
+            render(getattr(default, name)),
             field.type.__metadata__[-1].description,
         )
         for name, field in _FIELDS.items()
@@ -185,7 +206,7 @@ def describe(current: PlatformSettings) -> list[Setting]:
 
 def bounds(key: str) -> Bounds:
     field = _FIELDS[key]
-    is_switch = isinstance(field.default, bool)
+    is_switch = _is_switch(field.default)
     is_number = isinstance(field.default, int) and not is_switch
     metas = field.type.__metadata__
     if is_number:
@@ -235,10 +256,11 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
 class CurrentSettings:
     """The platform settings of this moment, kept fresh by the watch."""
 
-    def __init__(self, db: Database, watch: changes.Watch) -> None:
+    def __init__(self, db: Database, watch: changes.Watch, *, is_development: bool) -> None:
         self._db = db
-        self.now = PlatformSettings()
+        self._is_development = is_development
+        self.now = in_mode(PlatformSettings(), is_development=is_development)
         watch.follow(changes.SETTINGS, self._refresh)
 
     async def _refresh(self, _known_version: int) -> None:
-        self.now = await load(self._db)
+        self.now = in_mode(await load(self._db), is_development=self._is_development)

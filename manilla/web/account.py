@@ -28,6 +28,8 @@ from manilla.web.routes import SIGNED_IN, Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit, way_on
 
+KEPT = "kept."  # before the names of an interrupted form's fields
+
 
 class Account:
     def __init__(self, db: Database, keyring: Keyring, realm: Realm, post: Post) -> None:
@@ -42,7 +44,7 @@ class Account:
             page("/sign-in", self.show_sign_in, None),
             form("/sign-in", self.sign_in, None),
             form("/sign-in/code", self.give_code, None),
-            form("/sign-out", self.sign_out, SIGNED_IN),
+            form("/sign-out", self.sign_out, SIGNED_IN, enrolls=True),
             page("/forgot", self.show_forgot, None),
             form("/forgot", self.forgot, None),
             page("/reset/{token:str}", self.show_reset, None),
@@ -50,13 +52,24 @@ class Account:
             page("/invitation/{token:str}", self.show_invitation, None),
             form("/invitation/{token:str}", self.accept, None),
             form("/invitation/{token:str}/join", self.join, SIGNED_IN),
-            page("/account", self.show, SIGNED_IN),
+            page("/account", self.show, SIGNED_IN, enrolls=True),
             form("/account/password", self.change_password, SIGNED_IN),
             form("/account/merchant", self.choose_merchant, SIGNED_IN),
             form("/account/sessions/{session:int}/end", self.end_session, SIGNED_IN),
             form("/account/sessions/end-others", self.end_others, SIGNED_IN),
-            form("/account/second-factor", self.begin_second_factor, SIGNED_IN, step_up=True),
-            form("/account/second-factor/confirm", self.confirm_second_factor, SIGNED_IN),
+            form(
+                "/account/second-factor",
+                self.begin_second_factor,
+                SIGNED_IN,
+                step_up=True,
+                enrolls=True,
+            ),
+            form(
+                "/account/second-factor/confirm",
+                self.confirm_second_factor,
+                SIGNED_IN,
+                enrolls=True,
+            ),
             form("/account/second-factor/off", self.end_second_factor, SIGNED_IN, step_up=True),
             form("/account/recovery-codes", self.renew_recovery, SIGNED_IN, step_up=True),
         ]
@@ -227,7 +240,9 @@ class Account:
     async def begin_second_factor(self, visit: Visit) -> Answer:
         issuer = visit.shell.platform.now.site_name
         begun = await second_factor.begin(self._db, self._keyring, visit.visitor, issuer=issuer)
-        return visit.page("second_factor.html", **_to_scan(begun.secret, begun.uri))
+        return visit.page(
+            "second_factor.html", **_to_scan(begun.secret, begun.uri), **_interrupted(visit)
+        )
 
     async def confirm_second_factor(self, visit: Visit) -> Answer:
         try:
@@ -237,18 +252,34 @@ class Account:
         except second_factor.CodeRefused as refusal:
             # The page that was shown to them, as they have it: no secret is read again for it.
             secret, uri = visit.form.text("secret"), visit.form.text("uri", at_most=500)
-            return visit.refused("second_factor.html", refusal, **_to_scan(secret, uri))
-        return visit.page("recovery_codes.html", codes=codes)
+            scanned = _to_scan(secret, uri)
+            return visit.refused("second_factor.html", refusal, **scanned, **_interrupted(visit))
+        return visit.page("recovery_codes.html", codes=codes, **_interrupted(visit))
 
     async def renew_recovery(self, visit: Visit) -> Answer:
         codes = await second_factor.renew_recovery(self._db, visit.visitor)
-        return visit.page("recovery_codes.html", codes=codes)
+        return visit.page("recovery_codes.html", codes=codes, onward="", carried=[])
 
     async def end_second_factor(self, visit: Visit) -> Answer:
         await second_factor.turn_off(self._db, visit.visitor)
-        return visit.redirect("/account", done="The second factor is off.")
+        if not visit.visitor.has_totp:
+            return visit.redirect("/account", done="The second factor is off.")
+        visit.set_cookie(visit.shell.cookie, "", 0)
+        done = "The second factor is off, and all your sessions have ended. Sign in again."
+        return visit.redirect("/sign-in", done=done)
 
 
 def _to_scan(secret: str, uri: str) -> dict[str, Any]:
     picture = segno.make(uri or " ", error="m").svg_data_uri(scale=4, border=2)
     return {"secret": secret, "uri": uri, "picture": picture}
+
+
+def _interrupted(visit: Visit) -> dict[str, Any]:
+    """The form that somebody wanted to send when they were asked to set up a second factor."""
+    onward = way_on(visit.shell, visit.form.text("onward", at_most=2000), "")
+    carried = [
+        (name.removeprefix(KEPT), value)
+        for name, value in visit.form.pairs()
+        if name.startswith(KEPT)
+    ]
+    return {"onward": onward, "carried": carried if onward else []}

@@ -17,6 +17,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
 from manilla.ledger.posting import Environment
 from manilla.people import sessions
+from manilla.people.roles import Realm
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import File
@@ -113,10 +114,12 @@ class Door:
             self._check_allowed(route, visit, visitor)
 
     def _check_allowed(self, route: Route, visit: Visit, visitor: Visitor) -> None:
-        if route.needs in (None, SIGNED_IN):
+        if route.is_public or route.enrolls:
             return
         if self._needs_second_factor and not visitor.second_factor:
             raise SecondFactorNeeded
+        if route.needs == SIGNED_IN:
+            return
         if route.needs not in visitor.permissions:
             raise NotAllowed
         if route.needs_in_production is None or visitor.may(route.needs_in_production):
@@ -128,7 +131,12 @@ class Door:
         self, route: Route, visit: Visit, visitor: Visitor | None
     ) -> Answer | None:
         """Asks them to show once more who they are; what they were about to send is kept."""
-        if not route.step_up or visitor is None or visitor.is_stepped_up:
+        if not route.step_up or visitor is None:
+            return None
+        needs_code = self._needs_code(route, visit)
+        if needs_code and not visitor.has_totp:
+            return visit.page("second_factor_needed.html", 403, kept=_kept(visit))
+        if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
             return None
         alert = None
         if STEP_UP in visit.form:
@@ -138,8 +146,17 @@ class Door:
                 return None
             except Refusal as refusal:
                 alert = refusal.text
-        kept = [pair for pair in visit.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
-        return visit.page("step_up.html", 403 if alert else 200, kept=kept, alert=alert)
+        status = 403 if alert else 200
+        return visit.page("step_up.html", status, kept=_kept(visit), alert=alert)
+
+    def _needs_code(self, route: Route, visit: Visit) -> bool:
+        """Whether a password does not suffice: the route moves a merchant's money."""
+        return (
+            self._shell.realm is Realm.DASHBOARD
+            and bool(self._shell.platform.now.second_factor_for_money)
+            and route.needs != SIGNED_IN
+            and route.affects_production(visit.environment_or_none)
+        )
 
     async def _prove(self, visitor: Visitor, secret: str) -> None:
         """By the code where there is a second factor, else by the password."""
@@ -158,6 +175,11 @@ class Door:
 
 class _SignInFirst(Exception):
     """Nobody is signed in."""
+
+
+def _kept(visit: Visit) -> list[tuple[str, str]]:
+    """What they were about to send."""
+    return [pair for pair in visit.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
 def _check_parameters(request: Request[Any, Any, Any]) -> None:

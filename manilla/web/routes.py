@@ -31,6 +31,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     needs: Needs
     needs_in_production: Permission | None = None  # as well, where production can be affected
     step_up: bool = False  # whether they must have shown again, just now, who they are
+    enrolls: bool = False  # open without a second factor where one is required
     in_both_environments: bool = False  # what it changes, whichever environment the path names
     body_bytes_max: int = BODY_BYTES_MAX
     is_page: bool = True  # or a part of one, or a file
@@ -44,8 +45,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return self.in_both_environments or environment is not Environment.SANDBOX
 
 
-def page(path: str, handler: Handler, needs: Needs) -> Route:
-    return Route(method="GET", path=path, handler=handler, needs=needs)
+def page(path: str, handler: Handler, needs: Needs, *, enrolls: bool = False) -> Route:
+    return Route(method="GET", path=path, handler=handler, needs=needs, enrolls=enrolls)
 
 
 def part(path: str, handler: Handler, needs: Needs) -> Route:
@@ -60,6 +61,7 @@ def form(
     *,
     needs_in_production: Permission | None = None,
     step_up: bool = False,
+    enrolls: bool = False,
     in_both_environments: bool = False,
     body_bytes_max: int = BODY_BYTES_MAX,
 ) -> Route:
@@ -70,6 +72,7 @@ def form(
         needs=needs,
         needs_in_production=needs_in_production,
         step_up=step_up,
+        enrolls=enrolls,
         in_both_environments=in_both_environments,
         body_bytes_max=body_bytes_max,
     )

@@ -180,7 +180,11 @@ class Visit:
 
     def stepped_up(self) -> None:
         """They have just shown once more who they are: known to what asks in this request too."""
-        self._visitor = msgspec.structs.replace(self.visitor, stepped_up_at=datetime.now(UTC))
+        self._visitor = msgspec.structs.replace(
+            self.visitor,
+            stepped_up_at=datetime.now(UTC),
+            second_factor=self.visitor.has_totp,
+        )
 
     def begin(self, session: NewSession) -> None:
         """From now on this browser is theirs."""

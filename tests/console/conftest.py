@@ -98,12 +98,8 @@ async def in_production(
     """The same people there, signed in with a second factor, who have just shown who they are."""
     named = {**{str(role): visitor for role, visitor in people.items()}, "second": second}
     for visitor in named.values():
-        await services.db.execute(
-            """
-            UPDATE session SET second_factor = true, stepped_up_at = now()
-             WHERE person_id = $1""",
-            visitor.person_id,
-        )
+        await visitor.enroll(services)
+        await visitor.step_up(services)
     return {
         name: msgspec.structs.replace(visitor, site=production_site)
         for name, visitor in named.items()

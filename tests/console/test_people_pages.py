@@ -112,9 +112,7 @@ async def test_in_production_nobody_works_without_a_second_factor(
     # What it takes to set one up is open.
     assert (await plain.get("/account")).status == 200
     assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
-    await services.db.execute(
-        "UPDATE session SET second_factor = true WHERE person_id = $1", plain.person_id
-    )
+    await plain.enroll(services)
     assert (await plain.get("/people")).status == 200
 
 

@@ -91,6 +91,7 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/payouts/bulk": Effect.NOTHING,
     "GET /{environment:str}/payouts/bulk/{batch:str}": Effect.NOTHING,
     "GET /{environment:str}/payouts/bulk/{batch:str}/progress": Effect.NOTHING,
+    "GET /{environment:str}/payouts/bulk/{batch:str}/not-paid": Effect.NOTHING,
     "POST /{environment:str}/payouts/bulk/{batch:str}/confirm": Effect.MONEY,
     "GET /{environment:str}/payments/{trx_id:str}/receipt": Effect.NOTHING,
     "GET /{environment:str}/payments/{trx_id:str}/receipt.pdf": Effect.NOTHING,
@@ -188,5 +189,6 @@ CONSOLE: dict[str, Effect] = {
     "GET /settings/{setting:str}": Effect.NOTHING,
     "POST /settings/{setting:str}": Effect.PLATFORM,
     "POST /settings/{setting:str}/reset": Effect.PLATFORM,
+    "GET /requests/{request_id:str}": Effect.NOTHING,
     "GET /system": Effect.NOTHING,
 }

@@ -5,6 +5,7 @@ A new route fails these tests until somebody has classified it in `money_routes.
 
 import contextlib
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -140,7 +141,9 @@ async def test_in_production_mode_the_console_never_shows_production_keys(
         app.console_desk(services), is_development=False, show=None, post=post
     )
     asgi = pages.build(services.db, services.platform, [console.build(desk)], is_development=False)
-    visitor = await administrator(services, site, "creator@console.example", ConsoleRole.OPERATIONS)
+    visitor = await administrator(
+        services, site, f"{secrets.token_hex(4)}@console.example", ConsoleRole.OPERATIONS
+    )
     await visitor.enroll(services)
     await visitor.step_up(services)
     async with serving(asgi) as port:
