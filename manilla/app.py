@@ -18,7 +18,7 @@ from manilla.console import routes as console
 from manilla.console.desk import ConsoleDesk
 from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
-from manilla.kit import http, strict_json
+from manilla.kit import deadline, http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials
@@ -31,6 +31,7 @@ from manilla.settings import Settings
 from manilla.shop import routes as shop
 
 CONNECTIONS = 10
+STATEMENT_SECONDS = 2  # no request has longer for all its statements
 GRACE_SECONDS = 10
 GARBAGE_MIN = 50_000  # objects, before the collector looks
 
@@ -60,6 +61,10 @@ def build(services: Services) -> Any:
     )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        with deadline.limited():
+            await dispatch(scope, receive, send)
+
+    async def dispatch(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
         is_page = path in documents or not path.startswith(("/api/", PREFIX))
         if is_page and scope.get("method") == "HEAD":
@@ -150,7 +155,12 @@ def console_desk(services: Services) -> ConsoleDesk:
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
     """Serves until it is told to stop, then lets the requests under way finish."""
-    async with opened(settings, name="manilla api", connections=CONNECTIONS) as services:
+    async with opened(
+        settings,
+        name="manilla api",
+        connections=CONNECTIONS,
+        statement_seconds=STATEMENT_SECONDS,
+    ) as services:
         server = uvicorn.Server(
             uvicorn.Config(
                 build(services),

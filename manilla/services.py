@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.kit import crash
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.merchants.directory import Directory
 from manilla.merchants.request_log import RequestLog
@@ -55,10 +55,19 @@ class Services(msgspec.Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, *, name: str, connections: int) -> AsyncIterator[Services]:
+async def opened(
+    settings: Settings,
+    *,
+    name: str,
+    connections: int,
+    statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
+) -> AsyncIterator[Services]:
+    url = settings.database_url
     try:
-        await migrate.check_ready(settings.database_url)
-        db = await Database.open(settings.database_url, size=connections, name=name)
+        await migrate.check_ready(url)
+        db = await Database.open(
+            url, size=connections, name=name, statement_seconds=statement_seconds
+        )
     except Unavailable as unavailable:
         raise DatabaseAway from unavailable
     session = open_session()

@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
+from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.errors import Unavailable
 from manilla.kit.money import Money
 from manilla.ledger import balances
@@ -23,7 +24,6 @@ from manilla.web.exports import Column
 from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.visit import Visit
 
-SUM_SECONDS = 4.0
 EXPLANATIONS = {
     "wallet": "What merchants own, all wallets together",
     "clearing": "What the provider holds for us (below zero by that much)",
@@ -112,7 +112,7 @@ class LedgerPages:
     async def _sums(self) -> list[AccountBalance] | None:
         """None where adding them up takes too long for a page."""
         try:
-            async with asyncio.timeout(SUM_SECONDS):
+            async with asyncio.timeout(OPTIONAL_SECONDS):
                 return await balances.balances(self._desk.db)
         except (TimeoutError, Unavailable):
             return None

@@ -11,6 +11,7 @@ from manilla.approvals import approvals
 from manilla.cases import listing as cases
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import parked
+from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.errors import Unavailable
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
@@ -24,7 +25,6 @@ from manilla.web.routes import Answer, Route, page
 from manilla.web.visit import Visit
 
 LATELY = timedelta(days=7)
-FIGURES_SECONDS = 3.0
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Overview:
         """None where counting takes too long: what waits must be seen all the same."""
         db, scope = self._desk.db, Everyone(environment=environment)
         try:
-            async with asyncio.timeout(FIGURES_SECONDS):
+            async with asyncio.timeout(OPTIONAL_SECONDS):
                 paid_in = await payments.daily(db, scope, currency)
                 paid_out = await payouts.daily(db, scope, currency)
         except (TimeoutError, Unavailable):
@@ -112,7 +112,7 @@ class Overview:
 async def _in_time(counting: Awaitable[int]) -> int | None:
     """One queue that is slow to count must not hide the others."""
     try:
-        async with asyncio.timeout(FIGURES_SECONDS):
+        async with asyncio.timeout(OPTIONAL_SECONDS):
             return await counting
     except (TimeoutError, Unavailable):
         return None

@@ -10,6 +10,7 @@ from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.console.answers import done_or_asked, sent_back
 from manilla.console.desk import ConsoleDesk
+from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
@@ -27,7 +28,6 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 BANKS_SINCE = timedelta(days=7)
-BOOKS_SECONDS = 3.0
 COMPARE_SECONDS = 25.0
 SETTLEMENTS = (
     (Kind.TOP_UP, "Top-up: from our bank to the provider"),
@@ -137,7 +137,7 @@ class ProviderPages:
         try:
             async with asyncio.timeout(COMPARE_SECONDS):
                 report = await reconcile.reconcile_one(self._desk.db, adapter, provider)
-        except TimeoutError:
+        except (TimeoutError, Unavailable):
             failed = "It answers too slowly for a page. The worker compares every hour by itself."
             return visit.redirect(_path(provider), failed=failed)
         about = {**await self._about(provider), "report": report}
@@ -187,7 +187,7 @@ class ProviderPages:
     async def _books(self, provider: Provider) -> Money | None:
         """None where adding it up takes too long for a page."""
         try:
-            async with asyncio.timeout(BOOKS_SECONDS):
+            async with asyncio.timeout(OPTIONAL_SECONDS):
                 books = await reconcile.in_our_books(self._desk.db, provider)
         except (TimeoutError, Unavailable):
             return None

@@ -12,6 +12,7 @@ import msgspec
 from manilla import __version__
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import vitals
+from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import duration
 from manilla.kit.errors import Unavailable
 from manilla.merchants import request_figures
@@ -22,7 +23,6 @@ from manilla.web import charts
 from manilla.web.routes import Answer, Route, page
 from manilla.web.visit import Visit
 
-FIGURES_SECONDS = 4.0
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 Value = TypeVar("Value")
@@ -82,7 +82,7 @@ class SystemPages:
 async def _soon(figures: Awaitable[Value]) -> Value | None:
     """None where counting takes too long: the rest of the page must be seen all the same."""
     try:
-        async with asyncio.timeout(FIGURES_SECONDS):
+        async with asyncio.timeout(OPTIONAL_SECONDS):
             return await figures
     except (TimeoutError, Unavailable):
         return None

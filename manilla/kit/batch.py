@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+from manilla.kit import deadline
 from manilla.kit.db import CONFLICTS
 from manilla.kit.errors import Unavailable
 
@@ -61,12 +62,12 @@ class Batcher(Generic[Item, Result]):
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
-            drain = asyncio.create_task(self._drain(key, queue))
+            drain = deadline.detached(self._drain(key, queue))
             self._drains.add(drain)
             drain.add_done_callback(self._drains.discard)
         queue.append((item, future))
         self._waiting += 1
-        return await future
+        return await deadline.answered(future)
 
     async def close(self) -> None:
         """Waits for what was submitted; its submitters still get their results."""

@@ -1,5 +1,6 @@
 """PostgreSQL through asyncpg: plain SQL in, structs out, early refusal instead of long queues."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -7,26 +8,30 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 import msgspec
+import structlog
 
+from manilla.kit import deadline
+from manilla.kit.db_hosts import PASSING, Connector
 from manilla.kit.errors import Refusal, Unavailable
+
+log = structlog.get_logger(__name__)
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-CONNECT_TIMEOUT_SECONDS = 5
+START_TIMEOUT_SECONDS = 10
 ACQUIRE_TIMEOUT_SECONDS = 2
+CLOSE_TIMEOUT_SECONDS = 10
 STATEMENT_TIMEOUT_SECONDS = 5
+# A server that lives ends a statement by itself. One that has not done so by then hangs.
+GRACE_SECONDS = 1
 
 # What a lost server, a failover, a full disk or a full server looks like. None of these says
 # whether a commit that was under way took effect.
 AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
+    *PASSING,
     asyncpg.InterfaceError,
-    # A connection on which the server has already said goodbye, though its end is yet to come.
-    asyncpg.InternalClientError,
+    # The primary that this session was opened on has become a standby.
+    asyncpg.ReadOnlySQLTransactionError,
 )
 # Two statements met, and this one gave way without an effect: the next try sees what the other did.
 CONFLICTS = (
@@ -75,38 +80,59 @@ class KeptConnection:
     is opened anew by the next statement.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Any]],
+        give_up: Callable[[Any, Exception], Awaitable[None]],
+    ) -> None:
         self._connect = connect
+        self._give_up = give_up
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         with unavailable_when_away():
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connect()
+            raw = self._raw
             try:
-                return [kind(**record) for record in await self._raw.fetch(sql, *values)]
-            except AWAY:
-                self._raw.terminate()
+                return [kind(**record) for record in await raw.fetch(sql, *values)]
+            except AWAY as error:
+                await self._give_up(raw, error)
                 raise
             except BaseException:
-                await _end_statement(self._raw)
+                await _end_statement(raw)
                 raise
+
+    def terminate(self) -> None:
+        if self._raw is not None:
+            self._raw.terminate()
 
     async def close(self) -> None:
         if self._raw is not None:
-            await self._raw.close()
+            await self._raw.close(timeout=ACQUIRE_TIMEOUT_SECONDS)
 
 
 class Database:
     """A bounded pool. A caller that cannot have a connection soon is told to come back later."""
 
-    def __init__(self, pool: Any, connect: Callable[[], Awaitable[Any]]) -> None:
-        self._pool = pool
-        self._connect = connect
+    def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
+        self._connector = connector
+        settings = options["server_settings"]
+        # Planned once: by itself, the server plans a statement that is given arrays every time.
+        kept = {**settings, "plan_cache_mode": "force_generic_plan"}
+        self._connect_kept = partial(connector.connect, **{**options, "server_settings": kept})
         self._kept: list[KeptConnection] = []
+        self._pool = asyncpg.create_pool(
+            connect=connector.connect,
+            min_size=0,
+            max_size=size,
+            # Sessions are kept clean by never changing them, so a release needs no round trip.
+            reset=_keep_session,
+            **options,
+        )
 
     def keep_connection(self) -> KeptConnection:
-        kept = KeptConnection(self._connect)
+        kept = KeptConnection(self._connect_kept, self._give_up)
         self._kept.append(kept)
         return kept
 
@@ -126,42 +152,51 @@ class Database:
             "timezone": "UTC",
             "jit": "off",
         }
-        connect = partial(
-            asyncpg.connect,
-            url,
-            timeout=CONNECT_TIMEOUT_SECONDS,
-            command_timeout=statement_seconds + 1,
-        )
-        # Planned once: by itself, the server plans a statement that is given arrays every time.
-        kept = {**settings, "plan_cache_mode": "force_generic_plan"}
+        options = {
+            "server_settings": settings,
+            "command_timeout": statement_seconds + GRACE_SECONDS,
+        }
         with unavailable_when_away(), refused_when_unusable():
-            pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=size,
-                # Sessions are kept clean by never changing them, so a release needs no round trip.
-                reset=_keep_session,
-                server_settings=settings,
-                **connect.keywords,
-            )
-        return cls(pool, partial(connect, server_settings=kept))
+            db = cls(Connector(url), options, size)
+            await db._pool
+            async with db._pool.acquire():
+                pass  # the database can be reached
+        return db
 
     async def close(self) -> None:
         for kept in self._kept:
-            await kept.close()
-        await self._pool.close()
+            with suppress(*AWAY):
+                await kept.close()
+        with suppress(TimeoutError):  # what is left by then was ended without a goodbye
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+                await self._pool.close()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        with unavailable_when_away():
-            async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS) as raw:
+        with unavailable_when_away(), deadline.counted():
+            async with self._pool.acquire(timeout=_seconds_to_acquire()) as raw, _until_late(raw):
                 try:
                     yield Connection(raw)
                 except Refusal:
                     raise
+                except AWAY as error:
+                    await self._give_up(raw, error)
+                    raise
                 except BaseException:
                     await _end_statement(raw)
                     raise
+
+    async def _give_up(self, raw: Any, error: Exception) -> None:
+        if isinstance(error, ValueError):
+            return
+        raw.terminate()
+        if isinstance(error, TimeoutError):
+            # The server hangs. Idle sessions look as good as before: without this, each of them
+            # would cost one more caller a timeout, also when another host has long taken over.
+            log.error("database_hangs", host=self._connector.host)
+            await self._pool.expire_connections()
+            for kept in self._kept:
+                kept.terminate()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -228,7 +263,7 @@ def refused_when_unusable() -> Iterator[None]:
         asyncpg.InvalidCatalogNameError,
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InsufficientPrivilegeError,
-        asyncpg.exceptions.ClientConfigurationError,
+        ValueError,  # the URL cannot be read; asyncpg's own kind of it included
         OverflowError,
     ) as error:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
@@ -237,7 +272,30 @@ def refused_when_unusable() -> Iterator[None]:
 async def connect(url: str) -> Any:
     """A single session, for work at start."""
     with unavailable_when_away(), refused_when_unusable():
-        return await asyncpg.connect(url, timeout=10)
+        return await Connector(url, only_host_seconds=START_TIMEOUT_SECONDS).connect()
+
+
+def _seconds_to_acquire() -> float:
+    left = deadline.left()
+    return ACQUIRE_TIMEOUT_SECONDS if left is None else min(left, ACQUIRE_TIMEOUT_SECONDS)
+
+
+@asynccontextmanager
+async def _until_late(raw: Any) -> AsyncIterator[None]:
+    """Ends the session when the request's time is up, whatever it waits for: also a commit.
+
+    It is not canceled: that takes the server's help, and makes a commit that waits for a standby
+    take effect without it.
+    """
+    left = deadline.left()
+    if left is None:
+        yield
+        return
+    late = asyncio.get_running_loop().call_later(left, raw.terminate)
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 async def _end_statement(raw: Any) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from manilla.kit import deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
@@ -104,11 +105,11 @@ class Directory:
         # the last change was announced.
         flight = self._flights.get((key, self._round))
         if flight is None:
-            flight = asyncio.create_task(self._fetch(key, look_up))
+            flight = deadline.detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
         # Who gives up does not take the others' answer with them.
-        return await asyncio.shield(flight)
+        return await deadline.wait_for(flight)
 
     async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
         read_in_round = self._round

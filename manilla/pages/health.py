@@ -26,8 +26,12 @@ def readyz(db: Database) -> HTTPRouteHandler:
         """The database answers too."""
         try:
             await db.value("SELECT 1")
-        except Unavailable:
-            return Response({"status": "unavailable", "database": "away"}, status_code=503)
+        except Unavailable as unavailable:
+            return Response(
+                {"status": "unavailable", "database": "away"},
+                status_code=unavailable.status,
+                headers={"Retry-After": str(unavailable.retry_after_seconds)},
+            )
         return Response({"status": "ready", "database": "ok"})
 
     return handler

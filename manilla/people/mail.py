@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 import structlog
 
+from manilla.kit import deadline
 from manilla.kit.errors import Refusal
 
 log = structlog.get_logger(__name__)
@@ -61,7 +62,7 @@ class Post:
         if self._hook is None or len(self._under_way) >= AT_ONCE:
             log.warning("letter_not_sent", kind=kind, hook=self._hook)
             return
-        task = asyncio.create_task(self._write_and_send(kind, write))
+        task = deadline.detached(self._write_and_send(kind, write))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 

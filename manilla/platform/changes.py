@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
+from manilla.kit import deadline
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Unavailable
 
@@ -58,8 +59,9 @@ class Watch:
         if self.is_fresh:
             return
         if self._shared is None or self._shared.done():
-            self._shared = asyncio.create_task(self._look_once())
-        await asyncio.shield(self._shared)
+            self._shared = deadline.detached(self._look_once())
+            self._shared.add_done_callback(_seen)
+        await deadline.wait_for(self._shared)
 
     async def _look_once(self) -> None:
         async with self._looking:
@@ -83,6 +85,12 @@ class Watch:
                 await self._refreshes[seen.topic](known)
                 self._versions[seen.topic] = seen.version
         self._as_of = as_of
+
+
+def _seen(shared: "asyncio.Task[None]") -> None:
+    """Nobody may be left to see the error: whoever waited has given up."""
+    if not shared.cancelled():
+        shared.exception()
 
 
 async def announce(connection: Connection, topic: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from litestar.response import Stream
 
+from manilla.kit import deadline
 from manilla.web.lists import FORMAT
 from manilla.web.visit import Visit
 
@@ -51,7 +52,8 @@ def send(
     """Page by page: no connection is held while the reader is slow."""
     kind = visit.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    content = as_csv(columns, pages) if kind == "csv" else as_xlsx(columns, pages)
+    paced = _paced(pages)
+    content = as_csv(columns, paced) if kind == "csv" else as_xlsx(columns, paced)
     return File(
         content,
         media_type=CSV_TYPE if kind == "csv" else XLSX_TYPE,
@@ -60,6 +62,13 @@ def send(
             "Cache-Control": "no-store",
         },
     )
+
+
+async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:
+    """Each page of a long file has as long as a whole page on the screen."""
+    async for rows in pages:
+        yield rows
+        deadline.renew()
 
 
 async def _rejoined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

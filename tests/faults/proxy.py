@@ -27,7 +27,13 @@ class Proxy:
         self._nth = 0
         self._cut = Cut.BEFORE
         self._links: set[asyncio.Task[None]] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         self.has_cut = False
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
@@ -40,14 +46,22 @@ class Proxy:
     def forget(self) -> None:
         self._needle = b""
 
+    def freeze(self) -> None:
+        """Connections stay open and are accepted, and nothing comes through: the host hangs."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        self._flowing.set()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = asyncio.current_task()
         assert link is not None
         self._links.add(link)
         server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
-        answers = asyncio.create_task(_pass_on(server_reader, writer))
+        answers = asyncio.create_task(self._pass_on(server_reader, writer))
         try:
             while data := await reader.read(1 << 20):
+                await self._flowing.wait()
                 if not self._is_hit(data):
                     server_writer.write(data)
                     continue
@@ -68,6 +82,13 @@ class Proxy:
                 each.transport.abort()
             self._links.discard(link)
 
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 20):
+                await self._flowing.wait()
+                writer.write(data)
+            writer.close()
+
     def _is_hit(self, data: bytes) -> bool:
         if not self._needle or self._needle not in data:
             return False
@@ -82,13 +103,6 @@ class Proxy:
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(1 << 20):
-            writer.write(data)
-        writer.close()
 
 
 async def _until_done(reader: asyncio.StreamReader) -> None:

@@ -56,7 +56,7 @@ class Replicated:
         """Both hosts; whoever connects looks for the one that can be written to."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         password = self.cluster.passwords[role]
-        return f"postgresql://{role}:{password}@{hosts}/{NAME}?target_session_attrs=read-write"
+        return f"postgresql://{role}:{password}@{hosts}/{NAME}"
 
     @property
     def environment(self) -> dict[str, str]:

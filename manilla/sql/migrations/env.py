@@ -3,11 +3,12 @@
 import asyncio
 import time
 
-import asyncpg
 from alembic import context
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
+
+from manilla.kit.db import connect
 
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA"
 LOCK_POLL_SECONDS = 0.2
@@ -39,7 +40,7 @@ async def main() -> None:
     url = context.config.attributes["database_url"]
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: asyncpg.connect(url, timeout=10),
+        async_creator=lambda: connect(url),
         poolclass=NullPool,
     )
     async with engine.connect() as connection:

@@ -1,0 +1,160 @@
+"""Opens database sessions through a URL that may name several hosts.
+
+asyncpg tries the hosts of such a URL one after the other under a single timeout, so one host that
+accepts connections and never answers keeps everybody from the others.
+"""
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+import msgspec
+
+HOST_TIMEOUT_SECONDS = 1  # where the URL names several
+ONLY_HOST_TIMEOUT_SECONDS = 2
+
+# A host that stops answering without closing its connections is noticed after about 20 s, also by
+# a statement that may run for an hour.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
+)
+
+# What a lost, a full or a stopping server looks like. Another host, or a later attempt, may do.
+PASSING = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InternalClientError,
+)
+
+
+class Host(msgspec.Struct, frozen=True):
+    name: str  # for logs: without user and password
+    url: str  # names this host alone
+
+
+class NoUsableHost(ConnectionError):
+    """No host accepted a session; the text has each host's reason."""
+
+
+class Connector:
+    """Opens sessions on the host that accepts writes.
+
+    The host of the last session is tried first and alone. If it fails, all others are tried at the
+    same time: hosts that hang cost at most 2 s, however many there are and wherever they stand.
+    """
+
+    def __init__(self, url: str, *, only_host_seconds: float = ONLY_HOST_TIMEOUT_SECONDS) -> None:
+        self._hosts = hosts_of(url)
+        several = len(self._hosts) > 1
+        timeout = HOST_TIMEOUT_SECONDS if several else only_host_seconds
+        self._options: dict[str, Any] = {"timeout": timeout}
+        if several and "target_session_attrs" not in dict(parse_qsl(urlsplit(url).query)):
+            self._options["target_session_attrs"] = "read-write"
+        self._last: Host | None = None
+
+    @property
+    def host(self) -> str:
+        """The host of the last session; before the first one, all hosts."""
+        return self._last.name if self._last else ",".join(host.name for host in self._hosts)
+
+    async def connect(self, *_url: str, **options: Any) -> Any:
+        """A pool passes its own URL; the hosts of ours are used."""
+        options = {**options, **self._options}
+        failed: dict[Host, Exception] = {}
+        rest = self._hosts
+        if (last := self._last) is not None:
+            try:
+                return await _open(last, options)
+            except Exception as error:
+                failed[last] = error
+                rest = [host for host in self._hosts if host != last]
+        self._last = None  # where this fails too, all are tried at once the next time
+        self._last, session = await _first(rest, options, failed)
+        return session
+
+
+async def _first(
+    hosts: list[Host], options: dict[str, Any], failed: dict[Host, Exception]
+) -> tuple[Host, Any]:
+    """The first session that can be had; the other attempts are given up."""
+    attempts = {asyncio.create_task(_open(host, options)): host for host in hosts}
+    try:
+        while attempts:
+            done, _ = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                error = attempt.exception()
+                if error is None:
+                    return attempts.pop(attempt), attempt.result()
+                assert isinstance(error, Exception)
+                failed[attempts.pop(attempt)] = error
+    finally:
+        for attempt in attempts:
+            attempt.cancel()
+            attempt.add_done_callback(_close_unwanted)
+    raise _why_not(failed)
+
+
+def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().terminate()
+
+
+def _why_not(failed: dict[Host, Exception]) -> Exception:
+    """A lasting error, such as a wrong password, says more than a host that is down."""
+    for error in failed.values():
+        if not isinstance(error, PASSING):
+            return error
+    reasons = (f"{host.name}: {_reason(error)}" for host, error in failed.items())
+    return NoUsableHost("; ".join(reasons))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return "does not accept writes"
+    return str(error) or type(error).__name__
+
+
+async def _open(host: Host, options: dict[str, Any]) -> Any:
+    session = await asyncpg.connect(host.url, **options)
+    transport = session._transport
+    if (opened := transport.get_extra_info("socket")) is not None:
+        with contextlib.suppress(OSError):  # a UNIX socket has no such options
+            for option in _KEEPALIVE:
+                opened.setsockopt(*option)
+    return session
+
+
+def hosts_of(url: str) -> list[Host]:
+    """Each host that the URL names, with the same URL for that host alone."""
+    parts = urlsplit(url)
+    user, at, named = parts.netloc.rpartition("@")
+    if named:
+        return [
+            Host(name, urlunsplit(parts._replace(netloc=f"{user}{at}{name}")))
+            for name in named.split(",")
+        ]
+    query = dict(parse_qsl(parts.query))
+    names = query.get("host", "").split(",")
+    ports = query.get("port", "").split(",")
+    if len(names) == 1:
+        return [Host(names[0] or "the default host", url)]
+    if len(ports) == 1:
+        ports *= len(names)
+    hosts = []
+    for name, port in zip(names, ports, strict=True):
+        alone = {**query, "host": name, **({"port": port} if port else {})}
+        label = f"{name}:{port}" if port else name
+        hosts.append(Host(label, urlunsplit(parts._replace(query=urlencode(alone)))))
+    return hosts

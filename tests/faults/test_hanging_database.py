@@ -1,0 +1,149 @@
+"""A database that accepts everything and answers nothing: callers are told so, and soon."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from manilla.people.roles import Role
+from manilla.settings import Settings
+from tests.client import Reply
+from tests.faults import news
+from tests.faults.elsewhere import elsewhere
+from tests.faults.proxy import Proxy, proxied
+from tests.payments.orders import INITIATE as PAY_IN
+from tests.payments.orders import order as payment
+from tests.payouts.desk import INITIATE, MANUAL, Desk
+from tests.web.visitors import Visitor, administrator, member
+
+# Far above the 3 s that are promised, and far below what several waits in a row add up to.
+ANSWER_SECONDS = 8
+RECOVERY_SECONDS = 30
+
+
+@pytest.fixture
+async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
+    async with proxied(settings.database_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def fragile(desk: Desk, settings: Settings, proxy: Proxy) -> AsyncIterator[Desk]:
+    through = msgspec.structs.replace(settings, database_url=proxy.url)
+    async with elsewhere(desk, through, connections=4) as fragile:
+        yield fragile
+        proxy.thaw()
+
+
+class Callers:
+    """One of each kind of request that needs the database."""
+
+    def __init__(self, desk: Desk, owner: Visitor, admin: Visitor) -> None:
+        self._desk = desk
+        self._owner, self._admin = owner, admin
+
+    def asking(self) -> dict[str, Awaitable[Reply]]:
+        desk, unknown = self._desk, "TXN" + "0" * 30
+        site = desk.merchant.site
+        link = desk.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        return {
+            "site info": desk.merchant.get("/api/v1/site-info"),
+            "unknown key": desk.merchant.call(
+                "GET", "/api/v1/site-info", X_Merchant_Key=secrets.token_hex(16)
+            ),
+            "payment": desk.merchant.post(PAY_IN, payment(ref_trx=secrets.token_hex(8))),
+            "verify": desk.verify(unknown),
+            "webhook": news.tell(
+                site, "a", news.transfer("a", unknown, "success", n=secrets.token_hex(4))
+            ),
+            "checkout": site.send("GET", f"/checkout/{unknown}?{link}"),
+            "checkout status": site.send("GET", f"/checkout/{unknown}/status?{link}"),
+            "checkout choice": site.send(
+                "POST", f"/checkout/{unknown}/choose?{link}", form, b"method=x"
+            ),
+            "dashboard": self._owner.get("/sandbox"),
+            "console": self._admin.get("/"),
+            "export": self._admin.get("/audit?format=csv"),
+            "ready": site.send("GET", "/readyz"),
+        }
+
+
+@pytest.fixture
+async def callers(desk: Desk, fragile: Desk) -> Callers:
+    services, site = desk.services, fragile.merchant.site
+    email = f"admin-{secrets.token_hex(4)}@example.com"
+    owner = await member(services, site, desk.merchant.new.id, Role.OWNER)
+    return Callers(fragile, owner, await administrator(services, site, email))
+
+
+async def _all_are_told(callers: Callers) -> None:
+    async with asyncio.timeout(ANSWER_SECONDS):
+        asking = callers.asking()
+        replies = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
+    wrong = {name: reply.body for name, reply in replies.items() if reply.status != 503}
+    assert not wrong
+    assert all(int(reply.headers["retry-after"]) >= 1 for reply in replies.values())
+
+
+async def test_every_kind_of_request_is_answered_while_the_database_hangs(
+    fragile: Desk, proxy: Proxy, callers: Callers
+) -> None:
+    first = callers.asking()
+    statuses = {reply.status for reply in await asyncio.gather(*first.values())}
+    assert 503 not in statuses  # sessions are open, and what is held in memory is fresh
+    proxy.freeze()
+    await _all_are_told(callers)
+    await _all_are_told(callers)  # the sessions are gone now, and new ones cannot be had
+    assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
+
+    proxy.thaw()
+    async with asyncio.timeout(RECOVERY_SECONDS):
+        while (await fragile.merchant.site.send("GET", "/readyz")).status != 200:
+            await asyncio.sleep(0.1)
+        while (await fragile.merchant.get("/api/v1/site-info")).status != 200:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_payout_whose_answer_the_database_kept_back_is_debited_once(
+    desk: Desk, fragile: Desk, proxy: Proxy
+) -> None:
+    await fragile.pay_out(MANUAL)  # so that the next one goes straight to its debit
+    before, orders = await desk.balance(), [await fragile.order(MANUAL) for _ in range(3)]
+    proxy.freeze()
+    async with asyncio.timeout(ANSWER_SECONDS):
+        replies = await asyncio.gather(*(fragile.merchant.post(INITIATE, o) for o in orders))
+    assert {reply.status for reply in replies} == {503}
+
+    proxy.thaw()
+    async with asyncio.timeout(RECOVERY_SECONDS):
+        for order in orders:
+            reply = await fragile.merchant.post(INITIATE, order)
+            while reply.status == 503:
+                await asyncio.sleep(0.1)
+                reply = await fragile.merchant.post(INITIATE, order)
+            assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
+            assert reply.json["trx_id"]
+    assert await desk.balance() == before - 300_000
+
+
+async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
+    desk: Desk, fragile: Desk
+) -> None:
+    """The wallet's lock is held until the first caller has been told to come again."""
+    early, late = await fragile.order(MANUAL), await fragile.order(MANUAL)
+    async with desk.services.db.transaction() as connection:
+        await connection.execute(
+            "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", desk.merchant.new.id
+        )
+        first = asyncio.create_task(fragile.merchant.post(INITIATE, early))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(fragile.merchant.post(INITIATE, late))
+        assert (await first).status == 503
+    statuses = {(await second).status}
+    reply = await fragile.merchant.post(INITIATE, late)
+    assert statuses <= {200, 503}
+    assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"

@@ -1,0 +1,174 @@
+"""A database URL with several hosts, one of which hangs: the others are found all the same."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+
+from manilla.kit import db_hosts
+from manilla.kit.db import Database, UnusableDatabase, connect
+from manilla.kit.errors import Unavailable
+from manilla.services import opened
+from manilla.settings import Settings
+from tests.faults.proxy import Proxy, proxied
+from tests.instance import free_port
+
+WAIT_SECONDS = 60
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[str]:
+    """Accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def dropping() -> Iterator[str]:
+    """Its queue of connections is full, so the kernel drops every further packet."""
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+HANGING = [silent, dropping]
+
+
+def url_of(hosts: list[str], one: str) -> str:
+    """The same database, by these hosts."""
+    parts = urlsplit(one)
+    return f"{parts.scheme}://{parts.username}:{parts.password}@{','.join(hosts)}{parts.path}"
+
+
+@pytest.fixture
+async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
+    async with proxied(settings.database_url) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("hanging", HANGING)
+async def test_a_host_that_hangs_keeps_nobody_from_the_others(
+    proxy: Proxy, hanging: Any, place: int
+) -> None:
+    with hanging() as bad:
+        hosts = [f"127.0.0.1:{free_port()}", proxy.host]
+        hosts.insert(place, bad)
+        db = await Database.open(url_of(hosts, proxy.url), size=2, name="tests hosts")
+        try:
+            assert await db.value("SELECT 1") == 1
+            assert await db.keep_connection().rows(_One, "SELECT 1 AS one") == [_One(1)]
+        finally:
+            await db.close()
+
+
+class _One(msgspec.Struct, frozen=True):
+    one: int
+
+
+@pytest.mark.parametrize("hanging", HANGING)
+async def test_the_programs_start_while_the_first_host_hangs(
+    proxy: Proxy, settings: Settings, hanging: Any
+) -> None:
+    with hanging() as first, hanging() as second:
+        url = url_of([first, second, proxy.host], proxy.url)
+        elsewhere = msgspec.structs.replace(settings, database_url=url)
+        async with opened(elsewhere, name="tests hosts", connections=2) as services:
+            assert await services.db.value("SELECT 1") == 1
+
+
+@pytest.mark.parametrize("hanging", HANGING)
+async def test_where_no_host_answers_each_is_named_without_the_password(hanging: Any) -> None:
+    closed = f"127.0.0.1:{free_port()}"
+    with hanging() as bad:
+        url = f"postgresql://manilla:a-password@{bad},{closed}/manilla?sslmode=disable"
+        with pytest.raises(Unavailable) as refused:
+            await Database.open(url, size=1, name="tests hosts")
+    cause = str(refused.value.__cause__)
+    assert f"{bad}: no answer in time" in cause
+    assert f"{closed}: " in cause
+    assert "a-password" not in cause
+
+
+async def test_sessions_move_when_their_host_hangs_and_another_takes_over(
+    settings: Settings,
+) -> None:
+    async with proxied(settings.database_url) as old, proxied(settings.database_url) as new:
+        new.freeze()
+        db = await Database.open(
+            url_of([old.host, new.host], old.url), size=4, name="tests hosts", statement_seconds=1
+        )
+        kept = db.keep_connection()
+        await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
+        await kept.rows(_One, "SELECT 1 AS one")
+
+        old.freeze()
+        with pytest.raises(Unavailable):
+            await db.value("SELECT 1")
+        new.thaw()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not await _answers(db):
+                    pass
+            # Also those sessions that were idle when the host began to hang.
+            await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
+            assert await kept.rows(_One, "SELECT 1 AS one") == [_One(1)]
+        finally:
+            await db.close()
+
+
+async def _answers(db: Database) -> bool:
+    try:
+        await db.value("SELECT 1")
+    except Unavailable:
+        return False
+    return True
+
+
+async def test_hosts_in_the_query_are_tried_one_by_one_too(settings: Settings) -> None:
+    parts = urlsplit(settings.database_url)
+    folder = parse_qs(parts.query)["host"][0]
+    whom = f"user={parts.username}&password={parts.password}"
+    with silent() as bad:
+        host, _, port = bad.partition(":")
+        url = f"postgresql:///{parts.path[1:]}?host={host},{folder}&port={port},5432&{whom}"
+        session = await connect(url)
+        try:
+            assert await session.fetchval("SELECT 1") == 1
+        finally:
+            await session.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "names"),
+    [
+        ("postgresql://u:p,q@a,b:6432,[::1]:5/db", ["a", "b:6432", "[::1]:5"]),
+        ("postgresql:///db?host=a,b&port=1,2", ["a:1", "b:2"]),
+        ("postgresql:///db?host=a,/run/x", ["a", "/run/x"]),
+        ("postgresql://u:p@h/db", ["h"]),
+        ("postgresql:///db", ["the default host"]),
+    ],
+)
+def test_hosts_are_named_as_the_url_has_them(url: str, names: list[str]) -> None:
+    assert [host.name for host in db_hosts.hosts_of(url)] == names
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///db?host=a,b&port=1,2,3", "postgresql://u@h:port/db", "mysql://h/db"]
+)
+async def test_a_url_that_cannot_be_read_is_refused(url: str) -> None:
+    with pytest.raises(UnusableDatabase):
+        await connect(url)
+    with pytest.raises(UnusableDatabase):
+        await Database.open(url, size=1, name="tests hosts")
