@@ -125,7 +125,7 @@ async def test_a_submitter_that_went_away_takes_nobody_along() -> None:
 
 async def test_busy_callers_gather_and_a_lone_one_does_not_wait() -> None:
     recorder = Recorder()
-    batcher = Batcher(recorder.run, gather_seconds=0.05)
+    batcher = Batcher(recorder.run, gather_seconds=0.5)
     alone = asyncio.create_task(batcher.submit(1))
     await alone
     crowd = [asyncio.create_task(batcher.submit(number)) for number in (2, 3)]
