@@ -90,6 +90,7 @@ def _gate(services: Services) -> Gate:
         platform=services.platform,
         requests=services.requests,
         trusted_proxies=services.settings.trusted_proxies,
+        is_public_only=not services.settings.is_development,
     )
 
 

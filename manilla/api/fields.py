@@ -1,10 +1,10 @@
 """Turns a JSON object or a query string into a struct, and reports every bad field at once.
 
-A struct may have a method `faults` that looks at its fields together: see `read_fields`.
+A struct may have a method `faults` that looks at its fields together: see `_read_one_by_one`.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from types import UnionType
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from manilla.api.refusals import InvalidAmount, ValidationFailed
-from manilla.kit import http, strict_json
+from manilla.kit import http, outbound, strict_json
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
@@ -25,10 +25,18 @@ Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
 # What a string must be beside a string: its text says what is wrong with one that is not.
 CHECK_TAG = "check"
+# What it must also be where we send requests to public addresses alone: in production mode.
+PUBLIC_CHECK_TAG = "public_check"
+NOT_PUBLIC = "Expected an address on the public internet: notifications are sent to no other."
 
 
 def _check_address(text: str) -> str | None:
     return None if http.is_web_address(text) else "Expected an address: https://… or http://…"
+
+
+def _check_public_address(text: str) -> str | None:
+    problem = _check_address(text)
+    return NOT_PUBLIC if problem is None and outbound.has_private_host(text) else problem
 
 
 def _check_email(text: str) -> str | None:
@@ -46,6 +54,10 @@ def _check_text(text: str) -> str | None:
 _EMAIL = re.compile(r"[^\s@<>()\[\]\\,;:\"]+@[^\s@<>()\[\]\\,;:\"_.]+(\.[^\s@<>()\[\]\\,;:\"_.]+)+")
 
 WebAddress = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_address})]
+CallbackAddress = Annotated[
+    str,
+    msgspec.Meta(extra={CHECK_TAG: _check_address, PUBLIC_CHECK_TAG: _check_public_address}),
+]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_text})]
 CurrencyCode = Annotated[
@@ -53,7 +65,10 @@ CurrencyCode = Annotated[
 ]
 
 
-def read_body(kind: type[Given], raw: bytes, *, compressed: bool) -> Given:
+def read_body(
+    kind: type[Given], raw: bytes, *, compressed: bool, is_public_only: bool = False
+) -> Given:
+    """`is_public_only`: addresses that we are to call must not be private."""
     if compressed:
         raise ValidationFailed("Send the body as it is, without Content-Encoding.")
     try:
@@ -63,13 +78,15 @@ def read_body(kind: type[Given], raw: bytes, *, compressed: bool) -> Given:
     if not isinstance(document, dict):
         raise ValidationFailed("The body must be a JSON object.")
     # Without an escape, neither NUL nor half a surrogate pair can have come in.
-    read = None if b"\\u" in raw else _read_at_once(kind, document)
-    return read_fields(kind, document) if read is None else read
+    fields = _fields(kind, is_public_only)
+    read = None if b"\\u" in raw else _read_at_once(kind, fields, document)
+    return _read_one_by_one(kind, fields, document) if read is None else read
 
 
-def _read_at_once(kind: type[Given], given: dict[str, Any]) -> Given | None:
+def _read_at_once(
+    kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]
+) -> Given | None:
     """The struct, where all is well, as it mostly is; else the fields are read one by one."""
-    fields = _fields(kind)
     sent = {name: value for name, value in given.items() if value is not None}
     for field in fields:
         value = sent.get(field.sent_as)
@@ -105,10 +122,10 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
     }
     if repeated:
         raise ValidationFailed(errors=repeated)
-    return read_fields(kind, dict(pairs))
+    return _read_one_by_one(kind, _fields(kind), dict(pairs))
 
 
-def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
+def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]) -> Given:
     """What is null counts as absent, and so does empty text in an optional field that takes text;
     what the struct does not know is passed over.
 
@@ -117,7 +134,7 @@ def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
     """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
-    for field in _fields(kind):
+    for field in fields:
         value = given.get(field.sent_as)
         if value == "" and field.is_optional_text:
             value = None
@@ -132,7 +149,7 @@ def read_fields(kind: type[Given], given: dict[str, Any]) -> Given:
     if look_at_all is not None:
         errors = {**look_at_all(values, errors.keys()), **errors}
     if errors:
-        amounts = {field.sent_as for field in _fields(kind) if field.is_amount}
+        amounts = {field.sent_as for field in fields if field.is_amount}
         raise (
             InvalidAmount(errors=errors)
             if amounts >= set(errors)
@@ -152,7 +169,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[_Field, ...]:
+def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_Field, ...]:
     return tuple(
         _Field(
             info.name,
@@ -161,7 +178,7 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[_Field, ...]:
             info.required,
             bool(_tag(info.type, AMOUNT_TAG)),
             not info.required and _takes_text(info.type),
-            _tag(info.type, CHECK_TAG),
+            (is_public_only and _tag(info.type, PUBLIC_CHECK_TAG)) or _tag(info.type, CHECK_TAG),
         )
         for info in msgspec.structs.fields(kind)
     )

@@ -56,6 +56,7 @@ class Gate(msgspec.Struct, frozen=True):
     platform: CurrentSettings
     requests: RequestLog
     trusted_proxies: Sequence[http.Network] = ()
+    is_public_only: bool = False  # we call no address of a merchant's that is written as private
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -148,7 +149,7 @@ class MerchantApi:
                 caller=caller,
                 parameter=parameter,
                 query=_read_query(endpoint, scope),
-                body=_read_fields(endpoint, exchange, body),
+                body=self._read_fields(endpoint, exchange, body),
                 raw_body=body,
                 headers=exchange.headers,
                 ticket=ticket,
@@ -214,6 +215,16 @@ class MerchantApi:
         limit = self._gate.platform.now.rate_limit_per_minute
         return request_limit.ticket(caller.merchant_id, address_bucket(exchange.address), limit)
 
+    def _read_fields(self, endpoint: Endpoint, exchange: Exchange, body: bytes) -> Any:
+        if endpoint.body is None:
+            return None
+        return fields.read_body(
+            endpoint.body,
+            body,
+            compressed=b"content-encoding" in exchange.headers,
+            is_public_only=self._gate.is_public_only,
+        )
+
     def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
         parameter = ""
         methods = self._routes.get(path)
@@ -269,13 +280,6 @@ async def _read_body(exchange: Exchange, scope: Any, receive: Any) -> bytes:
 
 def _read_query(endpoint: Endpoint, scope: Any) -> Any:
     return fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None
-
-
-def _read_fields(endpoint: Endpoint, exchange: Exchange, body: bytes) -> Any:
-    if endpoint.body is None:
-        return None
-    compressed = b"content-encoding" in exchange.headers
-    return fields.read_body(endpoint.body, body, compressed=compressed)
 
 
 def _success(answer: msgspec.Struct) -> Answer:

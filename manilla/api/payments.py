@@ -6,7 +6,14 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CurrencyCode, Email, Reference, WebAddress
+from manilla.api.fields import (
+    Amount,
+    CallbackAddress,
+    CurrencyCode,
+    Email,
+    Reference,
+    WebAddress,
+)
 from manilla.api.refusals import InvalidAmount
 from manilla.api.repeats import read_repeat_key
 from manilla.api.scenario import read_scenario
@@ -39,7 +46,7 @@ class _Checked(Struct, frozen=True, kw_only=True):
     payment_amount: Amount
     currency_code: CurrencyCode
     ref_trx: Reference
-    ipn_url: WebAddress
+    ipn_url: CallbackAddress
     description: str | None = None
     customer_name: CustomerName | None = None
     customer_email: Email | None = None

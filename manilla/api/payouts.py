@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CurrencyCode, Reference, WebAddress
+from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Reference
 from manilla.api.refusals import InvalidAmount
 from manilla.api.repeats import read_repeat_key
 from manilla.api.scenario import read_scenario
@@ -41,7 +41,7 @@ class PayoutRequest(Struct, frozen=True, kw_only=True):
     payout_amount: Amount
     currency_code: CurrencyCode
     ref_trx: Reference
-    ipn_url: WebAddress
+    ipn_url: CallbackAddress
     withdraw_method_id: int
     withdraw_account_id: int | None = None
     beneficiary: dict[str, Any] | None = None

@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.cases import listing as cases
 from manilla.dashboard.desk import Desk
+from manilla.kit.display import clean
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
@@ -14,6 +15,7 @@ from manilla.merchants.merchants import Status
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.request_queries import has_succeeded
 from manilla.notify import listing as notifications
+from manilla.notify.queries import blocked_urls
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.people import key_rotations
@@ -111,7 +113,15 @@ class Home:
             for number, one, many, path in found
             if number
         ]
-        return [*await self._key_rotations(visit, since), *counted]
+        blocked = await self._blocked_notifications(visit)
+        return [*await self._key_rotations(visit, since), *blocked, *counted]
+
+    async def _blocked_notifications(self, visit: Visit) -> list[Attention]:
+        urls = await blocked_urls(self._desk.db, visit.merchant_id, visit.environment)
+        text = "Notifications are not sent to {}: it is not on the public internet"
+        return [
+            Attention(text.format(clean(url, 100)), visit.at("~/notifications")) for url in urls
+        ]
 
     async def _key_rotations(self, visit: Visit, since: datetime) -> list[Attention]:
         """For owners: whoever rotated keys holds a secret that pays out."""

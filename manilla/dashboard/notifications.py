@@ -65,6 +65,7 @@ class NotificationPages:
             notifications=found.rows,
             listing=ListView(visit, found.next),
             failed=await self._failed(tenant),
+            blocked=await queries.blocked_urls(self._desk.db, visit.merchant_id, visit.environment),
             states=[(each.value, each.title()) for each in State],
             events=[(each, each.title()) for each in EVENTS],
         )

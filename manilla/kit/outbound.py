@@ -4,12 +4,16 @@ The address is checked where the socket is made, after every resolution of its n
 matter how it was written, what the name meant a moment ago, or what it will mean next.
 """
 
+import contextlib
 import errno
 import ipaddress
 import os
 import socket
 import ssl
+import unicodedata
+from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
@@ -40,6 +44,29 @@ def is_public(text: str) -> bool:
     if any(address in network for network in (*_WRAPPED, *_SPECIAL)):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+@lru_cache(maxsize=4096)  # shops send the same ones with every order
+def has_private_host(url: str) -> bool:
+    """Whether a URL's host is written as an address that is not public, or as `localhost`.
+
+    Names are not resolved here: what they mean is checked when a socket is opened.
+    """
+    host = unquote(urlsplit(url).hostname or "")
+    name = unicodedata.normalize("NFKC", host).replace("\u3002", ".").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = _written_address(name)
+    return address is not None and not is_public(address)
+
+
+def _written_address(host: str) -> str | None:
+    """What a resolver reads in it, also in odd spellings: 127.1, 0x7f000001, 017700000001."""
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(host.partition("%")[0]))
+    with contextlib.suppress(OSError, ValueError):
+        return socket.inet_ntoa(socket.inet_aton(host))
+    return None
 
 
 def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:

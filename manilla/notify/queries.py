@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ids
+from manilla.kit import ids, outbound
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
@@ -202,6 +202,26 @@ async def last_taken_at(db: Database, merchant_id: int, environment: str) -> str
         *(merchant_id, environment),
     )
     return url
+
+
+async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list[str]:
+    """URLs whose last attempt did not reach a public address, of the merchant's latest."""
+    records = await db.records(
+        """
+        SELECT url FROM (
+               SELECT DISTINCT ON (url) id, url, state FROM (
+                      SELECT id, url, environment, state, attempts FROM notification
+                       WHERE merchant_id = $1 ORDER BY id DESC LIMIT 100) AS latest
+                WHERE environment = $2 AND attempts > 0
+                ORDER BY url, id DESC) AS tried
+         WHERE state <> 'delivered' AND (
+               SELECT starts_with(reverse(a.error), reverse($3)) FROM delivery_attempt a
+                WHERE a.merchant_id = $1 AND a.notification_id = tried.id
+                ORDER BY a.number DESC LIMIT 1)
+         ORDER BY id DESC LIMIT 3""",
+        *(merchant_id, environment, outbound.NOT_REACHED),
+    )
+    return [record["url"] for record in records]
 
 
 async def put_on_its_way(connection: Connection, merchant_id: int, notification_id: str) -> None:
