@@ -13,8 +13,9 @@ from manilla.kit.listing import first
 from manilla.ledger import timeline
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
+from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments import refund_holding
-from manilla.payouts import holding, listing, lost, manual
+from manilla.payouts import holding, listing, lost, manual, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, Status
 from manilla.platform.settings import payouts_held_since
@@ -36,6 +37,10 @@ def list_payouts(
     manual_only: Annotated[
         bool, typer.Option("--manual", help="Only those that an administrator processes.")
     ] = False,
+    on_hold: Annotated[
+        bool,
+        typer.Option("--on-hold", help="Only automatic ones that wait unsent, with the reason."),
+    ] = False,
     search: Annotated[
         str | None, typer.Option("--search", help="Any reference, or a part of a holder's name.")
     ] = None,
@@ -46,11 +51,15 @@ def list_payouts(
     scope = Everyone(merchant, environment)
     wanted = PayoutFilter(status=status, manual=manual_only or None, search=search)
 
-    async def command(tools: Tools) -> list[Payout]:
-        return await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        if on_hold:
+            waiting = await first(queue.all_on_hold(tools.db, scope, search), LIST_MAX)
+            return [_row(each.payout, each.hold) for each in waiting]
+        found = await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
+        holds = await manual.holds_of(tools.db, found)
+        return [_row(payout, holds.get(payout.trx_id)) for payout in found]
 
-    rows = [_row(payout) for payout in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="There is no payout.")
+    print_rows(run(data, command), as_json=as_json, empty="There is no payout.")
 
 
 @app.command()
@@ -73,13 +82,18 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
 def complete(
     trx_id: TrxId,
     bank_reference: Annotated[str | None, typer.Option("--bank-reference", metavar="R")] = None,
+    already_paid: Annotated[
+        bool,
+        typer.Option("--already-paid", help="It is on hold, but was paid before you knew that."),
+    ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Say that a manual payout was paid; exit 1 where it is decided already."""
+    """Record that a manual payout was paid; exit 1 where it is decided already or on hold."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await manual.complete(tools.db, trx_id, bank_reference))
+        done = await manual.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
+        return await _described(tools, done)
 
     _print(run(data, command), as_json)
 
@@ -91,7 +105,7 @@ def reject(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Reject a manual payout, or a stuck one that its provider does not know; it is refunded."""
+    """Reject a manual payout, one on hold, or a stuck one its provider does not know; refund it."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         async with open_session() as session:
@@ -154,7 +168,7 @@ def _print(described: dict[str, Any], as_json: bool) -> None:
     print_fields(described, as_json=as_json)
 
 
-def _row(payout: Payout) -> dict[str, Any]:
+def _row(payout: Payout, hold: OutgoingHold | None) -> dict[str, Any]:
     return {
         "trx_id": payout.trx_id,
         "merchant_id": payout.merchant_id,
@@ -162,6 +176,7 @@ def _row(payout: Payout) -> dict[str, Any]:
         "ref_trx": payout.ref_trx,
         "status": payout.status,
         "error_code": payout.error_code,
+        "on_hold": hold,
         "currency": payout.currency,
         "payout_amount": payout.amount.amount,
         "fee": payout.fee.amount,
@@ -172,8 +187,10 @@ def _row(payout: Payout) -> dict[str, Any]:
 
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
     steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
+    hold = await manual.hold_of(tools.db, payout)
     return {
-        **_row(payout),
+        **_row(payout, hold),
+        "on_hold_reason": hold.text if hold else None,
         "payable_amount": payout.payable.amount,
         "beneficiary": payout.beneficiary,
         "account_name": payout.account_name,

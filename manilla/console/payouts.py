@@ -12,12 +12,13 @@ from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit import ids
 from manilla.kit.errors import Refusal
+from manilla.kit.listing import Page
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
 from manilla.payouts import lost, manual, queue
 from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Payout
-from manilla.payouts.queue import Stuck
+from manilla.payouts.queue import Stuck, Waiting
 from manilla.payouts.story import PayoutStory, payout_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
@@ -27,7 +28,7 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 TEMPLATE = "queue_payout.html"
-STUCK = "stuck"
+STUCK, ON_HOLD = "stuck", "on_hold"
 DONE = {
     "complete": "Paid. The merchant is told.",
     "reject": "Rejected. The wallet has its money back, and the merchant is told.",
@@ -63,6 +64,19 @@ STUCK_COLUMNS: tuple[Column[Stuck], ...] = (
 )
 
 
+ON_HOLD_COLUMNS: tuple[Column[Waiting], ...] = (
+    Column("trx_id", lambda row: row.payout.trx_id),
+    Column("merchant_id", lambda row: row.payout.merchant_id),
+    Column("environment", lambda row: str(row.payout.environment)),
+    Column("ref_trx", lambda row: row.payout.ref_trx),
+    Column("provider", lambda row: row.payout.provider),
+    Column("currency", lambda row: row.payout.currency),
+    Column("payout_amount", lambda row: row.payout.amount.amount),
+    Column("reason", lambda row: row.hold.text),
+    Column("created_at", lambda row: row.payout.created_at),
+)
+
+
 class PayoutDesk:
     def __init__(self, desk: ConsoleDesk) -> None:
         self._desk = desk
@@ -78,8 +92,11 @@ class PayoutDesk:
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
-        if visit.query.text("show") == STUCK:
+        show = visit.query.text("show")
+        if show == STUCK:
             return await self._show_stuck(visit)
+        if show == ON_HOLD:
+            return await self._show_on_hold(visit)
         db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
         if exports.is_wanted(visit):
             pages = queue.all_by_hand(db, scope, search)
@@ -90,6 +107,7 @@ class PayoutDesk:
             "queue_payouts.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
+            holds=await manual.holds_of(db, found.rows),
             listing=lists.ListView(visit, found.next),
             has_stuck=bool(stuck.rows),
         )
@@ -100,13 +118,27 @@ class PayoutDesk:
             pages = queue.all_stuck(db, scope, search)
             return exports.send(visit, "stuck-payouts", STUCK_COLUMNS, pages)
         found = await queue.stuck(db, scope, search, after=lists.after(visit))
+        return await self._show_rows(visit, "queue_stuck.html", STUCK, found)
+
+    async def _show_on_hold(self, visit: Visit) -> Answer:
+        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        if exports.is_wanted(visit):
+            pages = queue.all_on_hold(db, scope, search)
+            return exports.send(visit, "payouts-on-hold", ON_HOLD_COLUMNS, pages)
+        found = await queue.on_hold(db, scope, search, after=lists.after(visit))
+        return await self._show_rows(visit, "queue_on_hold.html", ON_HOLD, found)
+
+    async def _show_rows(
+        self, visit: Visit, template: str, show: str, found: Page[Stuck] | Page[Waiting]
+    ) -> Answer:
         view = lists.ListView(visit, found.next)
-        view.plain_address = f"{view.plain_address}?show={STUCK}"
-        view.is_filtered = bool(search or scope.merchant_id)
+        view.plain_address = f"{view.plain_address}?show={show}"
+        view.is_filtered = bool(visit.query.text("q") or queues.scope(visit).merchant_id)
+        merchant_ids = (row.payout.merchant_id for row in found.rows)
         return visit.page(
-            "queue_stuck.html",
+            template,
             rows=found.rows,
-            names=await roster.names(db, (row.payout.merchant_id for row in found.rows)),
+            names=await roster.names(self._desk.db, merchant_ids),
             listing=view,
             providers=NAMES,
         )
@@ -117,7 +149,12 @@ class PayoutDesk:
     async def complete(self, visit: Visit) -> Answer:
         reference = visit.form.text("bank_reference")
         try:
-            await manual.complete(self._desk.db, visit.parameter("payout"), reference)
+            await manual.complete(
+                self._desk.db,
+                visit.parameter("payout"),
+                reference,
+                already_paid=visit.form.is_ticked("already_paid"),
+            )
         except Refusal as refusal:
             return await self._refused(visit, refusal)
         return _done(visit, "complete")
@@ -155,6 +192,7 @@ class PayoutDesk:
             "progress": await queue.progress(db, payout),
             "cases": await self._cases(payout),
             "decision": await manual.decision(db, payout),
+            "hold": await manual.hold_of(db, payout),
             "lines": await audit.listed(db, about),
             "NO_ANSWER": Kind.NO_ANSWER,
             "providers": NAMES,

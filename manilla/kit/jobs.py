@@ -81,6 +81,23 @@ async def forget(connection: Connection, merchant_id: int, kind: str, subject: s
     )
 
 
+async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
+    """Makes a merchant's jobs due at once, because what they waited for has changed.
+
+    A job that somebody else has locked at this moment is left to its own time: workers lock
+    several jobs in any order, and waiting for one could deadlock.
+    """
+    await connection.execute(
+        """
+        UPDATE job SET due_at = least(due_at, now()), fence = fence + 1
+         WHERE ctid = ANY (ARRAY(
+               SELECT ctid FROM job
+                WHERE merchant_id = $1 AND kind = ANY ($2::text[]) AND parked_at IS NULL
+                  FOR UPDATE SKIP LOCKED))""",
+        *(merchant_id, list(kinds)),
+    )
+
+
 async def is_held(connection: Connection, job: Job) -> bool:
     """Whether the claim still stands; it does until the transaction ends."""
     held = await connection.value(

@@ -8,14 +8,14 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import money
+from manilla.kit import jobs, money
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.sealed import SealedColumn
 from manilla.kit.texts import is_line
 from manilla.ledger.posting import Environment
-from manilla.merchants import credentials, queries, wallets
+from manilla.merchants import credentials, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.queries import MerchantRow
 from manilla.platform import changes
@@ -156,6 +156,8 @@ async def change(
         await queries.update_merchant(connection, after, bvn_sealed=bvn_sealed, version=version)
         await wallets.open_all(connection, merchant_id, after.currencies)
         await _record_change(connection, wanted, before, after)
+        if _may_pay_out(after) and not _may_pay_out(before):
+            await jobs.wake(connection, merchant_id, outgoing.JOB_KINDS)
     return await get(db, merchant_id)
 
 
@@ -281,6 +283,10 @@ def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
     if wanted.currencies is not None:
         changed["currencies"] = _checked_currencies(wanted.currencies)
     return msgspec.structs.replace(before, **changed)
+
+
+def _may_pay_out(row: MerchantRow) -> bool:
+    return row.status == Status.APPROVED and row.payouts_enabled
 
 
 def check_change(wanted: Change) -> None:

@@ -20,6 +20,7 @@ from manilla.ledger.transactions import (
     KeyUsedBefore,
     Scenario,
 )
+from manilla.merchants import outgoing
 from manilla.merchants import queries as merchants
 from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
 from manilla.merchants.directory import Caller
@@ -36,7 +37,7 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 
-SEND, COMPLETE_IN_SANDBOX = "transfer", "payout.sandbox"
+SEND, COMPLETE_IN_SANDBOX = outgoing.TRANSFER, outgoing.SANDBOX_PAYOUT
 
 
 class PayoutOrder(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
-"""A payout that its provider never knew, or that never went out: ended by a person, after a day.
+"""A payout that its provider never knew, or that never went out: ended by a person.
 
 No refusal of a repeated send is believed, so such a payout stays open by itself for good. A person
-may end it, where a case says that it is stuck, nothing is on its way any more, and the provider
-says at that very moment that it knows no such transfer.
+may end it after a day, where a case says that it is stuck, nothing is on its way any more, and the
+provider says at that very moment that it knows no such transfer. A payout that was never sent
+because its merchant's money is on hold may be rejected at once.
 """
 
 from datetime import timedelta
@@ -12,11 +13,11 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
+from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import manual, queries, sending, states
 from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Code, Payout, Status
-from manilla.payouts.states import ADMINISTRATOR, Event, News
-from manilla.platform.settings import payouts_held_since
+from manilla.payouts.states import ADMINISTRATOR, NEXT, Event, News
 from manilla.providers.port import (
     Done,
     Provider,
@@ -53,10 +54,12 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
 async def _check_stuck(db: Database, payout: Payout) -> None:
     if payout.status is not Status.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
+    if await manual.hold_of(db, payout) is not None:
+        return  # it was never sent, and will not be
     if not await cases.is_open(db, payout.merchant_id, Kind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
             "The payout went to a provider: its word decides, not ours. "
-            "Only one that a case (no_answer) is open for can be rejected."
+            "Only one that a case (no_answer) is open for, or that is on hold, can be rejected."
         )
 
 
@@ -77,11 +80,13 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
 async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News:
     """What ends it: the provider's own failure, or that there is no such transfer."""
     current = await manual.find(db, payout.trx_id)
-    if current.began_at is None and await payouts_held_since(db) is None:
+    hold = await manual.hold_of(db, current)
+    event = Event.FAILED if hold is None else Event.REJECTED
+    if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
         # Only who holds the job begins to send, and we do: it never went out. While payouts are
         # held, our books may be older than a send.
         source = f"{ADMINISTRATOR}; it was never sent"
-        return News(Event.FAILED, source, Code.PAYOUT_FAILED, reason)
+        return News(event, source, Code.PAYOUT_FAILED, reason)
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
         guidance = state.message or None
@@ -89,7 +94,7 @@ async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News
         return News(Event.FAILED, source, Code.GATEWAY_PAYOUT_FAILED, guidance)
     if state.status is TransferStatus.NOT_FOUND:
         source = f"{ADMINISTRATOR}; the provider knows no such transfer"
-        return News(Event.FAILED, source, Code.PAYOUT_FAILED, reason)
+        return News(event, source, Code.PAYOUT_FAILED, reason)
     raise NotToDecide(
         f"The provider says that the transfer is {state.status}: nothing was changed."
     )
@@ -119,7 +124,7 @@ async def _end(db: Database, payout: Payout, job: Job, news: News) -> None:
             "payout.reject",
             f"payout:{trx_id}",
             merchant_id=merchant_id,
-            changed={"status": {"before": payout.status, "after": Status.FAILED}},
+            changed={"status": {"before": payout.status, "after": NEXT[payout.status, news.event]}},
             amount=payout.amount,
             reason=news.guidance,
             source=news.source,

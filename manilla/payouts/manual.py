@@ -1,11 +1,15 @@
 """What a person decides about payouts: those processed by hand, and those that got stuck."""
 
+from collections.abc import Iterable
+
 from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.kit import ids, jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, states
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Code, Payout, Status
@@ -23,6 +27,11 @@ class NotToDecide(Refusal):
     message = "This payout is not an administrator's to decide."
 
 
+class OnHold(NotToDecide):
+    code = "PAYOUT_ON_HOLD"
+    message = "The payout is on hold: do not pay it."
+
+
 async def find(db: Database, trx_id: str) -> Payout:
     merchant_id = ids.merchant_of(trx_id)
     payout = None if merchant_id is None else await queries.payout(db, merchant_id, trx_id)
@@ -31,19 +40,49 @@ async def find(db: Database, trx_id: str) -> Payout:
     return payout
 
 
-async def complete(db: Database, trx_id: str, bank_reference: str | None) -> Payout:
-    """The administrator has paid it."""
+async def complete(
+    db: Database, trx_id: str, bank_reference: str | None, *, already_paid: bool = False
+) -> Payout:
+    """Records that the administrator has paid it.
+
+    `already_paid`: the money had left before the administrator saw the hold. That must be
+    recorded even then, or a later rejection would give the merchant the same money again.
+    """
     if bank_reference is not None:
         check_text(bank_reference, "A bank reference")
+    payout = await find(db, trx_id)
+    hold = await hold_of(db, payout)
+    if payout.is_manual and hold is not None and not already_paid:
+        raise OnHold(
+            f"{hold.text} Do not pay this payout: wait, or reject it. "
+            "If you have paid it already, confirm that."
+        )
     news = News(Event.DELIVERED, ADMINISTRATOR, bank_reference=bank_reference)
-    return await _decide(db, trx_id, news)
+    return await _decide(db, payout, news, may_decide=payout.is_manual)
 
 
 async def reject(db: Database, trx_id: str, reason: str) -> Payout:
     """It will not be paid; the wallet gets its money back."""
     check_text(reason, "A reason")
+    payout = await find(db, trx_id)
+    is_held_in_sandbox = payout.is_sandbox and await hold_of(db, payout) is not None
     news = News(Event.REJECTED, ADMINISTRATOR, Code.PAYOUT_FAILED, reason)
-    return await _decide(db, trx_id, news)
+    return await _decide(db, payout, news, may_decide=payout.is_manual or is_held_in_sandbox)
+
+
+async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
+    """Why an unsent payout waits; None where nothing stops it, or it was sent."""
+    if payout.status is not Status.PENDING or payout.began_at is not None:
+        return None
+    return await outgoing.hold(db, payout.merchant_id, payout.environment)
+
+
+async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
+    """The same for many of them, by their ids."""
+    unsent = [each for each in payouts if each.status is Status.PENDING and each.began_at is None]
+    holds = await outgoing.holds(db, {(each.merchant_id, each.environment) for each in unsent})
+    found = {each.trx_id: holds.get((each.merchant_id, each.environment)) for each in unsent}
+    return {trx_id: hold for trx_id, hold in found.items() if hold is not None}
 
 
 async def requeue(db: Database, trx_id: str) -> Payout:
@@ -80,16 +119,15 @@ async def decision(db: Database, payout: Payout) -> str | None:
     return None
 
 
-async def _decide(db: Database, trx_id: str, news: News) -> Payout:
-    payout = await find(db, trx_id)
-    if not payout.is_manual:
+async def _decide(db: Database, payout: Payout, news: News, *, may_decide: bool) -> Payout:
+    if not may_decide:
         raise NotToDecide("The payout went to a provider: its word decides, not ours.")
     if payout.status is not Status.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
-    if not await states.settle(db, payout.merchant_id, trx_id, news):
+    if not await states.settle(db, payout.merchant_id, payout.trx_id, news):
         # Somebody else was faster by a moment.
-        raise NotToDecide(f"The payout is {(await find(db, trx_id)).status} already.")
-    return await find(db, trx_id)
+        raise NotToDecide(f"The payout is {(await find(db, payout.trx_id)).status} already.")
+    return await find(db, payout.trx_id)
 
 
 def check_text(text: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Payouts that wait for a person: those paid by hand, and automatic ones that got stuck."""
+"""Payouts that wait: those paid by hand, those on hold, and automatic ones that got stuck."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -10,7 +10,8 @@ from manilla.kit.db import Database
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, within
-from manilla.payouts.initiate import SEND
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
@@ -32,6 +33,17 @@ class Stuck(msgspec.Struct, frozen=True):
     payout: Payout
     progress: Progress
     case_id: int | None  # of the open case that says so
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    payout: Payout
+    hold: OutgoingHold  # why it was not sent
+
+
+# Why an unsent payout waits, for a statement that reads payouts.
+HOLD = """
+       CASE WHEN status = 'pending' AND began_at IS NULL
+            THEN outgoing_hold(merchant_id, environment, false) END"""
 
 
 async def by_hand(
@@ -80,7 +92,7 @@ async def stuck(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Stuck]:
-    """Open for too long, or with a job that was parked; the oldest first.
+    """Open for too long and not on hold, or with a job that was parked; the oldest first.
 
     What is open has a job, and jobs are few: the history is not read for it.
     """
@@ -97,11 +109,12 @@ async def stuck(
                        = (found.merchant_id, 'no_answer', found.trx_id, 'open')) AS case_id
           FROM job j
          CROSS JOIN LATERAL (
-               SELECT {PAYOUT_COLUMNS} FROM payout
+               SELECT {PAYOUT_COLUMNS}, {HOLD} AS hold FROM payout
                 WHERE merchant_id = j.merchant_id AND trx_id = j.subject AND {conditions.sql}
                 LIMIT 1) AS found
          WHERE j.kind = {kind} AND found.status = 'pending'
-           AND (j.parked_at IS NOT NULL OR found.created_at < now() - {age}::interval)
+           AND (j.parked_at IS NOT NULL
+                OR (found.created_at < now() - {age}::interval AND found.hold IS NULL))
          ORDER BY found.trx_id LIMIT {limit}""",
         *conditions.values,
     )
@@ -117,6 +130,44 @@ def all_stuck(
 ) -> AsyncIterator[list[Stuck]]:
     return listing.in_pages(
         lambda after: stuck(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
+    )
+
+
+async def on_hold(
+    db: Database,
+    scope: Everyone,
+    search: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[Waiting]:
+    """Automatic payouts that were not sent because nothing of their merchant's may be."""
+    limit = min(limit, PAGE_ROWS_MAX)
+    conditions = within(scope)
+    _narrow(conditions, search)
+    conditions.add_given("trx_id > {}", listing.read_cursor(str, after))
+    kinds = conditions.value([SEND, COMPLETE_IN_SANDBOX])
+    records = await db.records(
+        f"""
+        SELECT found.*
+          FROM job j
+         CROSS JOIN LATERAL (
+               SELECT {PAYOUT_COLUMNS}, {HOLD} AS hold FROM payout
+                WHERE merchant_id = j.merchant_id AND trx_id = j.subject AND {conditions.sql}
+                LIMIT 1) AS found
+         WHERE j.kind = ANY ({kinds}) AND found.hold IS NOT NULL
+         ORDER BY found.trx_id LIMIT {limit}""",
+        *conditions.values,
+    )
+    rows = [Waiting(read(record), OutgoingHold(record["hold"])) for record in records]
+    return Page(rows, listing.cursor(rows[-1].payout.trx_id) if len(rows) == limit else None)
+
+
+def all_on_hold(
+    db: Database, scope: Everyone, search: str | None = None
+) -> AsyncIterator[list[Waiting]]:
+    return listing.in_pages(
+        lambda after: on_hold(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
     )
 
 

@@ -13,7 +13,6 @@ from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.plans import by_key
 from manilla.payouts.initiate import SEND
-from manilla.platform.settings import PAYOUTS_ARE_HELD
 
 HOLD = timedelta(seconds=90)
 
@@ -25,14 +24,18 @@ class Accepted(msgspec.Struct, frozen=True):
     fee: Money | None
 
 
+_MAY_LEAVE = "outgoing_hold(p.merchant_id, p.environment, false) IS NULL"
+
+
 class _Begun(msgspec.Struct, frozen=True):
     trx_id: str
 
 
 async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
-    """False for a job that is not its holder's any more: who was frozen must not send.
+    """Marks payouts as being sent; False for one that must not be.
 
-    And for all of them while payouts are held.
+    A stalled worker that has lost its job must not send, and nobody may while the merchant's
+    money is on hold.
     """
     async with by_key(db) as connection:
         rows = await connection.rows(
@@ -46,7 +49,7 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
                   AND j.subject = b.trx_id AND j.lease = b.fence
                 LIMIT 1) AS held
          WHERE p.merchant_id = b.merchant_id AND p.trx_id = b.trx_id AND p.status = 'pending'
-           AND p.began_at IS NULL AND NOT {PAYOUTS_ARE_HELD}
+           AND p.began_at IS NULL AND {_MAY_LEAVE}
         RETURNING p.trx_id""",
             [job.merchant_id for job in begun],
             [job.subject for job in begun],
@@ -64,7 +67,7 @@ async def begin_again(db: Database, job: Job) -> bool:
           FROM job j
          WHERE j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4
            AND p.merchant_id = $1 AND p.trx_id = $3 AND p.status = 'pending'
-           AND NOT {PAYOUTS_ARE_HELD}
+           AND {_MAY_LEAVE}
         RETURNING true""",
         *(job.merchant_id, job.kind, job.subject, job.fence),
     )

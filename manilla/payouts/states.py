@@ -49,6 +49,7 @@ AGREES: frozenset[tuple[Status, Event]] = frozenset(
         (Status.FAILED, Event.FAILED),
         (Status.FAILED, Event.REVERSED),
         (Status.CANCELED, Event.REJECTED),
+        (Status.CANCELED, Event.FAILED),
     )
 )
 
@@ -60,6 +61,7 @@ FITS = {
     Status.FAILED: frozenset(
         (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
     ),
+    Status.CANCELED: frozenset((TransferStatus.FAILED, TransferStatus.NOT_FOUND)),
 }
 
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import msgspec
+
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash
@@ -10,13 +12,14 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
+from manilla.merchants import outgoing
 from manilla.merchants.directory import Directory
+from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, sandbox, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
 from manilla.payouts.states import Event, News
-from manilla.platform.settings import payouts_held_since
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -47,7 +50,6 @@ DECIDED_SECONDS = 60.0
 CASE_AFTER = timedelta(hours=24)
 RAIL_DOWN_SECONDS = 3.0
 HELD_SECONDS = 5.0
-HELD = "payouts are held"
 NARRATION_LENGTH_MAX = 100
 
 EVENTS = {
@@ -80,9 +82,11 @@ class PayoutTasks:
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, places=16),
         }
 
-    async def complete_in_sandbox(self, job: Job) -> None:
+    async def complete_in_sandbox(self, job: Job) -> float | None:
         payout = await self._find.submit(job)
         assert payout is not None
+        if await self._hold(payout) is not None:
+            return outgoing.WAIT_SECONDS
         fails = payout.scenario == Scenario.FAILED or (
             payout.scenario is None and payout.beneficiary.get("account_number") == sandbox.FAILS
         )
@@ -91,6 +95,7 @@ class PayoutTasks:
             guidance = "The sandbox was told to fail it."
             news = News(Event.FAILED, "sandbox", Code.GATEWAY_PAYOUT_FAILED, guidance)
         await states.settle(self._db, job.merchant_id, job.subject, news)
+        return None
 
     async def go_on(self, job: Job) -> float | None:
         """One step of a payout: sends it, or asks what became of it."""
@@ -111,9 +116,7 @@ class PayoutTasks:
         order = await self._order(payout)
         crash.point("before_transfer_is_sent")
         if not await self._begin.submit(job):
-            if await payouts_held_since(self._db) is not None:
-                return await self._ask_unsent(adapter, payout)
-            return 0  # another worker has taken the job over: it begins from what is saved
+            return await self._not_begun(adapter, payout)
         crash.point("after_send_is_begun")
         answer = await adapter.send(order)
         crash.point("after_transfer_is_sent")
@@ -122,7 +125,8 @@ class PayoutTasks:
             news = News(Event.FAILED, "the provider's refusal", code, answer.guidance)
             await states.settle(self._db, payout.merchant_id, payout.trx_id, news, holder=job)
             return 0  # where it was not ours to say, whoever holds the job goes on
-        return await self._after_send(payout, answer)
+        sent = msgspec.structs.replace(payout, began_at=datetime.now(UTC))
+        return await self._after_send(sent, answer)
 
     async def _after_send(self, payout: Payout, answer: Answer[Sent]) -> float | None:
         match answer:
@@ -136,6 +140,17 @@ class PayoutTasks:
                 return await self._wait(payout, reason)
         raise AssertionError("a refusal is not an answer to a repeated send")
 
+    async def _not_begun(self, adapter: Adapter, payout: Payout) -> float | None:
+        """The payout was not marked as being sent: nothing may leave, or the job was lost."""
+        hold = await self._hold(payout)
+        if hold is OutgoingHold.PAYOUTS_HELD:
+            return await self._ask_unsent(adapter, payout)
+        # Without a hold another worker has taken the job over: it starts from what is saved.
+        return 0 if hold is None else outgoing.WAIT_SECONDS
+
+    async def _hold(self, payout: Payout) -> OutgoingHold | None:
+        return await outgoing.hold(self._db, payout.merchant_id, payout.environment)
+
     async def _ask_unsent(self, adapter: Adapter, payout: Payout) -> float | None:
         """While payouts are held. Of one that was sent before a backup was restored, our books
         may not know: where its provider does, it is from now on asked about, and never sent."""
@@ -143,7 +158,7 @@ class PayoutTasks:
         if isinstance(answer, Done) and answer.value.status is not TransferStatus.NOT_FOUND:
             await sending.note_sent(self._db, payout.merchant_id, payout.trx_id)
             return 0
-        return await self._wait(payout, HELD, HELD_SECONDS)
+        return await self._wait(payout, OutgoingHold.PAYOUTS_HELD.text, HELD_SECONDS)
 
     async def _ask(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
@@ -155,8 +170,9 @@ class PayoutTasks:
                 # again cannot pay twice; but a refusal now may be about the repetition.
                 order = await self._order(payout)
                 if not await sending.begin_again(self._db, job):
-                    if await payouts_held_since(self._db) is not None:
-                        return await self._wait(payout, HELD, HELD_SECONDS)
+                    hold = await self._hold(payout)
+                    if hold is not None:
+                        return await self._wait(payout, hold.text, HELD_SECONDS)
                     return 0  # it is another's now, or was ended meanwhile
                 again = after_unknown(await adapter.send(order))
                 return await self._after_send(payout, again)
@@ -194,9 +210,9 @@ class PayoutTasks:
         """A timeout is no refusal: the provider may still pay. The payout stays open."""
         if payout.status is not Status.PENDING:
             return DECIDED_SECONDS  # something made us ask: it is not put aside unanswered
-        age = datetime.now(UTC) - payout.created_at
+        age = datetime.now(UTC) - (payout.began_at or payout.created_at)  # not the time on hold
         if age > CASE_AFTER:
-            detail = f"Open for more than {CASE_AFTER.days} day: {reason}."
+            detail = f"Open for more than {CASE_AFTER.days} day: {reason.rstrip('.')}."
             await states.report(self._db, payout, Kind.NO_ANSWER, detail)
         seconds = next((each for limit, each in CHECKS if age < limit), SELDOM_SECONDS)
         return max(seconds, at_least_seconds)

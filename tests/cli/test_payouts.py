@@ -26,16 +26,16 @@ from tests.payments.orders import order as payment_order
 
 A, MANUAL = "providera_ngn_transfer", "platform"
 PAYOUT_FIELDS = [
-    *("trx_id", "merchant_id", "environment", "ref_trx", "status", "error_code", "currency"),
-    *("payout_amount", "fee", "method", "created_at"),
+    *("trx_id", "merchant_id", "environment", "ref_trx", "status", "error_code", "on_hold"),
+    *("currency", "payout_amount", "fee", "method", "created_at"),
 ]
 CASE_FIELDS = [
     *("id", "merchant_id", "environment", "kind", "reference", "trx_id", "currency", "amount"),
     *("status", "opened_at", "detail"),
 ]
 REFUND_FIELDS = [
-    *("trx_id", "payment_trx_id", "merchant_id", "environment", "currency", "amount", "status"),
-    *("waits_for", "reason", "detail"),
+    *("trx_id", "payment_trx_id", "merchant_id", "environment", "currency", "amount"),
+    *("commission", "status", "waits_for", "on_hold", "reason", "detail"),
 ]
 RECONCILED_FIELDS = [
     *("provider", "currency", "ledger", "under_way", "coming_in", "balance", "difference"),
@@ -361,6 +361,40 @@ async def test_bad_usage_is_exit_2_and_says_so_in_words(
     run = manilla(*words, "--data", str(office.instance.folder))
     assert "Traceback" not in run.stderr
     assert (run.returncode, run.stdout) == (2, "")
+
+
+async def test_payouts_of_a_disabled_merchant_wait_and_go_out_once_when_it_is_enabled(
+    office: Office,
+) -> None:
+    hold, merchant = ("setting", "set", "payouts_held"), ("merchant", "set", office.id)
+    await office.commands((*hold, "true"))
+    trx_id = await office.pay_out(A)
+    rejected = await office.pay_out(A)
+    await office.commands((*merchant, "--status", "disabled"))
+    await office.commands((*hold, "false"))
+    listing = ("payout", "list", "--merchant", office.id, "--on-hold")
+    [listed, shown] = await office.commands(listing, ("payout", "show", trx_id))
+    assert {each["trx_id"]: each["on_hold"] for each in listed} == {
+        trx_id: "merchant_disabled",
+        rejected: "merchant_disabled",
+    }
+    assert shown["on_hold_reason"] == "The merchant is disabled."
+    [canceled] = await office.commands(("payout", "reject", rejected, "--reason", "Closed."))
+    assert canceled["status"] == "canceled"
+    [shown] = await office.commands(("payout", "show", trx_id))
+    assert shown["sent_at"] is None
+    await office.commands((*merchant, "--status", "approved", "--payouts", "off"))
+    [shown] = await office.commands(("payout", "show", trx_id))
+    assert (shown["sent_at"], shown["on_hold"]) == (None, "merchant_payouts_off")
+    await office.commands((*merchant, "--payouts", "on"))
+
+    async def is_sent() -> bool:
+        [shown] = await office.commands(("payout", "show", trx_id))
+        return shown["accepted_at"] is not None
+
+    await office.until(is_sent)
+    [listed] = await office.commands(listing)
+    assert listed == []
 
 
 async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) -> None:

@@ -157,7 +157,7 @@ async def test_10_a_refusal_after_an_unknown_send_is_a_case_in_the_end_and_never
         await desk.check_now(trx_id)
     await _is(desk, trx_id, "pending", DEBITED)
     assert await desk.cases() == []
-    age = "UPDATE payout SET created_at = created_at - interval '25 hours' WHERE trx_id = $1"
+    age = "UPDATE payout SET began_at = began_at - interval '25 hours' WHERE trx_id = $1"
     await db.execute(age, trx_id)
     await desk.check_now(trx_id)
     await _is(desk, trx_id, "pending", DEBITED)

@@ -19,8 +19,8 @@ from manilla.kit.jobs import Job, Runner
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Status
-from manilla.payouts import manual
+from manilla.merchants.merchants import Change, Status
+from manilla.payouts import lost, manual
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
@@ -37,6 +37,8 @@ from tests.payouts.model import (
     fee_of,
 )
 from tests.simulated import World
+
+STATUSES = {"MERCHANT_SUSPENDED": 403}
 
 
 class Stage:
@@ -139,8 +141,9 @@ class Machine:
 
     async def pay_again(self, order: Order, amount: int) -> None:
         reply = await self._ask(order.ref_trx, order.rail, amount)
-        told = (reply.json["trx_id"], reply.json["status"])
-        _same("the first", told, (self.trx_ids[order.ref_trx], order.status))
+        if not self.model.is_on_hold:
+            told = (reply.json["trx_id"], reply.json["status"])
+            _same("the first", told, (self.trx_ids[order.ref_trx], order.status))
 
     async def _ask(self, ref_trx: str, rail: str, amount: int) -> Reply:
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": "0123456789"}
@@ -156,7 +159,7 @@ class Machine:
         }
         reply = await self.merchant.post(INITIATE, request)
         expected = self.model.ask(ref_trx, rail, amount)
-        answer = (422, expected) if expected else (200, None)
+        answer = (STATUSES.get(expected, 422), expected) if expected else (200, None)
         _same("the answer", (reply.status, reply.code), answer)
         if expected is None:
             self.trx_ids[ref_trx] = reply.json["trx_id"]
@@ -165,6 +168,9 @@ class Machine:
 
     async def verify(self, order: Order) -> None:
         reply = await self.merchant.get(VERIFY + self.trx_ids[order.ref_trx])
+        if self.model.is_disabled:
+            _same("verify-payout", reply.code, "MERCHANT_SUSPENDED")
+            return
         words = {"pending": "pending", "completed": "success"}
         _same("verify-payout", reply.json["status"], words.get(order.status, "failed"))
         has_ended = order.status in ("failed", "canceled")
@@ -299,12 +305,26 @@ class Machine:
         try:
             if status == "completed":
                 await manual.complete(db, trx_id, None)
+            elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
+                raise Refusal  # what a person may do then has tests of its own
             else:
-                await manual.reject(db, trx_id, "By the machine.")
+                await lost.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
             _same("whether an administrator decides", False, is_decided)
         else:
             _same("whether an administrator decides", True, is_decided)
+
+    async def merchant_is(self, what: str) -> None:
+        """`disabled`, `payouts off`, or nothing of both."""
+        is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
+        self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
+        wanted = Change(
+            status=Status.DISABLED if is_disabled else Status.APPROVED,
+            payouts_enabled=not has_payouts_off,
+        )
+        services = self.stage.services
+        await merchants.change(services.db, services.keyring, self.merchant.new.id, wanted)
+        await services.directory._refresh(0)
 
     async def requeue(self, order: Order) -> None:
         is_open = order.status == "pending" and order.rail != MANUAL
@@ -320,7 +340,8 @@ class Machine:
         order.is_old = True
         await self.stage.services.db.execute(
             """
-            UPDATE payout SET created_at = created_at - interval '25 hours'
+            UPDATE payout SET created_at = created_at - interval '25 hours',
+                              began_at = began_at - interval '25 hours'
              WHERE merchant_id = $1 AND trx_id = $2""",
             *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
         )

@@ -86,11 +86,17 @@ class Model:
         self.orders: dict[str, Order] = {}
         self.cases: set[tuple[str, str]] = set()
         self.is_down = False
+        self.is_disabled = False
+        self.has_payouts_off = False
         self.dies_at: str | None = None
 
     def ask(self, ref_trx: str, rail: str, amount: int) -> str | None:
         """The code of the refusal, or None where the payout is taken."""
         order = Order(ref_trx, rail, amount, is_worked_on=rail != MANUAL)
+        if self.is_disabled:
+            return "MERCHANT_SUSPENDED"
+        if self.has_payouts_off:
+            return "merchant_payout_disabled"
         if ref_trx in self.orders:
             return "DUPLICATE_REFERENCE"
         if self.balance < order.payable:
@@ -100,6 +106,18 @@ class Model:
         self.balance -= order.payable
         self.orders[ref_trx] = order
         return None
+
+    @property
+    def is_on_hold(self) -> bool:
+        """The merchant's unsent payouts wait."""
+        return self.is_disabled or self.has_payouts_off
+
+    def change_merchant(self, *, is_disabled: bool, has_payouts_off: bool) -> None:
+        was_on_hold = self.is_on_hold
+        self.is_disabled, self.has_payouts_off = is_disabled, has_payouts_off
+        if was_on_hold and not self.is_on_hold:
+            for order in self.orders.values():
+                order.number += 1  # a new cause: whoever has just found it on hold looks again
 
     def claim(self, order: Order) -> int:
         order.number += 1
@@ -122,6 +140,9 @@ class Model:
         elif not is_asked:
             self._wait(order)
         elif order.at_provider is None and order.status == "pending":
+            if self.is_on_hold:
+                self._wait(order)
+                return
             if claim != order.holder:
                 return  # fenced: another has taken the job
             if not self._send(order, send):
@@ -135,9 +156,10 @@ class Model:
 
     def _send_first(self, order: Order, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
-        if claim != order.holder:
-            return  # fenced
+        if claim != order.holder or self.is_on_hold:
+            return  # fenced, or nothing may leave
         order.is_begun = True
+        order.is_old = False  # from now on the provider has a day to answer
         self._point("after_send_is_begun")
         is_answered = self._send(order, send)
         self._point("after_transfer_is_sent")
@@ -216,8 +238,14 @@ class Model:
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """By an administrator: of payouts that are processed by hand, once."""
-        if order.rail != MANUAL or order.status != "pending":
+        """By an administrator: payouts processed by hand, and unsent ones on hold; once."""
+        if order.status != "pending":
             return False
-        self._end(order, status, COMPLETED if status == "completed" else CANCELED)
-        return True
+        if status == "completed":
+            is_decided = order.rail == MANUAL and not self.is_on_hold
+        else:
+            is_unsent = self.is_on_hold and not order.is_begun and order.holder is None
+            is_decided = order.rail == MANUAL or is_unsent
+        if is_decided:
+            self._end(order, status, COMPLETED if status == "completed" else CANCELED)
+        return is_decided

@@ -52,6 +52,7 @@ AMOUNT = st.integers(min_value=100_000, max_value=300_000)
 SEND = st.sampled_from(["accepted"] * 6 + sorted(SENDS))
 IS_ASKED = st.sampled_from([True, True, True, False])
 WORD = st.sampled_from(["on", "on", "success", "failed", "reversed"])
+MERCHANT = st.sampled_from(["enabled", "enabled", "disabled", "payouts off"])
 THEN = st.sampled_from(["nothing", "webhook", "work", "both", "both, badly"])
 
 # How often it happens, for each of them, and with what.
@@ -72,6 +73,7 @@ HAPPENS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "rail_is_down": (1, {"which": WHICH, "amount": AMOUNT}),
     "decide": (1, {"which": WHICH, "status": st.sampled_from(["completed", "canceled"])}),
     "requeue": (1, {"which": WHICH}),
+    "merchant_is": (3, {"what": MERCHANT}),
     "a_day_passes": (1, {"which": WHICH}),
     "work_on_all": (1, {}),
 }
@@ -111,6 +113,7 @@ class Payouts(RuleBasedStateMachine):
     def teardown(self) -> None:
         """However a story went: when all is well again, what is open is decided or on its way."""
         if not self.is_broken:
+            self.on_loop(self.machine.happens("merchant_is", {"what": "enabled"}))
             self.on_loop(self.machine.happens("work_on_all", {}))
             self.on_loop(self.machine.happens("work_on_all", {}))
 

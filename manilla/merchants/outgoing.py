@@ -1,0 +1,73 @@
+"""What keeps a merchant's money from leaving: one gate for payouts and refunds."""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from manilla.kit.db import Connection, Database
+from manilla.ledger.posting import Environment
+
+# The kinds of the jobs that send money, and wait while the gate is closed.
+TRANSFER, SANDBOX_PAYOUT, REFUND = "transfer", "payout.sandbox", "refund"
+JOB_KINDS = (TRANSFER, SANDBOX_PAYOUT, REFUND)
+
+# How soon a job that waits looks again. A merchant that is enabled wakes its jobs at once.
+WAIT_SECONDS = 30.0
+
+
+class OutgoingHold(StrEnum):
+    """Why money waits; the values of the SQL function `outgoing_hold`."""
+
+    PAYOUTS_HELD = "payouts_held"
+    MERCHANT_DISABLED = "merchant_disabled"
+    MERCHANT_REJECTED = "merchant_rejected"
+    MERCHANT_PENDING = "merchant_pending"
+    MERCHANT_PAYOUTS_OFF = "merchant_payouts_off"
+    WITHDRAWALS_OFF = "withdrawals_off"
+
+    @property
+    def text(self) -> str:
+        return TEXTS[self]
+
+
+TEXTS = {
+    OutgoingHold.PAYOUTS_HELD: "The platform holds all payouts and refunds.",
+    OutgoingHold.MERCHANT_DISABLED: "The merchant is disabled.",
+    OutgoingHold.MERCHANT_REJECTED: "The merchant was rejected.",
+    OutgoingHold.MERCHANT_PENDING: "The merchant is not approved.",
+    OutgoingHold.MERCHANT_PAYOUTS_OFF: "Payouts are switched off for the merchant.",
+    OutgoingHold.WITHDRAWALS_OFF: "Withdrawals are switched off for the platform.",
+}
+
+Whose = tuple[int, Environment]
+
+
+async def hold(
+    db: Database | Connection,
+    merchant_id: int,
+    environment: Environment,
+    *,
+    on_behalf: bool = False,
+) -> OutgoingHold | None:
+    """Why this merchant's money may not leave now; `on_behalf`: an administrator has ordered it."""
+    code: str | None = await db.value(
+        "SELECT outgoing_hold($1, $2, $3)", *(merchant_id, environment, on_behalf)
+    )
+    return None if code is None else OutgoingHold(code)
+
+
+async def holds(db: Database | Connection, whose: Collection[Whose]) -> dict[Whose, OutgoingHold]:
+    """The holds of several merchants; one whose money may leave is absent."""
+    records = await db.records(
+        """
+        SELECT * FROM (
+               SELECT w.merchant_id, w.environment,
+                      outgoing_hold(w.merchant_id, w.environment::environment, false) AS code
+                 FROM unnest($1::bigint[], $2::text[]) AS w (merchant_id, environment)) AS found
+         WHERE code IS NOT NULL""",
+        [merchant_id for merchant_id, _ in whose],
+        [environment.value for _, environment in whose],
+    )
+    return {
+        (each["merchant_id"], Environment(each["environment"])): OutgoingHold(each["code"])
+        for each in records
+    }

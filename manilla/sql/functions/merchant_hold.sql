@@ -1,0 +1,23 @@
+-- Why this merchant may not send money out; null: it may. It reads the rows themselves, so that no
+-- decision about money rests on what a process has in memory.
+--   merchant_disabled     the merchant is disabled
+--   merchant_rejected     the merchant's application was rejected
+--   merchant_pending      the merchant is not approved yet (production only)
+--   merchant_payouts_off  the merchant's payouts are switched off
+--   withdrawals_off       withdrawals are switched off for the whole platform
+CREATE OR REPLACE FUNCTION merchant_hold(p_merchant_id bigint, p_environment environment)
+RETURNS text
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE
+           WHEN m.status = 'disabled' THEN 'merchant_disabled'
+           WHEN m.status = 'rejected' THEN 'merchant_rejected'
+           WHEN m.status = 'pending' AND p_environment = 'production' THEN 'merchant_pending'
+           WHEN NOT m.payouts_enabled THEN 'merchant_payouts_off'
+           WHEN EXISTS (
+                SELECT FROM setting s WHERE s.key = 'withdrawals_enabled' AND s.value = 'false')
+                THEN 'withdrawals_off'
+           END
+      FROM merchant m
+     WHERE m.id = p_merchant_id
+$$;

@@ -1,0 +1,16 @@
+-- Why nothing of this merchant's may be sent now; null: it may. Every statement that marks a payout
+-- or a refund as being sent calls this.
+--   payouts_held          the platform sends nothing (production only)
+--   and what `merchant_hold` answers, unless an administrator has ordered it (`p_on_behalf`)
+CREATE OR REPLACE FUNCTION outgoing_hold(
+    p_merchant_id bigint, p_environment environment, p_on_behalf boolean)
+RETURNS text
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE
+           WHEN p_environment = 'production' AND EXISTS (
+                SELECT FROM setting s WHERE s.key = 'payouts_held' AND s.value = 'true')
+                THEN 'payouts_held'
+           WHEN NOT p_on_behalf THEN merchant_hold(p_merchant_id, p_environment)
+           END
+$$;
