@@ -9,7 +9,7 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.kit.listing import first
-from manilla.kit.money import MoneyError
+from manilla.kit.money import Money, MoneyError
 from manilla.ledger import timeline
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
@@ -132,19 +132,31 @@ def refund(
     amount: Annotated[
         str | None, typer.Option("--amount", help="Major units; the whole rest when omitted.")
     ] = None,
+    with_commission: Annotated[
+        bool,
+        typer.Option(
+            "--with-commission",
+            help="The customer gets back the commission as well; the platform bears it.",
+        ),
+    ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Refund a payment, whole or in part; the merchant's wallet is debited at once."""
+    """Refund a payment on the merchant's behalf, whole or in part; its wallet is debited at once.
 
-    async def command(tools: Tools) -> Refund:
+    Also for a merchant that is disabled.
+    """
+
+    async def command(tools: Tools) -> dict[str, Any]:
         try:
-            started = await refunds.start(tools.db, trx_id, amount, reason)
+            started = await refunds.start(
+                tools.db, trx_id, amount, reason, on_behalf=True, with_commission=with_commission
+            )
         except MoneyError as error:
             raise InstanceRefusal(str(error)) from None
-        return await refunds.find(tools.db, started.trx_id)
+        return await _refund(tools, await refunds.find(tools.db, started.trx_id))
 
-    print_fields(_refund(run(data, command)), as_json=as_json)
+    print_fields(run(data, command), as_json=as_json)
 
 
 @refunds_app.command("list")
@@ -156,11 +168,11 @@ def list_refunds(
     """List refunds, newest first."""
     wanted = RefundFilter(status=RefundStatus.PENDING if pending else None)
 
-    async def command(tools: Tools) -> list[Refund]:
-        return await first(listing.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
+    async def command(tools: Tools) -> list[dict[str, Any]]:
+        found = await first(listing.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
+        return [await _refund(tools, each) for each in found]
 
-    rows = [_refund(each) for each in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="There is no refund.")
+    print_rows(run(data, command), as_json=as_json, empty="There is no refund.")
 
 
 @refunds_app.command()
@@ -181,13 +193,14 @@ def reject(trx_id: TrxId, reason: Reason, as_json: Json = False, data: Data = No
 
 
 def _decide(trx_id: str, data: Data, as_json: bool, detail: str, *, is_paid: bool) -> None:
-    async def command(tools: Tools) -> Refund:
-        return await refunds.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
+    async def command(tools: Tools) -> dict[str, Any]:
+        decided = await refunds.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
+        return await _refund(tools, decided)
 
-    print_fields(_refund(run(data, command)), as_json=as_json)
+    print_fields(run(data, command), as_json=as_json)
 
 
-def _refund(each: Refund) -> dict[str, Any]:
+async def _refund(tools: Tools, each: Refund) -> dict[str, Any]:
     return {
         "trx_id": each.trx_id,
         "payment_trx_id": each.payment_trx_id,
@@ -195,8 +208,10 @@ def _refund(each: Refund) -> dict[str, Any]:
         "environment": each.environment,
         "currency": each.currency,
         "amount": each.amount.amount,
+        "commission": Money(each.currency, each.commission_minor).amount,
         "status": each.status,
         "waits_for": _waits_for(each),
+        "on_hold": await refunds.hold_of(tools.db, each),
         "reason": each.reason,
         "detail": each.detail,
     }

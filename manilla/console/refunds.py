@@ -8,13 +8,15 @@ from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit import ids, listing
+from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
 from manilla.payments import refund_queries, refunds
 from manilla.payments.listing import RefundFilter
+from manilla.payments.payment import Payment
+from manilla.payments.refund_books import RefundRefused
 from manilla.payments.refund_queries import Refund, RefundStatus
-from manilla.payments.refunds import RefundRefused
 from manilla.payments.story import payment_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
@@ -23,7 +25,7 @@ from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
-TEMPLATE = "queue_refund.html"
+TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
 
 COLUMNS: tuple[Column[Refund], ...] = (
@@ -53,7 +55,47 @@ class RefundPages:
             page(one, self.show, Permission.CONSOLE_VIEW),
             form(one + "/confirm", self.confirm, needs, step_up=True),
             form(one + "/reject", self.reject, needs, step_up=True),
+            page("/transactions/{trx_id:str}/refund", self.show_new, needs),
+            form("/transactions/{trx_id:str}/refund", self.start, needs, step_up=True),
         ]
+
+    async def show_new(self, visit: Visit) -> Answer:
+        return visit.page(NEW, **await self._about_payment(visit))
+
+    async def start(self, visit: Visit) -> Answer:
+        """On the merchant's behalf, whatever its status."""
+        about = await self._about_payment(visit)
+        payment: Payment = about["payment"]
+        try:
+            given = visit.form.text("amount")
+            amount = visit.form.money("amount", payment.currency) if given else None
+            refund = await refunds.start(
+                self._desk.db,
+                payment.trx_id,
+                None if amount is None else f"{amount.amount:f}",
+                visit.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                refunded_before=visit.form.whole("refunded_before"),
+                on_behalf=True,
+                with_commission=visit.form.is_ticked("with_commission"),
+            )
+        except Refusal as refusal:
+            return visit.refused(NEW, refusal, **about)
+        done = f"The refund of {money(refund.amount)} has started."
+        return visit.redirect(f"/refunds/{refund.trx_id}", done=done)
+
+    async def _about_payment(self, visit: Visit) -> dict[str, Any]:
+        db, trx_id = self._desk.db, visit.parameter("trx_id")
+        merchant_id = ids.merchant_of(trx_id)
+        told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
+        if told is None:
+            raise NotHere
+        payment = told.payment
+        return {
+            "payment": payment,
+            "merchant": await merchants.get(db, payment.merchant_id),
+            "refundable": payment.refundable,
+            "commission": payment.quote.customer_pays - payment.amount,
+        }
 
     async def show_all(self, visit: Visit) -> Answer:
         db, scope = self._desk.db, queues.scope(visit)
@@ -115,6 +157,7 @@ class RefundPages:
             "merchant": await merchants.get(db, refund.merchant_id),
             "happenings": story.of_payment(told, all_accounts=True),
             "decision": await refunds.decision(db, refund),
+            "hold": await refunds.hold_of(db, refund),
             "providers": NAMES,
             "lines": await audit.listed(db, about),
         }

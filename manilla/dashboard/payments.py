@@ -13,7 +13,7 @@ from manilla.ledger.scope import Tenant
 from manilla.payments import listing as payments
 from manilla.payments import refunds
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Payment, Status
+from manilla.payments.payment import Payment
 from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
@@ -112,13 +112,12 @@ class PaymentPages:
 
 def _about(told: PaymentStory) -> dict[str, Any]:
     payment = told.payment
-    rest = payment.amount_minor - payment.refunded_minor
     return {
         "payment": payment,
         "quote": payment.quote,
         "refunds": told.refunds,
-        "refundable": Money(payment.currency, rest),
-        "is_refundable": payment.status is Status.SUCCESS and rest > 0,
+        "refundable": payment.refundable,
+        "is_refundable": payment.refundable.minor > 0,
     }
 
 

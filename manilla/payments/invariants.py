@@ -113,14 +113,34 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_are_not_above_what_was_paid",
-        "What is refunded of a payment is the sum of its refunds that did not fail.",
-        """SELECT p.merchant_id, p.trx_id, p.refunded_minor, r.sum
+        "What is refunded of a payment is the sum of its refunds that did not fail, without the "
+        "commission; that is refunded once at most, and only where the customer paid it.",
+        """SELECT p.merchant_id, p.trx_id, p.refunded_minor, r.sum, r.commission
              FROM payment p
-             FULL JOIN (SELECT merchant_id, payment_trx_id AS trx_id, sum(amount_minor) AS sum
+             FULL JOIN (SELECT merchant_id, payment_trx_id AS trx_id,
+                               sum(amount_minor - commission_minor) AS sum,
+                               sum(commission_minor) AS commission
                           FROM refund WHERE status <> 'failed'
                          GROUP BY merchant_id, payment_trx_id) AS r
                   USING (merchant_id, trx_id)
-            WHERE p.refunded_minor IS DISTINCT FROM coalesce(r.sum, 0)""",
+            WHERE p.refunded_minor IS DISTINCT FROM coalesce(r.sum, 0)
+               OR r.commission NOT IN (0, CASE WHEN p.commission_bearer = 'customer'
+                                               THEN p.commission_minor ELSE 0 END)""",
+    ),
+    Invariant(
+        "refunds_take_from_wallet_and_commission",
+        "A refund's debit takes the commission's part from the commission, the rest from the "
+        "wallet; its return gives back the same.",
+        """SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
+             FROM refund r
+             JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
+                  AND g.kind IN ('refund', 'refund_returned')
+             JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+            WHERE e.amount_minor * CASE g.kind WHEN 'refund' THEN -1 ELSE 1 END
+                  IS DISTINCT FROM CASE e.account
+                  WHEN 'wallet' THEN r.amount_minor - r.commission_minor
+                  WHEN 'commission' THEN r.commission_minor
+                  WHEN 'in_flight' THEN -r.amount_minor END""",
     ),
     Invariant(
         "completed_refunds_were_told",

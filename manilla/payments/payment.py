@@ -61,6 +61,12 @@ class Payment(msgspec.Struct, frozen=True):
         return self.environment is Environment.SANDBOX
 
     @property
+    def refundable(self) -> Money:
+        """What can still be refunded of the amount; the commission is not a part of it."""
+        is_paid = self.status is Status.SUCCESS
+        return Money(self.currency, self.amount_minor - self.refunded_minor if is_paid else 0)
+
+    @property
     def amount(self) -> Money:
         return Money(self.currency, self.amount_minor)
 

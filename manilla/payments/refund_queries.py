@@ -9,7 +9,6 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
-from manilla.platform.settings import PAYOUTS_ARE_HELD
 
 
 class RefundStatus(StrEnum):
@@ -33,10 +32,18 @@ class Refund(msgspec.Struct, frozen=True):
     sent_at: datetime | None
     detail: str | None
     created_at: datetime | None
+    on_behalf: bool = False  # ordered by an administrator, whatever the merchant's status
+    commission_minor: int = 0  # the part of the amount that the platform bears
+    first_sent_at: datetime | None = None
 
     @property
     def amount(self) -> Money:
         return Money(self.currency, self.amount_minor)
+
+    @property
+    def from_wallet_minor(self) -> int:
+        """What the merchant bears."""
+        return self.amount_minor - self.commission_minor
 
     @property
     def payer(self) -> str:
@@ -45,7 +52,8 @@ class Refund(msgspec.Struct, frozen=True):
 
 REFUND_COLUMNS = """
            merchant_id, trx_id, payment_trx_id, environment, currency, amount_minor, reason, status,
-           provider, charge_reference, by_operator, sent_at, detail, created_at"""
+           provider, charge_reference, by_operator, sent_at, detail, created_at, on_behalf,
+           commission_minor, first_sent_at"""
 _REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"
 
 
@@ -77,30 +85,46 @@ async def insert(connection: Connection, new: Refund) -> None:
     await connection.execute(
         """
         INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
-                            amount_minor, reason, provider, charge_reference)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+                            amount_minor, reason, provider, charge_reference, on_behalf,
+                            commission_minor)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
         *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.currency),
         *(new.amount_minor, new.reason, new.provider, new.charge_reference),
+        *(new.on_behalf, new.commission_minor),
     )
 
 
 async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
     """Before the first byte goes out: whoever takes the job over asks before it sends.
 
-    False for a job that is not its holder's any more: who was frozen must not send. And while
-    payouts and refunds are held.
+    False for a stalled worker that has lost its job, for a refund that was left to a person, and
+    while the merchant's money is on hold.
     """
     marked = await db.value(
-        f"""
-        UPDATE refund AS r SET sent_at = now()
+        """
+        UPDATE refund AS r
+           SET sent_at = now(), first_sent_at = coalesce(r.first_sent_at, now())
           FROM job j
          WHERE j.merchant_id = $1 AND j.kind = $2 AND j.subject = $3 AND j.lease = $4
            AND r.merchant_id = $1 AND r.trx_id = $3 AND r.status = 'pending'
-           AND r.sent_at IS NOT DISTINCT FROM $5 AND NOT {PAYOUTS_ARE_HELD}
+           AND r.sent_at IS NOT DISTINCT FROM $5 AND NOT r.by_operator
+           AND outgoing_hold(r.merchant_id, r.environment, r.on_behalf) IS NULL
         RETURNING true""",
         *(job.merchant_id, job.kind, job.subject, job.fence, sent.sent_at),
     )
     return bool(marked)
+
+
+async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
+    """Locks a refund that nobody has sent, so that nobody sends it before the transaction ends."""
+    found = await connection.value(
+        """
+        SELECT true FROM refund
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND sent_at IS NULL
+           FOR UPDATE""",
+        *(wanted.merchant_id, wanted.trx_id),
+    )
+    return bool(found)
 
 
 async def note_sent(db: Database, sent: Refund) -> None:

@@ -6,6 +6,8 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments import refund_queries, refunds
 from manilla.payments.refund_queries import Refund, RefundStatus
 from manilla.providers import claims, port
@@ -46,9 +48,14 @@ class RefundTasks:
             await self._report_unknown(job)
             return None
         if refund.provider is None:
-            await refunds.complete(self._db, refund, "sandbox")
-            return None
+            return await self._complete_in_sandbox(refund)
         return await self._at_provider(refund, Provider(refund.provider), job)
+
+    async def _complete_in_sandbox(self, refund: Refund) -> float | None:
+        if await refunds.hold_of(self._db, refund) is not None:
+            return outgoing.WAIT_SECONDS
+        await refunds.complete(self._db, refund, "sandbox")
+        return None
 
     async def _at_provider(self, refund: Refund, provider: Provider, job: Job) -> float | None:
         adapter = self._rails.adapter(provider)
@@ -66,7 +73,7 @@ class RefundTasks:
 
     async def _send(self, adapter: Adapter, refund: Refund, job: Job) -> float | None:
         if not await refund_queries.mark_sent(self._db, refund, job):
-            return await self._ask_unsent(adapter, refund)
+            return await self._not_sent(adapter, refund)
         answer = await adapter.refund(_order(refund))
         match answer:
             case Refused(RefusalCode.NOT_SUPPORTED, guidance):
@@ -77,11 +84,15 @@ class RefundTasks:
                 return None
         return await self._act(refund, answer)
 
-    async def _ask_unsent(self, adapter: Adapter, refund: Refund) -> float | None:
-        """While refunds are held: as for payouts, the provider may know what our books do not.
+    async def _not_sent(self, adapter: Adapter, refund: Refund) -> float | None:
+        """Nothing may leave, or somebody else has the job now and sends it."""
+        hold = await refunds.hold_of(self._db, refund)
+        if hold is OutgoingHold.PAYOUTS_HELD:
+            return await self._ask_unsent(adapter, refund)
+        return AGAIN_SECONDS if hold is None else outgoing.WAIT_SECONDS
 
-        Or somebody else sends it, whose job it is now.
-        """
+    async def _ask_unsent(self, adapter: Adapter, refund: Refund) -> float | None:
+        """While refunds are held: as for payouts, the provider may know what our books do not."""
         if adapter.provider in CAN_BE_ASKED:
             answer = await adapter.refund_state(refund.trx_id)
             if isinstance(answer, Done) and answer.value.status is not port.RefundStatus.NOT_FOUND:
@@ -94,6 +105,8 @@ class RefundTasks:
         if isinstance(answer, Done) and answer.value.status is port.RefundStatus.NOT_FOUND:
             if refund.status is not RefundStatus.PENDING:
                 return None
+            if refund.by_operator:
+                return AGAIN_LATER_SECONDS  # a person may be paying it at this moment
             # Never arrived. The same reference cannot be paid twice: the provider refuses that. Nor
             # is a refusal conclusive now: it may be about the repetition.
             if not await refund_queries.mark_sent(self._db, refund, job):
@@ -116,8 +129,7 @@ class RefundTasks:
                 return None
         if refund.status is not RefundStatus.PENDING:
             return None
-        assert refund.created_at is not None
-        age = datetime.now(UTC) - refund.created_at
+        age = _age(refund)
         if age > PATIENCE:
             await self._report_open(refund, answer)
             return age.total_seconds() / LATER_SHARE
@@ -191,3 +203,10 @@ def _order(refund: Refund) -> RefundOrder:
         amount=refund.amount,
         reason=refund.reason,
     )
+
+
+def _age(refund: Refund) -> timedelta:
+    """How long the provider has had it: time on hold does not count."""
+    now = datetime.now(UTC)
+    first_sent_at = refund.first_sent_at or (refund.created_at if refund.sent_at else None)
+    return now - (first_sent_at or now)

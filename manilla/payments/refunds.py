@@ -15,15 +15,18 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger import posting, timeline
-from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
-from manilla.payments import charge_queries, notices, queries, refund_queries
+from manilla.ledger import timeline
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payments import charge_queries, notices, queries, refund_books, refund_queries
 from manilla.payments.payment import Payment, Status
+from manilla.payments.refund_books import RefundRefused
 from manilla.payments.refund_queries import Refund, RefundStatus
 
-SEND = "refund"
+SEND = outgoing.REFUND
 REASON_LENGTH_MAX = 200
+# While the platform holds everything (after a restore) our books may be older than a send.
+REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 
 
 class PaymentNotFound(Refusal):
@@ -36,18 +39,9 @@ class RefundNotFound(Refusal):
     message = "There is no such refund."
 
 
-class RefundRefused(Refusal):
-    message = "This payment cannot be refunded by this amount."
-
-
 class RefundedMeanwhile(Refusal):
     status, code = 409, "REFUNDED_MEANWHILE"
     message = "A refund of this payment was started meanwhile. Nothing more was refunded."
-
-
-class RefundNotCovered(Refusal):
-    code = "insufficient_balance"
-    message = "The merchant's wallet cannot cover the refund."
 
 
 async def start(
@@ -57,12 +51,18 @@ async def start(
     reason: str,
     *,
     refunded_before: int | None = None,
+    on_behalf: bool = False,
+    with_commission: bool = False,
 ) -> Refund:
     """Debits the wallet and leaves the rest to the refund's job.
 
     `refunded_before`: what had been refunded, in minor units, when this was asked for. Where it is
     more by now, the same may have been asked for twice, and nothing moves.
+
+    `on_behalf`: an administrator refunds in the merchant's place, whatever the merchant's status.
+    Only then may the commission go back as well (`with_commission`), because the platform bears it.
     """
+    assert on_behalf or not with_commission, "a merchant does not spend the platform's money"
     if not is_line(reason, REASON_LENGTH_MAX):
         raise RefundRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
     merchant_id = ids.merchant_of(trx_id)
@@ -78,9 +78,12 @@ async def start(
             raise RefundedMeanwhile
         amount = _refundable(payment, amount_text)
         refund = await _new_refund(connection, payment, amount, reason)
-        await _debit(connection, refund)
+        refund = msgspec.structs.replace(refund, on_behalf=on_behalf)
+        if with_commission:
+            refund = _add_commission(payment, refund)
+        await refund_books.debit(connection, refund)
         await refund_queries.insert(connection, refund)
-        await _change_refunded(connection, payment, amount.minor)
+        await _change_refunded(connection, payment, refund.from_wallet_minor)
         await _note(connection, payment, "refund_started", refund, reason)
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
         await _record(connection, "refund.start", refund, reason)
@@ -91,13 +94,26 @@ async def start(
 def _refundable(payment: Payment, amount_text: str | None) -> Money:
     if payment.status is not Status.SUCCESS:
         raise RefundRefused(f"The payment is {payment.status}: only one that was paid is refunded.")
-    rest = Money(payment.currency, payment.amount_minor - payment.refunded_minor)
+    rest = payment.refundable
     if rest.minor == 0:
         raise RefundRefused("The whole payment has been refunded already.")
     amount = rest if amount_text is None else parse_amount(amount_text, payment.currency)
     if not 0 < amount.minor <= rest.minor:
         raise RefundRefused(f"Of this payment up to {rest} can be refunded.")
     return amount
+
+
+def _add_commission(payment: Payment, refund: Refund) -> Refund:
+    """The customer gets back the commission too, with the last part of the amount."""
+    commission_minor = payment.quote.customer_pays.minor - payment.amount_minor
+    if commission_minor <= 0:
+        raise RefundRefused("The customer paid no commission for this payment.")
+    if refund.amount < payment.refundable:
+        raise RefundRefused("The commission is refunded only with the whole payment.")
+    whole_minor = refund.amount_minor + commission_minor
+    return msgspec.structs.replace(
+        refund, amount_minor=whole_minor, commission_minor=commission_minor
+    )
 
 
 async def _new_refund(
@@ -134,12 +150,7 @@ async def complete(db: Database, refund: Refund, detail: str, *, by_hand: bool =
         payment, current = await _locked(connection, refund)
         if current.status is not RefundStatus.PENDING:
             return False
-        # The money leaves what the provider holds for us, or our own bank.
-        account = posting.BANK if by_hand else posting.clearing(current.payer)
-        paid_by = Line(account, current.amount_minor)
-        in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
-        outcome = await _post(connection, current, "refund_paid", 0, in_flight, paid_by)
-        assert outcome is Outcome.POSTED
+        await refund_books.pay(connection, current, by_hand=by_hand)
         await refund_queries.decide(connection, current, RefundStatus.COMPLETED, detail)
         await _note(connection, payment, "refund_completed", current, detail)
         await notices.tell_of_refund(connection, payment, current.trx_id, current.amount)
@@ -157,11 +168,14 @@ async def fail(
     *,
     by_hand: bool = False,
     holder: Job | None = None,
+    is_unsent: bool = False,
 ) -> bool:
     """Conclusively refused: the wallet gets back what it was debited.
 
     `holder`: a refusal that counts only from whoever still holds the refund's job. One that comes
     to who was frozen is about a repetition, if another has sent the refund meanwhile.
+
+    `is_unsent`: it is refused only if nobody has sent it, and from now on nobody will.
     """
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
@@ -169,13 +183,11 @@ async def fail(
             return False
         if holder is not None and not await jobs.is_held(connection, holder):
             return False
-        in_flight = Line(posting.IN_FLIGHT, -current.amount_minor)
-        outcome = await _post(
-            connection, current, "refund_returned", current.amount_minor, in_flight, None
-        )
-        assert outcome is Outcome.POSTED
+        if is_unsent and not await refund_queries.lock_unsent(connection, current):
+            return False
+        await refund_books.give_back(connection, current)
         await refund_queries.decide(connection, current, RefundStatus.FAILED, detail)
-        await _change_refunded(connection, payment, -current.amount_minor)
+        await _change_refunded(connection, payment, -current.from_wallet_minor)
         await _note(connection, payment, "refund_failed", current, detail)
         await jobs.forget(connection, current.merchant_id, SEND, current.trx_id)
         if by_hand:
@@ -193,19 +205,22 @@ async def find(db: Database, trx_id: str) -> Refund:
 
 
 async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
-    """A person's word, for a refund that no provider can be asked about."""
+    """A person's word, for a refund that no provider can be asked about, or that is on hold."""
     if not is_line(detail, REASON_LENGTH_MAX):
         raise RefundRefused(f"A note has 1 to {REASON_LENGTH_MAX} printable characters.")
     refund = await find(db, trx_id)
-    if not refund.by_operator:
+    can_be_rejected = not is_paid and await hold_of(db, refund) in REJECTED_WHILE
+    if not (refund.by_operator or can_be_rejected):
         raise RefundRefused(f"The refund is {refund.status}, and the provider's to decide.")
     decided = (
         await complete(db, refund, detail, by_hand=True)
         if is_paid
-        else await fail(db, refund, detail, by_hand=True)
+        else await fail(db, refund, detail, by_hand=True, is_unsent=not refund.by_operator)
     )
     if not decided:
-        raise RefundRefused(f"The refund is {(await find(db, trx_id)).status} already.")
+        current = await find(db, trx_id)
+        state = "sent" if current.status is RefundStatus.PENDING else current.status
+        raise RefundRefused(f"The refund is {state} already.")
     return await find(db, trx_id)
 
 
@@ -232,38 +247,14 @@ async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refu
     return payment, current
 
 
-async def _debit(connection: Connection, refund: Refund) -> None:
-    lines = Line(posting.IN_FLIGHT, refund.amount_minor), None
-    outcome = await _post(connection, refund, "refund", -refund.amount_minor, *lines)
-    if outcome is Outcome.INSUFFICIENT_BALANCE:
-        raise RefundNotCovered
-    assert outcome is Outcome.POSTED
-
-
-async def _post(
-    connection: Connection,
-    refund: Refund,
-    kind: str,
-    wallet_minor: int,
-    first: Line,
-    second: Line | None,
-) -> Outcome:
-    [posted] = await ledger.post(
-        connection,
-        [
-            Posting(
-                merchant_id=refund.merchant_id,
-                trx_id=refund.trx_id,
-                kind=kind,
-                environment=refund.environment,
-                wallet=Money(refund.currency, wallet_minor),
-                first=first,
-                second=second,
-                reason=refund.reason,
-            )
-        ],
+async def hold_of(db: Database, refund: Refund) -> OutgoingHold | None:
+    """Why an unsent refund waits; None where nothing stops it, or it was sent."""
+    is_open = refund.status is RefundStatus.PENDING and not refund.by_operator
+    if not is_open or refund.sent_at is not None:
+        return None
+    return await outgoing.hold(
+        db, refund.merchant_id, refund.environment, on_behalf=refund.on_behalf
     )
-    return posted.outcome
 
 
 async def _change_refunded(connection: Connection, payment: Payment, minor: int) -> None:

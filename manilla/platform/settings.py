@@ -55,9 +55,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "three times as long after its checkout was opened.",
         ),
     ] = 5
-    withdrawals_enabled: Annotated[bool, Meta(description="Whether payouts are open at all.")] = (
-        True
-    )
+    withdrawals_enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether merchants may pay out and refund. "
+            "While false, what is not sent yet waits."
+        ),
+    ] = True
     payouts_held: Annotated[
         bool,
         Meta(
@@ -101,10 +105,6 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     gateway_description: Annotated[Text, Meta(description="One sentence about the gateway.")] = (
         "Payments and payouts for merchants, in naira first."
     )
-
-
-# For the statements that let money out: these read the row itself, never what is in memory.
-PAYOUTS_ARE_HELD = "EXISTS (SELECT FROM setting WHERE key = 'payouts_held' AND value = 'true')"
 
 
 class UnknownSetting(Refusal):

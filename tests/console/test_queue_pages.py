@@ -16,6 +16,7 @@ from manilla.cases.suspense import Action
 from manilla.kit import outbound
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
+from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.notify import courier
 from manilla.notify.courier import Courier
 from manilla.payments import refunds
@@ -381,3 +382,48 @@ async def test_a_parked_job_is_tried_again_once_and_leaves_a_line(
     lines = await audited(services, f"job:of-a-test:{subject}")
     assert lines == [("job.retry", support.email)]
     assert "12 of 14" not in text(await support.get(f"/jobs?kind=of-a-test&q={subject}"))
+
+
+async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
+    office: Desk, operations: Visitor, support: Visitor
+) -> None:
+    trx_id, by_hand = await office.pay_out(), await office.pay_out(MANUAL)
+    await office.change(Change(status=Status.DISABLED))
+    merchant = f"merchant={office.merchant.new.id}"
+    listed = text(await operations.get(f"/payouts?show=on_hold&{merchant}"))
+    assert (trx_id in listed, "The merchant is disabled." in listed) == (True, True)
+    rows = unchunked(await operations.get(f"/payouts?show=on_hold&q={trx_id}&format=csv"))
+    assert b"The merchant is disabled." in rows
+    assert "On hold: The merchant is disabled." in text(
+        await operations.get(f"/payouts?{merchant}")
+    )
+    assert "On hold: The merchant is disabled." in text(await support.get(f"/payouts/{trx_id}"))
+    refused = await operations.post(f"/payouts/{by_hand}/complete", {"bank_reference": "FT-1"})
+    assert (refused.status, "Do not pay this payout" in text(refused)) == (422, True)
+    paid = {"bank_reference": "FT-1", "already_paid": "on"}
+    assert (await operations.post(f"/payouts/{by_hand}/complete", paid)).status == 303
+    assert (await office.payout(by_hand)).status == "completed"
+    assert (await operations.post(f"/payouts/{trx_id}/reject", {"reason": "No."})).status == 303
+    assert (await office.payout(trx_id)).status == "canceled"
+
+
+async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_the_commission(
+    shop: Shop, operations: Visitor, support: Visitor
+) -> None:
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    started = await shop.start(payment_amount=1000)
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    await shop.change(Change(status=Status.DISABLED))
+    path = f"/transactions/{started.trx_id}/refund"
+    assert path in text(await operations.get(f"/transactions/{started.trx_id}"))
+    assert path not in text(await support.get(f"/transactions/{started.trx_id}"))
+    assert "15.00" in text(await operations.get(path))
+    given = {"amount": "", "reason": "Fault", "refunded_before": "0", "with_commission": "on"}
+    assert (await support.post(path, given)).status == 403
+    assert (await operations.post(path, given)).status == 303
+    payment = await shop.payment(started)
+    assert payment.refundable.minor == 0
+    again = await operations.post(path, given)
+    assert (again.status, "started meanwhile" in text(again)) == (409, True)
+    await shop.change(Change(status=Status.APPROVED))

@@ -21,9 +21,11 @@ async def _no_webhooks(world: World, db: Database) -> None:
         await world.control(f"{provider}/faults", {"webhooks": {"mode": "lost"}})
 
 
-async def _make_old(shop: Shop, table: str, key: str, reference: str) -> None:
+async def _make_old(
+    shop: Shop, table: str, key: str, reference: str, *, column: str = "created_at"
+) -> None:
     await shop.services.db.execute(
-        f"UPDATE {table} SET created_at = created_at - interval '4 days' WHERE {key} = $1",
+        f"UPDATE {table} SET {column} = {column} - interval '4 days' WHERE {key} = $1",
         reference,
     )
 
@@ -118,7 +120,7 @@ async def _open_refund(shop: Shop) -> Refund:
     await shop.world.control(f"{PROVIDERS[charge.method_code]}/faults", {"refunds": "pending"})
     refund = await refunds.start(shop.services.db, started.trx_id, None, "Returned goods")
     await shop.world.run_jobs()
-    await _make_old(shop, "refund", "trx_id", refund.trx_id)
+    await _make_old(shop, "refund", "trx_id", refund.trx_id, column="first_sent_at")
     return refund
 
 

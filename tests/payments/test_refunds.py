@@ -6,8 +6,10 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.kit.errors import Refusal
+from manilla.kit.money import MoneyError
 from manilla.merchants.merchants import Bearer
 from manilla.payments import refund_queries, refunds
+from manilla.payments.refund_books import RefundNotCovered
 from manilla.payments.refund_queries import Refund, RefundStatus
 from tests.client import Merchant
 from tests.payments.shop import Shop, Started
@@ -65,11 +67,18 @@ async def test_parts_add_up_to_the_whole_and_no_further(shop: Shop) -> None:
         await _refund(shop, started, "0.01")
 
 
-@pytest.mark.parametrize("amount", ["1000.01", "0", "-1", "99999999"])
+@pytest.mark.parametrize("amount", ["1000.01", "0", "99999999"])
 async def test_an_amount_beyond_what_was_paid_is_refused(shop: Shop, amount: str) -> None:
     started = await _paid(shop)
     with pytest.raises(Refusal, match=r"up to 1,000\.00 NGN"):
         await _refund(shop, started, amount)
+    assert await shop.balance() == 100_000
+
+
+async def test_a_negative_amount_is_refused(shop: Shop) -> None:
+    started = await _paid(shop)
+    with pytest.raises(MoneyError, match="is not an amount"):
+        await _refund(shop, started, "-1")
     assert await shop.balance() == 100_000
 
 
@@ -89,7 +98,7 @@ async def test_a_wallet_that_cannot_cover_it_refuses(shop: Shop) -> None:
     first, second = await _paid(shop), await _paid(shop)
     assert await shop.balance() == 198_500
     await _refund(shop, first)
-    with pytest.raises(refunds.RefundNotCovered):
+    with pytest.raises(RefundNotCovered):
         await _refund(shop, second)
     assert await shop.balance() == 98_500
     assert (await shop.payment(second)).refunded_minor == 0
@@ -210,3 +219,66 @@ async def test_a_sandbox_payment_is_refunded_without_a_provider(
     refund = await _refund(test_shop, started)
     await _until(test_shop, refund, RefundStatus.COMPLETED)
     assert await test_shop.balance() == before
+
+
+async def _refund_with_commission(
+    shop: Shop, started: Started, amount: str | None = None
+) -> Refund:
+    return await refunds.start(
+        shop.services.db, started.trx_id, amount, "Fault", on_behalf=True, with_commission=True
+    )
+
+
+@pytest.mark.parametrize("method", ["providera-ngn", "providerc-ngn"])
+async def test_a_whole_refund_can_return_the_commission_that_the_platform_bears(
+    shop: Shop, method: str
+) -> None:
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    started = await _paid(shop, method)
+    assert await shop.account("commission") == 1_500
+    refund = await _refund_with_commission(shop, started)
+    assert (await shop.balance(), await shop.account("commission")) == (0, 0)
+    assert await shop.account("in_flight") == 101_500
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    rail = method[len("provider")]
+    [sent] = (await shop.world.read(f"{rail}/refunds"))["refunds"]
+    assert sent["amount"] == 1015
+    told = (await shop.notifications(started))[-1]
+    assert (told["event"], told["data"]["refund_amount"]) == ("refund", 1015)
+    assert (await shop.payment(started)).refundable.minor == 0
+
+
+async def test_a_failed_refund_with_commission_gives_each_side_back_its_part(shop: Shop) -> None:
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.world.control("a/faults", {"refunds": "failed"})
+    started = await _paid(shop)
+    await _until(shop, await _refund_with_commission(shop, started), RefundStatus.FAILED)
+    assert (await shop.balance(), await shop.account("commission")) == (100_000, 1_500)
+    assert await shop.account("in_flight") == 0
+    await shop.world.control("a/faults", {"refunds": "success"})
+    again = await _refund_with_commission(shop, started)
+    assert again.amount_minor == 101_500
+
+
+async def test_the_commission_goes_back_with_the_last_part_and_only_once(shop: Shop) -> None:
+    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    started = await _paid(shop)
+    with pytest.raises(Refusal, match="only with the whole payment"):
+        await _refund_with_commission(shop, started, "400")
+    await _refund(shop, started, "400")
+    last = await _refund_with_commission(shop, started)
+    assert (last.amount_minor, last.commission_minor) == (61_500, 1_500)
+    with pytest.raises(Refusal, match="refunded already"):
+        await _refund_with_commission(shop, started)
+    assert (await shop.balance(), await shop.account("commission")) == (0, 0)
+
+
+@pytest.mark.parametrize(("percent", "bearer"), [("0", Bearer.CUSTOMER), ("1.5", Bearer.MERCHANT)])
+async def test_a_commission_that_the_customer_did_not_pay_is_not_returned(
+    shop: Shop, percent: str, bearer: Bearer
+) -> None:
+    await shop.set_commission(percent, bearer)
+    await shop.fund("100")
+    started = await _paid(shop)
+    with pytest.raises(Refusal, match="The customer paid no commission"):
+        await _refund_with_commission(shop, started)

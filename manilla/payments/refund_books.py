@@ -1,0 +1,74 @@
+"""What a refund moves in the books."""
+
+from manilla.kit.db import Connection
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payments.refund_queries import Refund
+
+WALLET_INACTIVE = "wallet_inactive"  # as the SQL function `refund_debit` says it
+
+
+class RefundRefused(Refusal):
+    message = "This payment cannot be refunded by this amount."
+
+
+class RefundBlocked(RefundRefused):
+    code = "refund_failed"
+    message = "Refunds are not possible now. Nothing was refunded."
+
+
+class RefundNotCovered(Refusal):
+    code = "insufficient_balance"
+    message = "The merchant's wallet cannot cover the refund."
+
+
+async def debit(connection: Connection, refund: Refund) -> None:
+    """Takes it from the wallet (and the commission), as far as the merchant may refund now."""
+    outcome: str = await connection.value(
+        "SELECT refund_debit($1, $2, $3, $4, $5, $6, $7, $8)",
+        *(refund.merchant_id, refund.trx_id, refund.environment, refund.currency),
+        *(refund.amount_minor, refund.commission_minor, refund.reason, refund.on_behalf),
+    )
+    if outcome == Outcome.INSUFFICIENT_BALANCE:
+        raise RefundNotCovered
+    if outcome == WALLET_INACTIVE:
+        raise RefundBlocked("The wallet of this payment is not active. Nothing was refunded.")
+    if outcome in set(OutgoingHold):
+        raise RefundBlocked(f"{OutgoingHold(outcome).text} Nothing was refunded.")
+    assert outcome == Outcome.POSTED, outcome
+
+
+async def pay(connection: Connection, refund: Refund, *, by_hand: bool) -> None:
+    """The money leaves what the provider holds for us, or our own bank."""
+    account = posting.BANK if by_hand else posting.clearing(refund.payer)
+    paid_by = Line(account, refund.amount_minor)
+    await _post(connection, refund, "refund_paid", 0, paid_by)
+
+
+async def give_back(connection: Connection, refund: Refund) -> None:
+    """The exact reverse of the debit."""
+    minor = refund.commission_minor
+    commission = Line(posting.COMMISSION, minor) if minor else None
+    await _post(connection, refund, "refund_returned", refund.from_wallet_minor, commission)
+
+
+async def _post(
+    connection: Connection, refund: Refund, kind: str, wallet_minor: int, second: Line | None
+) -> None:
+    new = Posting(
+        merchant_id=refund.merchant_id,
+        trx_id=refund.trx_id,
+        kind=kind,
+        environment=refund.environment,
+        wallet=Money(refund.currency, wallet_minor),
+        first=Line(posting.IN_FLIGHT, -refund.amount_minor),
+        second=second,
+        reason=refund.reason,
+    )
+    [posted] = await ledger.post(connection, [new])
+    # The payment's row, which we hold, says that it was not posted before.
+    assert posted.outcome is Outcome.POSTED, posted.outcome

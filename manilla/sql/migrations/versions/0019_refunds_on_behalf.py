@@ -1,0 +1,18 @@
+"""Refunds by administrators, refunds with the commission, and when one was first sent."""
+
+from manilla.sql import script
+
+revision = "0019"
+down_revision = "0018"
+
+SCHEMA = """
+ALTER TABLE refund
+      ADD on_behalf boolean NOT NULL DEFAULT false,  -- ordered by an administrator
+      ADD commission_minor bigint NOT NULL DEFAULT 0  -- the part of the amount the platform bears
+          CHECK (commission_minor >= 0 AND commission_minor < amount_minor),
+      ADD first_sent_at timestamptz;
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)

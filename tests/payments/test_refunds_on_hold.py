@@ -1,0 +1,160 @@
+"""Refunds of a merchant that may not send money out: refused, or waiting, or an administrator's."""
+
+import pytest
+
+from manilla.kit.errors import Refusal
+from manilla.merchants import wallets
+from manilla.merchants.merchants import Change, Status
+from manilla.merchants.wallets import WalletStatus
+from manilla.payments import refunds
+from manilla.payments.refund_books import RefundBlocked
+from manilla.payments.refund_queries import Refund, RefundStatus
+from manilla.payouts import holding
+from manilla.platform import settings as platform
+from tests.client import Merchant
+from tests.payments.shop import Shop
+from tests.payments.test_refunds import _now, _paid, _refund, _until
+
+DISABLE, ENABLE = Change(status=Status.DISABLED), Change(status=Status.APPROVED)
+OFF = {
+    "The merchant is disabled": (DISABLE, ENABLE),
+    "The merchant was rejected": (Change(status=Status.REJECTED), ENABLE),
+    "Payouts are switched off": (Change(payouts_enabled=False), Change(payouts_enabled=True)),
+}
+
+
+async def _sent(shop: Shop, rail: str = "a") -> list[str]:
+    listed = (await shop.world.read(f"{rail}/refunds"))["refunds"]
+    return [refund["reference"] for refund in listed]
+
+
+async def _refund_on_behalf(shop: Shop, trx_id: str) -> Refund:
+    return await refunds.start(shop.services.db, trx_id, None, "Complaint", on_behalf=True)
+
+
+@pytest.mark.parametrize("why", OFF)
+async def test_a_merchant_that_may_not_pay_out_may_not_refund(shop: Shop, why: str) -> None:
+    off, on = OFF[why]
+    started = await _paid(shop)
+    await shop.change(off)
+    with pytest.raises(RefundBlocked, match=why):
+        await _refund(shop, started)
+    assert await shop.balance() == 100_000
+    assert (await shop.payment(started)).refunded_minor == 0
+    await shop.change(on)
+    await _until(shop, await _refund(shop, started), RefundStatus.COMPLETED)
+
+
+async def test_nor_while_the_platform_holds_everything(shop: Shop) -> None:
+    """The hold, which lets refunds be taken, does not hide the merchant's status."""
+    started = await _paid(shop)
+    await holding.hold(shop.services.db)
+    try:
+        await shop.change(DISABLE)
+        with pytest.raises(RefundBlocked, match="The merchant is disabled"):
+            await _refund(shop, started)
+    finally:
+        await platform.change(shop.services.db, "payouts_held", "false")
+
+
+async def test_an_inactive_wallet_pays_no_refund(shop: Shop) -> None:
+    started = await _paid(shop)
+    wallet = shop.services.db, shop.merchant.new.id, shop.merchant.environment, "NGN"
+    await wallets.set_status(*wallet, WalletStatus.INACTIVE)
+    with pytest.raises(RefundBlocked, match="not active"):
+        await _refund(shop, started)
+    assert await shop.balance() == 100_000
+    refund = await _refund_on_behalf(shop, started.trx_id)
+    await _until(shop, refund, RefundStatus.COMPLETED)
+
+
+@pytest.mark.parametrize("method", ["providera-ngn", "providerc-ngn"])
+@pytest.mark.parametrize("why", OFF)
+async def test_an_unsent_refund_waits_for_its_merchant_and_is_then_sent_once(
+    shop: Shop, why: str, method: str
+) -> None:
+    off, on = OFF[why]
+    rail = method[len("provider")]
+    refund = await _refund(shop, await _paid(shop, method))
+    await shop.change(off)
+    await shop.world.run_job_now("refund", refund.trx_id)
+    assert await _sent(shop, rail) == []
+    assert (await _now(shop, refund)).sent_at is None
+    await shop.change(on)
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    assert await _sent(shop, rail) == [refund.trx_id]
+
+
+async def test_a_refund_that_the_provider_lost_is_not_sent_again_for_a_disabled_merchant(
+    shop: Shop,
+) -> None:
+    started = await _paid(shop)
+    await shop.world.control("a/faults", {"next": [{"call": "refund", "fault": "5xx_before"}]})
+    refund = await _refund(shop, started)
+    await shop.world.run_jobs()
+    await shop.change(DISABLE)
+    await shop.world.run_job_now("refund", refund.trx_id)
+    assert await _sent(shop) == []
+    await shop.change(ENABLE)
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    assert await _sent(shop) == [refund.trx_id]
+
+
+async def test_an_administrator_refunds_on_a_disabled_merchants_behalf(shop: Shop) -> None:
+    started = await _paid(shop)
+    await shop.change(DISABLE)
+    refund = await _refund_on_behalf(shop, started.trx_id)
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    assert await _sent(shop) == [refund.trx_id]
+    assert await shop.balance() == 0
+
+
+async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
+    db = shop.services.db
+    refund = await _refund(shop, await _paid(shop))
+    await shop.change(DISABLE)
+    await shop.world.run_job_now("refund", refund.trx_id)
+    with pytest.raises(Refusal, match="the provider's to decide"):
+        await refunds.decide(db, refund.trx_id, is_paid=True, detail="no")
+    decided = await refunds.decide(db, refund.trx_id, is_paid=False, detail="Closed")
+    assert decided.status is RefundStatus.FAILED
+    assert await shop.balance() == 100_000
+    await shop.change(ENABLE)
+    await shop.world.run_jobs()
+    assert await _sent(shop) == []
+
+
+async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: Shop) -> None:
+    await shop.world.control("a/faults", {"refunds": "pending"})
+    refund = await _refund(shop, await _paid(shop))
+    await shop.world.run_jobs()
+    await shop.change(DISABLE)
+    with pytest.raises(Refusal, match="the provider's to decide"):
+        await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+    assert not await refunds.fail(shop.services.db, refund, "no", is_unsent=True)
+    assert await shop.balance() == 0
+
+
+async def test_time_on_hold_does_not_count_against_the_provider(shop: Shop) -> None:
+    """After days on hold the provider still gets its time to answer, before a person decides."""
+    await shop.world.control("a/faults", {"refunds": "pending"})
+    refund = await _refund(shop, await _paid(shop))
+    await shop.services.db.execute(
+        "UPDATE refund SET created_at = created_at - interval '9 days' WHERE trx_id = $1",
+        refund.trx_id,
+    )
+    for _ in range(2):
+        await shop.world.run_job_now("refund", refund.trx_id)
+    assert not (await _now(shop, refund)).by_operator
+
+
+async def test_a_sandbox_refund_waits_too(shop: Shop, sandbox: Merchant) -> None:
+    test_shop = Shop(shop.services, shop.world, sandbox)
+    started = await test_shop.start()
+    await shop.world.run_job_now("payment.sandbox", started.trx_id)
+    refund = await _refund(test_shop, started)
+    await test_shop.change(DISABLE)
+    await shop.world.run_job_now("refund", refund.trx_id)
+    assert (await _now(test_shop, refund)).status is RefundStatus.PENDING
+    await test_shop.change(ENABLE)
+    await _until(test_shop, refund, RefundStatus.COMPLETED)
