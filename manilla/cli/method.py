@@ -17,6 +17,9 @@ from manilla.providers.port import Provider
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
 Active = Annotated[Switch | None, typer.Option(help="Whether it may be offered.")]
 Position = Annotated[int | None, typer.Option(min=0, max=10_000, help="Its place in the order.")]
+Name = Annotated[str | None, typer.Option()]
+Min = Annotated[str | None, typer.Option("--min", metavar="AMOUNT")]
+Max = Annotated[str | None, typer.Option("--max", metavar="AMOUNT|none")]
 Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
 OrNone = Annotated[str | None, typer.Option(metavar="AMOUNT|none")]
 Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
@@ -25,7 +28,7 @@ Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
 def commands(kind: Kind) -> typer.Typer:
     app = typer.Typer(help=f"Methods to {kind} by.", no_args_is_help=True)
     _add_list(app, kind)
-    _add_set(app, kind)
+    _add_deposit_set(app) if kind is Kind.DEPOSIT else _add_withdraw_set(app)
     _add_add(app, kind)
     return app
 
@@ -41,15 +44,38 @@ def _add_list(app: typer.Typer, kind: Kind) -> None:
         print_rows([shown(method) for method in run(data, command)], as_json=as_json, empty="")
 
 
-def _add_set(app: typer.Typer, kind: Kind) -> None:
+def _add_deposit_set(app: typer.Typer) -> None:
     @app.command("set")
     def set_(
         code: Code,
-        name: Annotated[str | None, typer.Option()] = None,
+        name: Name = None,
         active: Active = None,
         position: Position = None,
-        min_: Annotated[str | None, typer.Option("--min", metavar="AMOUNT")] = None,
-        max_: Annotated[str | None, typer.Option("--max", metavar="AMOUNT|none")] = None,
+        min_: Min = None,
+        max_: Max = None,
+        as_json: Json = False,
+        data: Data = None,
+    ) -> None:
+        """Change a method; what is not named stays as it is. Effective within a second."""
+        wanted = Change(
+            name=name,
+            active=None if active is None else active is Switch.ON,
+            position=position,
+            minimum=min_,
+            maximum=max_,
+        )
+        _set(Kind.DEPOSIT, code, wanted, as_json, data)
+
+
+def _add_withdraw_set(app: typer.Typer) -> None:
+    @app.command("set")
+    def set_(
+        code: Code,
+        name: Name = None,
+        active: Active = None,
+        position: Position = None,
+        min_: Min = None,
+        max_: Max = None,
         fee_fixed: Amount = None,
         fee_percent: Percent = None,
         fee_minimum: OrNone = None,
@@ -69,11 +95,14 @@ def _add_set(app: typer.Typer, kind: Kind) -> None:
             fee_minimum=fee_minimum,
             fee_maximum=fee_maximum,
         )
+        _set(Kind.WITHDRAW, code, wanted, as_json, data)
 
-        async def command(tools: Tools) -> Method:
-            return await catalogue.change(tools.db, kind, code, wanted)
 
-        print_fields(shown(run(data, command)), as_json=as_json)
+def _set(kind: Kind, code: str, wanted: Change, as_json: bool, data: Data) -> None:
+    async def command(tools: Tools) -> Method:
+        return await catalogue.change(tools.db, kind, code, wanted)
+
+    print_fields(shown(run(data, command)), as_json=as_json)
 
 
 def _add_add(app: typer.Typer, kind: Kind) -> None:
@@ -105,9 +134,6 @@ def _add_add(app: typer.Typer, kind: Kind) -> None:
 
 
 def shown(method: Method) -> dict[str, Any]:
-    def amount(minor: int | None) -> Decimal | None:
-        return None if minor is None else Money(method.currency, minor).amount
-
     return {
         "id": method.id,
         "code": method.code,
@@ -117,13 +143,24 @@ def shown(method: Method) -> dict[str, Any]:
         "currency": method.currency,
         "active": method.active,
         "position": method.position,
-        "min": amount(method.min_minor),
-        "max": amount(method.max_minor),
-        "fee_fixed": amount(method.fee.fixed_minor),
-        "fee_percent": method.fee.percent.normalize() + 0,
-        "fee_minimum": amount(method.fee.minimum_minor),
-        "fee_maximum": amount(method.fee.maximum_minor),
+        "min": _amount(method, method.min_minor),
+        "max": _amount(method, method.max_minor),
+        **(_fee(method) if method.kind is Kind.WITHDRAW else {}),
     }
+
+
+def _fee(method: Method) -> dict[str, Any]:
+    """Paying in has no fee of its own: the platform takes the merchant's commission."""
+    return {
+        "fee_fixed": _amount(method, method.fee.fixed_minor),
+        "fee_percent": method.fee.percent.normalize() + 0,
+        "fee_minimum": _amount(method, method.fee.minimum_minor),
+        "fee_maximum": _amount(method, method.fee.maximum_minor),
+    }
+
+
+def _amount(method: Method, minor: int | None) -> Decimal | None:
+    return None if minor is None else Money(method.currency, minor).amount
 
 
 deposit_app = commands(Kind.DEPOSIT)

@@ -72,6 +72,7 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         (("provider", "set", "providerb", "sandbox=maybe"), 1),
         (("deposit-method", "set", "nonsense", "--active", "off"), 1),
         (("deposit-method", "set", "platform", "--active", "off"), 1),  # of the other kind
+        (("deposit-method", "set", "providera-ngn", "--fee-fixed", "5"), 2),  # has no fee
         (("withdraw-method", "set", "platform", "--min", "1.001"), 1),
         (("withdraw-method", "set", "platform", "--min", "2000000"), 1),
         (("withdraw-method", "set", "platform", "--fee-percent", "101"), 1),
@@ -108,6 +109,7 @@ def test_the_methods_are_seeded_as_specified(instance: Instance) -> None:
         ("platform", 500, 1000000),
     ]
     assert {row["currency"] for row in deposits + withdrawals} == {"NGN"}
+    assert not [name for row in deposits for name in row if name.startswith("fee")]
     assert all(row["active"] for row in deposits + withdrawals)
 
 
