@@ -69,7 +69,8 @@ async def opened(
             url, size=connections, name=name, statement_seconds=statement_seconds
         )
     except Unavailable as unavailable:
-        raise DatabaseAway from unavailable
+        cause = unavailable.facts["cause"]
+        raise DatabaseAway(f"{DatabaseAway.message} {cause}.") from unavailable
     session = open_session()
     services = _build(settings, db, session)
     try:

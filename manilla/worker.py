@@ -135,8 +135,8 @@ async def _repeat(chore: Chore) -> None:
     while True:
         try:
             await chore.run()
-        except Unavailable:
-            log.warning("chore_put_off", chore=chore.name)
+        except Unavailable as away:
+            log.warning("chore_put_off", chore=chore.name, **away.facts)
         except Exception:
             log.exception("chore_failed", chore=chore.name)
         await asyncio.sleep(chore.every_seconds)

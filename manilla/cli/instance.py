@@ -85,7 +85,7 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
             statement_seconds=STATEMENT_SECONDS,
         )
     except Unavailable as unavailable:
-        raise InstanceRefusal(missing) from unavailable
+        raise InstanceRefusal(f"{missing} {unavailable.facts['cause']}.") from unavailable
     keyring = Keyring(settings.master_keys)
     try:
         await _prove(db, keyring)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from typing import Any, Self, TypeVar
 
 import asyncpg
@@ -82,17 +81,19 @@ class KeptConnection:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[Any]],
+        connector: Connector,
+        options: dict[str, Any],
         give_up: Callable[[Any, Exception], Awaitable[None]],
     ) -> None:
-        self._connect = connect
+        self._connector = connector
+        self._options = options
         self._give_up = give_up
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        with unavailable_when_away():
+        with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
-                self._raw = await self._connect()
+                self._raw = await self._connector.connect(**self._options)
             raw = self._raw
             try:
                 return [kind(**record) for record in await raw.fetch(sql, *values)]
@@ -120,7 +121,7 @@ class Database:
         settings = options["server_settings"]
         # Planned once: by itself, the server plans a statement that is given arrays every time.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
-        self._connect_kept = partial(connector.connect, **{**options, "server_settings": kept})
+        self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
         self._pool = asyncpg.create_pool(
             connect=connector.connect,
@@ -132,7 +133,7 @@ class Database:
         )
 
     def keep_connection(self) -> KeptConnection:
-        kept = KeptConnection(self._connect_kept, self._give_up)
+        kept = KeptConnection(self._connector, self._kept_options, self._give_up)
         self._kept.append(kept)
         return kept
 
@@ -173,7 +174,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        with unavailable_when_away(), deadline.counted():
+        with unavailable_when_away(self._connector), deadline.counted():
             async with self._pool.acquire(timeout=_seconds_to_acquire()) as raw, _until_late(raw):
                 try:
                     yield Connection(raw)
@@ -240,14 +241,14 @@ async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]
 
 
 @contextmanager
-def unavailable_when_away() -> Iterator[None]:
+def unavailable_when_away(connector: Connector | None = None) -> Iterator[None]:
     try:
         yield
     except AWAY as error:
         if isinstance(error, ValueError):
             # asyncpg's word for a value that it cannot encode: the caller's bug, not the server's.
             raise
-        raise Unavailable from error
+        raise Unavailable(host=connector.host if connector else None) from error
 
 
 class UnusableDatabase(Refusal):

@@ -35,5 +35,13 @@ class Unavailable(Refusal):
     status, code = 503, "SERVICE_UNAVAILABLE"
     message = "The service is busy or briefly unavailable. Please try again."
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(self, message: str | None = None, *, host: str | None = None) -> None:
         super().__init__(message, retry_after_seconds=1)
+        self.host = host
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """For logs and operators, never for callers: what went wrong, and with which host."""
+        error = self.__cause__
+        cause = "too many are waiting" if error is None else str(error) or type(error).__name__
+        return {"cause": cause, **({"host": self.host} if self.host else {})}

@@ -156,8 +156,8 @@ class Runner:
                 continue
             try:
                 claimed, last = await claim_in_turns(self._db, kind, places, turn)
-            except Unavailable:
-                log.warning("jobs_not_claimed")
+            except Unavailable as away:
+                log.warning("jobs_not_claimed", **away.facts)
                 claimed, last = [], None
             for job in claimed:
                 self._start(job)
@@ -177,14 +177,14 @@ class Runner:
             try:
                 if held:
                     await _renew(self._db, held)
-            except Unavailable:
-                log.warning("leases_not_renewed")
+            except Unavailable as away:
+                log.warning("leases_not_renewed", **away.facts)
 
     async def _claimed(self, claiming: Awaitable[list[Job]]) -> list[Job]:
         try:
             claimed = await claiming
-        except Unavailable:
-            log.warning("jobs_not_claimed")
+        except Unavailable as away:
+            log.warning("jobs_not_claimed", **away.facts)
             return []
         for job in claimed:
             self._start(job)
@@ -224,8 +224,8 @@ class Runner:
                 await self._end.submit(job)
             else:
                 await self._put_off.submit((job, again_seconds))
-        except Unavailable:
-            log.warning("job_not_ended", kind=job.kind, subject=job.subject)  # its lease will end
+        except Unavailable as away:  # its lease will end
+            log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:
             del self._held[job]
 

@@ -63,6 +63,12 @@ reconciled_at = Gauge(
     ["provider"],
     multiprocess_mode="mostrecent",
 )
+reconciliation_expected = Gauge(
+    "manilla_reconciliation_expected",
+    "Whether our books must be compared with a provider every hour: 1 or 0.",
+    ["provider"],
+    multiprocess_mode="mostrecent",
+)
 reconciliation_answered = Gauge(
     "manilla_reconciliation_answered",
     "Whether the provider said its balance then: 1 or 0.",

@@ -60,15 +60,15 @@ class RequestLog:
             await asyncio.sleep(FLUSH_SECONDS)
             try:
                 await self.flush()
-            except Unavailable:
-                log.warning("requests_not_written", waiting=len(self._lines))
+            except Unavailable as away:
+                log.warning("requests_not_written", waiting=len(self._lines), **away.facts)
 
     async def close(self) -> None:
         """What is still in memory is written, if that is possible now."""
         try:
             await self.flush()
-        except Unavailable:
-            log.warning("requests_lost", lines=len(self._lines))
+        except Unavailable as away:
+            log.warning("requests_lost", lines=len(self._lines), **away.facts)
 
     async def flush(self) -> None:
         async with self._writing:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.payouts import reconcile
@@ -35,7 +36,9 @@ class ReconcileTasks:
         """
         for provider in Provider:
             current = self._rails.credentials(provider)
-            if current.is_valid and not current.is_sandbox:
+            is_expected = current.is_valid and not current.is_sandbox
+            metrics.reconciliation_expected.labels(provider).set(is_expected)
+            if is_expected:
                 await self._db.execute(
                     """
                     INSERT INTO job (merchant_id, kind, subject, due_at)

@@ -73,8 +73,8 @@ class Watch:
             try:
                 async with self._looking:
                     await self._look()
-            except Unavailable:
-                log.warning("changes_not_seen")
+            except Unavailable as away:
+                log.warning("changes_not_seen", **away.facts)
             await asyncio.sleep(POLL_SECONDS)
 
     async def _look(self) -> None:

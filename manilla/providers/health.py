@@ -120,8 +120,8 @@ class Health:
             self._tripped.clear()
             try:
                 await self.flush()
-            except Unavailable:
-                log.warning("rail_figures_not_written")
+            except Unavailable as away:
+                log.warning("rail_figures_not_written", **away.facts)
 
     async def flush(self) -> None:
         """After it, all that was counted before it can be read."""

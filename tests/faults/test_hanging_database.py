@@ -4,9 +4,11 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+import structlog
 
 from manilla.people.roles import Role
 from manilla.settings import Settings
@@ -147,3 +149,22 @@ async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
     reply = await fragile.merchant.post(INITIATE, late)
     assert statuses <= {200, 503}
     assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
+
+
+async def test_the_log_names_the_host_that_hangs_and_never_the_password(
+    desk: Desk, proxy: Proxy, settings: Settings
+) -> None:
+    through = msgspec.structs.replace(settings, database_url=proxy.url)
+    with structlog.testing.capture_logs() as lines:
+        async with elsewhere(desk, through, connections=2):
+            proxy.freeze()
+            async with asyncio.timeout(RECOVERY_SECONDS):
+                while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
+                    await asyncio.sleep(0.1)
+            proxy.thaw()
+    about = [each for each in lines if each["event"] in ("database_hangs", "changes_not_seen")]
+    assert {each["host"] for each in about} == {proxy.host}
+    assert all(each["cause"] for each in about if each["event"] == "changes_not_seen")
+    password = urlsplit(proxy.url).password
+    assert password
+    assert password not in str(lines)

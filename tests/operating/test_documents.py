@@ -103,6 +103,14 @@ def test_every_alert_is_explained_and_leads_to_a_part_that_exists(project: Path)
         assert anchor in _anchors(project / file), rule["alert"]
 
 
+def test_an_alert_about_what_no_longer_happens_fires_also_if_it_never_did(project: Path) -> None:
+    """A comparison with a metric that does not exist is empty, and so never fires."""
+    about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
+    assert len(about_times) >= 3
+    for rule in about_times:
+        assert "absent(" in rule["expr"], rule["alert"]
+
+
 def test_every_link_of_the_manual_leads_somewhere(project: Path) -> None:
     for document in documents(project):
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):

@@ -341,6 +341,9 @@ async def test_a_worker_compares_every_hour_by_itself(desk: Desk, db: Database) 
     for _ in range(2):
         await tasks.schedule()
     assert await _scheduled(db) == ["providera", "providerc"]
+    expected = metrics.render().decode()
+    assert 'manilla_reconciliation_expected{provider="providera"} 1.0' in expected
+    assert 'manilla_reconciliation_expected{provider="providerb"} 0.0' in expected
     await desk.world.run_job_now("reconcile", "providera")
     [case] = await differences(desk.services)
     assert case.reference == "providera:NGN"
