@@ -6,6 +6,7 @@ accepts connections and never answers keeps everybody from the others.
 
 import asyncio
 import contextlib
+import os
 import socket
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -54,11 +55,11 @@ class Connector:
     """
 
     def __init__(self, url: str, *, only_host_seconds: float = ONLY_HOST_TIMEOUT_SECONDS) -> None:
+        url, self._options = _read_certificates(url)
         self._hosts = hosts_of(url)
         several = len(self._hosts) > 1
-        timeout = HOST_TIMEOUT_SECONDS if several else only_host_seconds
-        self._options: dict[str, Any] = {"timeout": timeout}
-        if several and "target_session_attrs" not in dict(parse_qsl(urlsplit(url).query)):
+        self._options["timeout"] = HOST_TIMEOUT_SECONDS if several else only_host_seconds
+        if several and "target_session_attrs" not in _query(url):
             self._options["target_session_attrs"] = "read-write"
         self._last: Host | None = None
 
@@ -136,6 +137,27 @@ async def _open(host: Host, options: dict[str, Any]) -> Any:
     return session
 
 
+def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
+    """The URL and options for `sslrootcert=system`, which libpq knows and asyncpg does not."""
+    query = _query(url)
+    file = query.get("sslrootcert")
+    if file is None:
+        return url, {}
+    if file != "system":
+        if not os.access(file, os.R_OK):
+            raise ValueError(f"the file of sslrootcert, {file}, cannot be read")
+        return url, {}
+    if query.get("sslmode") != "verify-full":
+        raise ValueError("sslrootcert=system needs sslmode=verify-full")
+    del query["sslrootcert"], query["sslmode"]
+    # asyncpg's True: the system's certificates, and the host's name must match.
+    return urlunsplit(urlsplit(url)._replace(query=urlencode(query))), {"ssl": True}
+
+
+def _query(url: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(url).query))
+
+
 def hosts_of(url: str) -> list[Host]:
     """Each host that the URL names, with the same URL for that host alone."""
     parts = urlsplit(url)
@@ -145,7 +167,7 @@ def hosts_of(url: str) -> list[Host]:
             Host(name, urlunsplit(parts._replace(netloc=f"{user}{at}{name}")))
             for name in named.split(",")
         ]
-    query = dict(parse_qsl(parts.query))
+    query = _query(url)
     names = query.get("host", "").split(",")
     ports = query.get("port", "").split(",")
     if len(names) == 1:
