@@ -10,11 +10,11 @@ set -eu
 file=${1:?usage: backup.sh FILE}
 : "${MANILLA_MIGRATION_URL:?is the connection of the role that owns the database}"
 PATH=${PG_BIN:+$PG_BIN:}$PATH
-umask 077
+. "$(dirname "$0")/connection.sh"
 
 # Rate windows are unlogged, and worth nothing tomorrow.
 pg_dump --format=custom --no-unlogged-table-data --lock-wait-timeout=60s \
-  --dbname="$MANILLA_MIGRATION_URL" --file="$file.part"
+  --dbname="$database" --file="$file.part"
 pg_restore --list "$file.part" >/dev/null
 mv "$file.part" "$file"
 echo "backed up: $file ($(wc -c <"$file") bytes)"

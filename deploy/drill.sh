@@ -16,6 +16,7 @@ file=${1:?usage: drill.sh FILE}
 : "${MANILLA_MASTER_KEY:?is the key that the secrets of the backup are sealed with}"
 export MANILLA_BASE_URL="${MANILLA_BASE_URL:-http://127.0.0.1}"
 PATH=${PG_BIN:+$PG_BIN:}$PATH
+. "$(dirname "$0")/connection.sh"
 manilla=${MANILLA:-manilla}
 
 step() { printf '\n== %s\n' "$*"; }
@@ -23,10 +24,10 @@ step() { printf '\n== %s\n' "$*"; }
 step "restore $file"
 # All of it or nothing: into a database that has tables already, nothing.
 pg_restore --exit-on-error --single-transaction --no-owner \
-  --dbname="$MANILLA_MIGRATION_URL" "$file"
+  --dbname="$database" "$file"
 
 step "gather statistics: without them the first statements read far more than they need"
-vacuumdb --analyze-only --quiet --dbname="$MANILLA_MIGRATION_URL"
+vacuumdb --analyze-only --quiet --dbname="$database"
 
 step "bring it to this version, and grant the application's rights"
 $manilla migrate

@@ -10,6 +10,7 @@ import typer
 
 from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import MerchantChange
+from manilla.cli import secret_input
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
@@ -101,7 +102,10 @@ def set_(
     payouts: Annotated[Switch | None, typer.Option()] = None,
     kyc: Annotated[Check | None, typer.Option()] = None,
     phone: Annotated[Check | None, typer.Option()] = None,
-    bvn: Annotated[str | None, typer.Option(metavar="NUMBER", help="Kept sealed.")] = None,
+    bvn: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER|-", help="Kept sealed. `-` reads a line of standard input."),
+    ] = None,
     currency: Currencies = None,
     as_json: Json = False,
     data: Data = None,
@@ -118,7 +122,7 @@ def set_(
         payouts_enabled=None if payouts is None else payouts is Switch.ON,
         kyc_verified=None if kyc is None else kyc is Check.VERIFIED,
         phone_verified=None if phone is None else phone is Check.VERIFIED,
-        bvn=bvn,
+        bvn=None if bvn is None else secret_input.revealed("--bvn", bvn),
         currencies=currency or None,
     )
 

@@ -7,6 +7,7 @@ import typer
 
 from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
+from manilla.cli import secret_input
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
@@ -25,11 +26,20 @@ Named = Annotated[Provider, typer.Argument(metavar="PROVIDER", help="providera, 
 @app.command("set")
 def set_(
     provider: Named,
-    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    values: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...",
+            help="KEY alone asks for the value without echo; KEY=- reads a line of standard input.",
+        ),
+    ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set credentials and switches; an empty value unsets. Effective within a second."""
+    """Set credentials and switches; an empty value unsets. Effective within a second.
+
+    Everybody on the machine can read a command's arguments: give secrets as KEY or KEY=-.
+    """
     wanted = dict(_pair(value) for value in values)
 
     async def command(tools: Tools) -> dict[str, Any] | Asked:
@@ -112,9 +122,7 @@ def configured_rails(tools: Tools, session: Any) -> Rails:
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="KEY=VALUE")
-    return name, value
+    return name, secret_input.revealed(name, value) if equals else secret_input.ask(name)
 
 
 def _shown(current: Credentials) -> dict[str, Any]:

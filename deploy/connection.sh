@@ -1,0 +1,38 @@
+# Sourced by the scripts beside it. Everybody on a machine can read the arguments of its processes,
+# so the password of MANILLA_MIGRATION_URL goes to PostgreSQL's programs in a password file: `database`
+# is the URL without it. A URL without a password is left to PGPASSFILE or ~/.pgpass.
+umask 077
+
+_password() {
+  printf '%s\n' "$MANILLA_MIGRATION_URL" | sed -nE \
+    -e 's#^[^:/]*://[^:/@]*:([^@/]+)@.*#\1#p' -e t -e 's#^[^?]*[?](.*&)?password=([^&]+).*#\2#p'
+}
+
+_without_password() {
+  printf '%s\n' "$MANILLA_MIGRATION_URL" | sed -E \
+    -e 's#^([^:/]*://[^:/@]*):[^@/]*@#\1@#' -e 's#([?&])password=[^&]*&?#\1#' -e 's#[?&]$##'
+}
+
+# A URL writes some characters as %40; a password file puts a backslash before : and \.
+_decoded() {
+  LC_ALL=C awk '
+    function digit(c) { return index("0123456789abcdef", tolower(c)) - 1 }
+    {
+      while (match($0, /%[0-9A-Fa-f][0-9A-Fa-f]/)) {
+        code = digit(substr($0, RSTART + 1, 1)) * 16 + digit(substr($0, RSTART + 2, 1))
+        out = out substr($0, 1, RSTART - 1) sprintf("%c", code)
+        $0 = substr($0, RSTART + 3)
+      }
+      print out $0
+    }'
+}
+
+database=$MANILLA_MIGRATION_URL
+if [ -n "$(_password)" ]; then
+  PGPASSFILE=$(mktemp)
+  export PGPASSFILE
+  trap 'rm -f "$PGPASSFILE"' EXIT
+  trap 'exit 1' HUP INT TERM
+  printf '*:*:*:*:%s\n' "$(_password | _decoded | sed 's/[\\:]/\\&/g')" >"$PGPASSFILE"
+  database=$(_without_password)
+fi
