@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class Kind(StrEnum):
-    PAID_AFTER_DECLINE = "paid_after_decline"
+    PAID_AFTER_DECLINE = "paid_after_decline"  # of before; not opened any more
     SECOND_CHARGE_PAID = "second_charge_paid"
     WRONG_AMOUNT = "wrong_amount"  # less, more, or another currency than was agreed
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed message and the provider's API differ

@@ -77,6 +77,23 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
     return await _held(connection, merchant_id, reference) is not None
 
 
+async def released(db: Connection | Database, merchant_id: int, reference: str) -> Action | None:
+    """What was done with the money; None while nobody has decided."""
+    account: str | None = await db.value(
+        """
+        SELECT e.account FROM posting p
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'suspense_released'
+           AND e.account <> 'suspense'""",
+        *(merchant_id, reference),
+    )
+    if account is None:
+        return None
+    if account == "wallet":
+        return Action.CREDIT
+    return Action.RETURN if account.startswith("clearing:") else Action.KEEP
+
+
 async def _held(
     connection: Connection | Database, merchant_id: int, reference: str
 ) -> _Held | None:

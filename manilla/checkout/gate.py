@@ -10,7 +10,7 @@ from litestar.exceptions import HTTPException
 from manilla.checkout import address
 from manilla.checkout.address import NO_STORE, Address
 from manilla.checkout.rendering import Pages
-from manilla.checkout.scenes import Scene, outcome_of
+from manilla.checkout.scenes import Scene, scene_of
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import Links, LinkState
@@ -59,7 +59,9 @@ class Gate:
             await look_again(self._checkout, here)
         view = await self._checkout.view(here.trx_id)
         is_decided = view.payment.status is not Status.PENDING
-        scene = outcome_of(view.payment) if is_decided else Scene.LINK_EXPIRED
+        scene = Scene.LINK_EXPIRED
+        if is_decided or view.held is not None:
+            scene = scene_of(view)
         return self._pages.show(scene, view, here, 410)
 
     def _refused(self, request: Request[Any, Any, Any], refusal: Refusal) -> Response[Any]:

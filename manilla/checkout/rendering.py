@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from litestar import MediaType, Response
 
+from manilla.cases.suspense import Action
 from manilla.checkout import display, scenes
 from manilla.checkout.address import NO_STORE, Address
 from manilla.checkout.scenes import Scene
@@ -17,6 +18,7 @@ from manilla.kit.money import Money
 from manilla.methods.method import Flow
 from manilla.payments.checkout import Outcome, View
 from manilla.payments.link import way_back
+from manilla.payments.payment import Status
 from manilla.platform.settings import CurrentSettings
 
 FOLDER = Path(str(resources.files("manilla.checkout")))
@@ -50,7 +52,12 @@ def _environment() -> jinja2.Environment:
         paid=lambda charge: Money(charge.currency, charge.paid_minor),
     )
     environment.globals.update(
-        static=STATIC_PATH, version=_version(), Flow=Flow, Outcome=Outcome, shown=DESCRIPTION_SHOWN
+        static=STATIC_PATH,
+        version=_version(),
+        Flow=Flow,
+        Outcome=Outcome,
+        Action=Action,
+        shown=DESCRIPTION_SHOWN,
     )
     return environment
 
@@ -71,7 +78,14 @@ class Pages:
         alert: str | None = None,
         is_sent: bool = False,
     ) -> Response[str]:
-        """A payment as it is now. `alert` is why the last click did not do what it should."""
+        """A payment as it is now. `alert` is why the last click did not do what it should.
+
+        The page asks for its version, and loads what there is to see when that has changed. One
+        whose link has expired cannot ask.
+        """
+        is_final = status == 410 or view.payment.status is Status.SUCCESS
+        if scene is Scene.METHODS and alert is None:
+            alert = scenes.decline_of(view)
         return self._respond(
             f"{scene}.html",
             status,
@@ -85,7 +99,9 @@ class Pages:
             address=address,
             back=way_back(view.payment),
             alert=alert,
+            version_shown=None if is_final else scenes.version_of(view),
             is_sent=is_sent,
+            is_left=alert == scenes.LEFT,
         )
 
     def hand_over(self, view: View) -> Response[str]:
@@ -107,7 +123,7 @@ class Pages:
         text = self._templates.get_template(template).render(
             gateway_name=display.name(self._platform.now.gateway_name),
             is_development=self._is_development,
-            **values,
+            **{"version_shown": None, **values},
         )
         return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)
 

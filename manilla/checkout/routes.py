@@ -10,7 +10,7 @@ from manilla.checkout import address
 from manilla.checkout.address import NO_STORE, Address
 from manilla.checkout.gate import Gate, look_again
 from manilla.checkout.rendering import STATIC, STATIC_PATH, Pages
-from manilla.checkout.scenes import Scene, can_choose, is_hosted, scene_of
+from manilla.checkout.scenes import LEFT, Scene, can_choose, is_hosted, scene_of, version_of
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import Checkout, Outcome
 from manilla.payments.link import Links
@@ -19,6 +19,9 @@ from manilla.platform.settings import CurrentSettings
 
 Asked = Request[Any, Any, Any]
 Answer = Response[Any]
+
+# How providers say in the return address that the customer canceled.
+CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
 FOR_EVER = CacheControlHeader(public=True, max_age=365 * 86_400, immutable=True)
 
@@ -74,7 +77,8 @@ class Counter:
         view = await self._checkout.view(here.trx_id)
         if not can_choose(view):
             return here.redirect()
-        return self._pages.show(Scene.METHODS, view, here)
+        alert = LEFT if "left" in request.query_params else None
+        return self._pages.show(Scene.METHODS, view, here, alert=alert)
 
     async def choose(self, request: Asked) -> Answer:
         here = address.read(request)
@@ -97,10 +101,14 @@ class Counter:
         return here.redirect()
 
     async def come_back(self, request: Asked) -> Answer:
-        """From the provider's page, perhaps having paid."""
+        """From the provider's page, perhaps having paid: only the provider's answer counts."""
         here = address.read(request)
         await look_again(self._checkout, here)
-        return here.redirect()
+        if request.query_params.get("status", "").lower() not in CANCELED_WORDS:
+            return here.redirect()
+        view = await self._checkout.view(here.trx_id)
+        has_left = scene_of(view) is Scene.WAITING and can_choose(view)
+        return here.redirect("methods", left="1") if has_left else here.redirect()
 
     async def sent(self, request: Asked) -> Answer:
         here = address.read(request)
@@ -128,8 +136,10 @@ class Counter:
         return here.redirect()
 
     async def status(self, request: Asked) -> Answer:
-        status = await self._checkout.status(address.read(request).trx_id)
-        return Response({"status": status.value}, headers=NO_STORE)
+        """What a page asks for to find out whether it shows the present state."""
+        view = await self._checkout.view(address.read(request).trx_id)
+        shown = {"status": view.payment.status.value, "version": version_of(view)}
+        return Response(shown, headers=NO_STORE)
 
     async def go_home(self, request: Asked) -> Answer:
         """Whoever reloads the page that a form led to."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from manilla.methods.method import Flow, Method
 from manilla.payments.charges import OPENING_SECONDS_MAX
 from manilla.payments.checkout import View
-from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
+from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Status
 
 
 class Scene(StrEnum):
@@ -35,9 +35,18 @@ _FAILED = {
 }
 
 
+# What the ways to pay are headed with when the last try was declined.
+DECLINES = {
+    ErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. Please choose another way to pay.",
+    ErrorCode.INSUFFICIENT_FUNDS: "There was not enough money in the account or on the card. "
+    "Please choose another way to pay.",
+}
+LEFT = "You left without paying. Choose another way."
+
+
 def scene_of(view: View) -> Scene:
     if view.payment.status is not Status.PENDING:
-        return outcome_of(view.payment)
+        return outcome_of(view)
     if view.held is not None:
         return Scene.HELD
     if view.is_blocked:
@@ -49,11 +58,27 @@ def scene_of(view: View) -> Scene:
     return Scene.METHODS if view.offers else Scene.CLOSED
 
 
-def outcome_of(payment: Payment) -> Scene:
+def outcome_of(view: View) -> Scene:
+    payment = view.payment
     assert payment.status is not Status.PENDING
     if payment.status is Status.SUCCESS:
         return Scene.SUCCESS
+    if view.held is not None:
+        return Scene.HELD  # the payment has failed, but the customer's money is here
     return _FAILED[payment.error_code or ErrorCode.PAYMENT_DECLINED]
+
+
+def version_of(view: View) -> str:
+    """Changes whenever a customer should see another page than the present one."""
+    charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
+    return f"{scene_of(view)}-{charge}-{declined}-{view.released or ''}"
+
+
+def decline_of(view: View) -> str | None:
+    """Why the customer has to choose again, where the last try was declined."""
+    if view.declined is None or view.declined.error_code is None:
+        return None
+    return DECLINES[view.declined.error_code]
 
 
 def _scene_of_charge(view: View, charge: Charge) -> Scene:

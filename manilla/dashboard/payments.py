@@ -71,7 +71,7 @@ class PaymentPages:
 
     async def show(self, visit: Visit) -> Answer:
         told = await self._story(visit)
-        if (news := visit.watched(told.payment.status)) is not None:
+        if (news := visit.watched(_version(told))) is not None:
             return news
         return visit.page("payment.html", **_about(told), happenings=story.of_payment(told))
 
@@ -114,11 +114,18 @@ def _about(told: PaymentStory) -> dict[str, Any]:
     payment = told.payment
     return {
         "payment": payment,
+        "held": told.held,
+        "version": _version(told),
         "quote": payment.quote,
         "refunds": told.refunds,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
     }
+
+
+def _version(told: PaymentStory) -> str:
+    """Changes with every step of the payment, also of one that leaves its status as it was."""
+    return f"{told.payment.status}-{len(told.steps)}"
 
 
 def _tenant(visit: Visit) -> Tenant:

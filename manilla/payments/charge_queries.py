@@ -3,13 +3,13 @@
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.payments.payment import Charge, ChargeStatus
+from manilla.payments.payment import Charge, ChargeStatus, ErrorCode
 from manilla.providers.port import VirtualAccount
 
 _CHARGE = """
     SELECT merchant_id, reference, trx_id, number, method_code, provider, currency, amount_minor,
            status, checkout_url, bank_name, account_number, account_name, account_expires_at,
-           reason, paid_minor, created_at
+           reason, paid_minor, created_at, error_code
       FROM charge"""
 
 
@@ -77,11 +77,25 @@ async def conclude_charge(
     *,
     paid_minor: int | None = None,
     reason: str | None = None,
+    error_code: ErrorCode | None = None,
 ) -> None:
     """The payment's row is locked by whoever calls."""
     await connection.execute(
         """
-        UPDATE charge SET status = $3, paid_minor = $4, reason = $5, updated_at = now()
+        UPDATE charge
+           SET status = $3, paid_minor = $4, reason = $5, error_code = $6, updated_at = now()
          WHERE merchant_id = $1 AND reference = $2""",
-        *(concluded.merchant_id, concluded.reference, status, paid_minor, reason),
+        *(concluded.merchant_id, concluded.reference, status, paid_minor, reason, error_code),
     )
+
+
+async def last_decline(connection: Connection, merchant_id: int, trx_id: str) -> ErrorCode | None:
+    """Why the provider declined the charge that was declined last; None where none was."""
+    code: str | None = await connection.value(
+        """
+        SELECT error_code FROM charge
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'failed' AND error_code IS NOT NULL
+         ORDER BY updated_at DESC, number DESC LIMIT 1""",
+        *(merchant_id, trx_id),
+    )
+    return None if code is None else ErrorCode(code)

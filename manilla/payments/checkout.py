@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.cases import suspense
+from manilla.cases.suspense import Action
 from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -53,6 +55,8 @@ class View(msgspec.Struct, frozen=True):
     is_blocked: bool  # the merchant can take no payment now
     is_payable_in_sandbox: bool  # where no provider is asked, so that none need be set up
     held: Charge | None  # paid, but not as agreed: a person looks into it
+    released: Action | None  # what was done with held money
+    declined: Charge | None  # the latest, where the customer has to choose again because of it
 
 
 class Outcome(StrEnum):
@@ -97,17 +101,25 @@ class Checkout:
         if payment.opened_at is None and payment.status is Status.PENDING:
             await self._mark_opened(payment)
         tries = await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id)
-        undecided = [charge for charge in tries if charge.is_undecided]
+        # What was never shown to the customer is left out.
+        shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
+        latest = next(shown, None)
+        held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
         return View(
             payment=payment,
             merchant_name=caller.name,
             offers=[Offer(method, self._is_down(method)) for method in self._open(caller, payment)],
-            charge=undecided[-1] if undecided else None,
+            charge=latest if latest and latest.is_undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
             is_payable_in_sandbox=self._is_payable_in_sandbox(caller, payment),
-            held=next((c for c in tries if c.status is ChargeStatus.SUSPENSE), None),
+            held=held,
+            released=None if held is None else await self._released(held),
+            declined=None if latest is None or latest.is_undecided else latest,
         )
+
+    async def _released(self, held: Charge) -> Action | None:
+        return await suspense.released(self._db, held.merchant_id, held.reference)
 
     async def choose(self, trx_id: str, method_code: str) -> Charge:
         """Safe to repeat: a double click, the back button and a second tab get the same charge."""
@@ -164,9 +176,6 @@ class Checkout:
             self._asked.clear()
         self._asked[payment.trx_id] = time.monotonic()
         await self._till.ask_about_all(payment)
-
-    async def status(self, trx_id: str) -> Status:
-        return (await self._find(trx_id)).status
 
     async def _find(self, trx_id: str) -> Payment:
         merchant_id = ids.merchant_of(trx_id)

@@ -105,6 +105,7 @@ class Charge(msgspec.Struct, frozen=True):
     account_expires_at: datetime | None = None
     reason: str | None = None
     paid_minor: int | None = None
+    error_code: ErrorCode | None = None  # why the provider declined it
 
     @property
     def amount(self) -> Money:

@@ -42,13 +42,16 @@ class Event(StrEnum):
     EXPIRED = "expired"
 
 
-# What is not listed changes nothing; money that comes unlisted goes to suspense.
+# What is not listed changes nothing; money that comes unlisted goes to suspense. A provider's
+# decline ends a charge, not the payment: only in the sandbox, which has no charges, a decline ends
+# the payment.
 NEXT: dict[tuple[Standing, Event], Status] = {
     (Standing.PENDING, Event.PAID): Status.SUCCESS,
     (Standing.PENDING, Event.DECLINED): Status.FAILED,
     (Standing.PENDING, Event.CANCELED): Status.FAILED,
     (Standing.PENDING, Event.EXPIRED): Status.FAILED,
-    # The customer gave up or came late, and paid all the same: the money is there.
+    # The customer gave up, was declined or came late, and paid all the same: the money is there.
+    (Standing.DECLINED, Event.PAID): Status.SUCCESS,
     (Standing.CANCELED, Event.PAID): Status.SUCCESS,
     (Standing.EXPIRED, Event.PAID): Status.SUCCESS,
 }
@@ -77,7 +80,7 @@ async def settle_in_sandbox(
         assert payment.is_sandbox
         if event is not Event.PAID:
             await _fail(connection, payment, event, error_code)
-        elif (standing(payment), event) in NEXT:
+        elif standing(payment) not in (Standing.SUCCESS, Standing.DECLINED):
             await _credit(connection, payment, SANDBOX, None)
 
 
@@ -88,6 +91,15 @@ async def give_up(
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         return await _fail(connection, payment, event, error_code)
+
+
+async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
+    """Ends a payment whose link has expired; the last decline, if there was one, says why."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        declined = await charge_queries.last_decline(connection, merchant_id, trx_id)
+        code = declined or ErrorCode.EXPIRED_SESSION
+        return await _fail(connection, payment, Event.EXPIRED, code)
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
@@ -155,9 +167,7 @@ def _trouble(
             return Kind.WEBHOOK_DISAGREES, detail
     if (standing(payment), Event.PAID) in NEXT:
         return None
-    if payment.status is Status.SUCCESS:
-        return Kind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
-    return Kind.PAID_AFTER_DECLINE, "The payment had failed: it was declined."
+    return Kind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
 
 
 async def _report_disagreement(
@@ -247,13 +257,19 @@ async def _charge_failed(
         return
     if not charge.is_undecided:
         return
+    code = _declined(state.reason)
     await charge_queries.conclude_charge(
-        connection, charge, ChargeStatus.FAILED, reason=state.reason
+        connection, charge, ChargeStatus.FAILED, reason=state.reason, error_code=code
     )
-    others = await charge_queries.charges(connection, charge.merchant_id, charge.trx_id)
-    # While another try is open, the customer has moved on to it: the payment waits for that one.
-    if not any(other.is_undecided for other in others if other.reference != charge.reference):
-        await _fail(connection, payment, Event.DECLINED, _declined(state.reason))
+    await timeline.add(
+        connection,
+        payment.merchant_id,
+        payment.trx_id,
+        "charge_declined",
+        before=payment.status,
+        after=payment.status,
+        detail=f"charge {charge.reference}: {code}",
+    )
 
 
 def _declined(reason: str) -> ErrorCode:

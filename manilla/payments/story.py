@@ -13,6 +13,7 @@ from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
 from manilla.notify.listing import Told
 from manilla.payments import charge_queries, queries, refund_queries
+from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
 from manilla.payments.refund_queries import Refund
 from manilla.providers import listing as providers
@@ -23,6 +24,7 @@ class PaymentStory(msgspec.Struct, frozen=True):
     payment: Payment
     requests: list[Request]  # that asked for it, while they are kept
     charges: list[Charge]
+    held: list[HeldMoney]
     refunds: list[Refund]
     webhooks: list[Heard]
     steps: list[Step]
@@ -49,6 +51,7 @@ async def payment_story(
             db, merchant_id, trx_id, payment.ref_trx, payment.created_at
         ),
         charges=charges,
+        held=await held_money(db, charges),
         refunds=refunds,
         webhooks=await providers.heard_of(db, merchant_id, references),
         steps=await timeline.steps(db, merchant_id, trx_id),

@@ -55,9 +55,7 @@ class PaymentTasks:
             return
         # Paid in the last minute, and its webhook still on the way: better asked than told wrong.
         await self._till.ask_about_all(payment)
-        await states.give_up(
-            self._db, job.merchant_id, job.subject, Event.EXPIRED, ErrorCode.EXPIRED_SESSION
-        )
+        await states.expire(self._db, job.merchant_id, job.subject)
 
     async def check_charge(self, job: Job) -> float | None:
         """Asks until the provider has decided; then once for every webhook that comes after."""

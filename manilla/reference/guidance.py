@@ -140,12 +140,12 @@ GUIDANCE: dict[str, Guidance] = {
 # What a transaction can have failed with: `error_code` in verify and in notifications.
 OUTCOMES: dict[str, Guidance] = {
     "INSUFFICIENT_FUNDS": Guidance(
-        "The customer's money was not enough, the provider says.",
-        "Let the customer try again with a new payment. It never becomes a success.",
+        "The customer's money was not enough at the last try, and the link has expired.",
+        "Let the customer try again with a new payment. In production it can still become a success.",
     ),
     "PAYMENT_DECLINED": Guidance(
-        "The provider declined it.",
-        "Let the customer try again, by another way to pay. It never becomes a success.",
+        "The provider declined the last try, and the link has expired.",
+        "Let the customer try again with a new payment. In production it can still become a success.",
     ),
     "PAYMENT_CANCELED": Guidance(
         "The customer canceled.",

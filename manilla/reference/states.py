@@ -21,9 +21,12 @@ class Step(msgspec.Struct, frozen=True):
 
 PAYMENT_TEXTS: Mapping[tuple[Standing, payments.Event], str] = {
     (Standing.PENDING, payments.Event.PAID): "the provider says that it was paid, as asked for",
-    (Standing.PENDING, payments.Event.DECLINED): "the provider declined it",
+    (Standing.PENDING, payments.Event.DECLINED): "declined, in the sandbox",
     (Standing.PENDING, payments.Event.CANCELED): "the customer cancels on checkout",
-    (Standing.PENDING, payments.Event.EXPIRED): "nobody has paid when the link ends",
+    (Standing.PENDING, payments.Event.EXPIRED): (
+        "nobody has paid when the link ends; the error code is the last decline's, if there was one"
+    ),
+    (Standing.DECLINED, payments.Event.PAID): "a charge turns out to be paid after all",
     (Standing.CANCELED, payments.Event.PAID): "the customer has paid all the same",
     (Standing.EXPIRED, payments.Event.PAID): "the money comes late, by bank transfer",
 }

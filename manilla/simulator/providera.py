@@ -292,5 +292,8 @@ WIRE = Wire(
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
     refund_notice=refund_notice,
-    return_query=lambda charge, _canceled: {"reference": charge.reference},
+    return_query=lambda charge, canceled: {
+        "reference": charge.reference,
+        **({"status": "cancelled"} if canceled else {}),
+    },
 )

@@ -256,5 +256,8 @@ WIRE = Wire(
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
     refund_notice=lambda _refund: None,
-    return_query=lambda charge, _canceled: {"reference": charge.reference},
+    return_query=lambda charge, canceled: {
+        "reference": charge.reference,
+        **({"status": "cancelled"} if canceled else {}),
+    },
 )

@@ -18,7 +18,9 @@ from manilla.providers.listing import Heard
 from manilla.providers.port import Provider
 
 GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
-BAD = frozenset({"failed", "rejected", "reversed", "refund_failed", "declined", "canceled"})
+BAD = frozenset(
+    {"failed", "rejected", "reversed", "refund_failed", "declined", "canceled", "charge_declined"}
+)
 POSTINGS = {
     "payment": "The money was credited",
     "commission": "The commission was booked",

@@ -139,9 +139,13 @@ async def test_where_json_is_asked_for_the_answer_is_json(shop: Shop) -> None:
 
 async def test_the_status_is_told_to_scripts(shop: Shop) -> None:
     checkout = await shop.sell_in_sandbox()
-    assert (await get(shop, at(checkout, "/status"))).json == {"status": "pending"}
+    pending = (await get(shop, at(checkout, "/status"))).json
+    assert pending["status"] == "pending"
+    assert (await get(shop, at(checkout, "/status"))).json == pending
     await shop.pretend(checkout, Outcome.DECLINE)
-    assert (await get(shop, at(checkout, "/status"))).json == {"status": "failed"}
+    failed = (await get(shop, at(checkout, "/status"))).json
+    assert failed["status"] == "failed"
+    assert failed["version"] != pending["version"]
 
 
 async def test_who_has_chosen_nothing_yet_has_nothing_to_pay_at(shop: Shop) -> None:

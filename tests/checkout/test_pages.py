@@ -123,7 +123,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "waiting": (_waiting, "Waiting for your payment"),
     "transfer": (_transfer, "Make a bank transfer"),
     "transfer sent": (_sent, "Make a bank transfer"),
-    "another amount came": (_held, "Your payment is being looked into"),
+    "another amount came": (_held, "Your payment is being reviewed"),
     "sandbox": (_sandbox, "What should happen?"),
     "nothing to offer in the sandbox": (_closed_sandbox, "This payment cannot be made now"),
     "success": (_ended(Outcome.PAY), "Payment successful"),

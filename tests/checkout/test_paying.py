@@ -6,6 +6,8 @@ from datetime import timedelta
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
+from manilla.cases import cases
+from manilla.cases.suspense import Action
 from manilla.merchants.merchants import Bearer, Change
 from manilla.payments.checkout import NotOffered, Outcome
 from manilla.payments.payment import ErrorCode, Status
@@ -48,15 +50,102 @@ async def test_a_customer_pays_on_a_providers_page_and_comes_back(
     assert (await shop.payment(checkout)).status is Status.SUCCESS
 
 
-async def test_a_card_that_is_declined_ends_the_payment(shop: Shop, browser: Browser) -> None:
+@scripts_or_not
+@pytest.mark.parametrize(
+    ("card", "reason"),
+    [
+        ("The bank declines", "Your bank declined the payment."),
+        ("Insufficient funds", "There was not enough money in the account or on the card."),
+    ],
+)
+async def test_a_customer_who_was_declined_reads_why_and_pays_in_another_way(
+    shop: Shop, browser: Browser, card: str, reason: str, scripts: bool
+) -> None:
     checkout = await shop.sell()
-    async with opened(browser, checkout.url) as page:
+    async with opened(browser, checkout.url, scripts=scripts) as page:
         await press(page, ON_A)
-        await page.get_by_text("Insufficient funds").click()
+        await page.get_by_text(card).click()
         await press(page, "Pay ₦1,015.00")
         await page.get_by_role("link", name="Return").click()
-        await sees(page, "Not enough money")
-    assert (await shop.payment(checkout)).error_code is ErrorCode.INSUFFICIENT_FUNDS
+        await sees(page, "How would you like to pay?")
+        await expect(page.get_by_role("alert")).to_contain_text(reason)
+        assert (await shop.payment(checkout)).status is Status.PENDING
+        await press(page, ON_C)
+        await press(page, "Pay ₦1,015.00")
+        await page.get_by_role("link", name="Return").click()
+        await sees(page, "Payment successful")
+    assert (await shop.payment(checkout)).status is Status.SUCCESS
+
+
+async def test_a_decline_is_shown_without_anybody_doing_anything(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, HOSTED)
+    async with opened(browser, checkout.url) as page:
+        await sees(page, "Waiting for your payment")
+        await shop.pay(charge, outcome="failed", reason="declined")
+        await shop.is_settled(checkout)
+        await expect(page.get_by_role("alert")).to_contain_text("Your bank declined the payment.")
+
+
+async def test_the_wrong_amount_is_shown_without_anybody_doing_anything(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, ACCOUNT)
+    async with opened(browser, checkout.at("pay")) as page:
+        await sees(page, "Make a bank transfer")
+        await shop.pay(charge, amount=720)
+        await shop.is_settled(checkout)
+        await sees(page, "Your payment is being reviewed")
+        await expect(page.get_by_text("We have received ₦720.00")).to_be_visible()
+        await expect(page.get_by_text("Please do not pay again")).to_be_visible()
+        [case] = [
+            each
+            for each in await cases.cases(shop.services.db)
+            if each.reference == charge.reference
+        ]
+        await cases.resolve(shop.services.db, case.id, "Agreed with the customer.", Action.RETURN)
+        await sees(page, "Your money is being returned")
+
+
+async def test_a_payment_made_elsewhere_changes_the_page_that_offers_the_ways(
+    shop: Shop, browser: Browser
+) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, ACCOUNT)
+    async with opened(browser, checkout.at("methods")) as page:
+        await sees(page, "How would you like to pay?")
+        await shop.pay(charge)
+        await shop.is_settled(checkout)
+        await sees(page, "Payment successful")
+
+
+@scripts_or_not
+@pytest.mark.parametrize("button", [ON_A, ON_B, ON_C])
+async def test_who_cancels_on_a_providers_page_is_offered_the_other_ways(
+    shop: Shop, browser: Browser, button: str, scripts: bool
+) -> None:
+    checkout = await shop.sell()
+    async with opened(browser, checkout.url, scripts=scripts) as page:
+        await press(page, button)
+        await page.wait_for_url(f"{shop.simulator}/**")
+        await page.get_by_role("button", name=re.compile("Cancel")).click()
+        await page.get_by_role("link", name="Return").click()
+        await sees(page, "How would you like to pay?")
+        left = "You left without paying. Choose another way."
+        await expect(page.get_by_role("alert")).to_contain_text(left)
+        await press(page, TO_ACCOUNT)
+        await sees(page, "Make a bank transfer")
+
+
+async def test_who_paid_and_is_said_to_have_canceled_has_paid(shop: Shop, browser: Browser) -> None:
+    checkout = await shop.sell()
+    charge = await shop.choose(checkout, HOSTED)
+    await shop.pay(charge)
+    async with opened(browser, checkout.at("return") + "&status=cancelled") as page:
+        await sees(page, "Payment successful")
 
 
 async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
@@ -66,7 +155,7 @@ async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
     async with opened(browser, checkout.url) as page:
         await press(page, ON_A)
         await page.wait_for_url(f"{shop.simulator}/**")
-        await page.goto(checkout.at("return") + "&reference=x&status=cancelled&trxref=y")
+        await page.goto(checkout.at("return") + "&reference=x&trxref=y")
         assert page.url == checkout.url
         await sees(page, "Waiting for your payment")
         await page.get_by_role("link", name=f"Continue on {A_PAGE}").click()

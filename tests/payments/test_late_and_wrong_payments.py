@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from manilla.payments import states
+from manilla.payments.charges import GatewayRefused
 from manilla.payments.payment import ErrorCode
 from manilla.payments.states import Event
 from tests.payments.shop import Shop, Started
@@ -46,36 +47,27 @@ async def test_a_payment_paid_in_its_last_moment_does_not_expire(shop: Shop) -> 
     assert len(await shop.notifications(started)) == 1
 
 
-@pytest.mark.parametrize("end", ["expired", "canceled"])
-async def test_an_expired_or_canceled_payment_that_is_paid_becomes_a_success(
+@pytest.mark.parametrize("end", ["expired", "canceled", "declined"])
+async def test_a_payment_that_ended_and_is_paid_after_all_becomes_a_success(
     shop: Shop, end: str
 ) -> None:
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
-    if end == "expired":
-        await _expire(shop, started)
-    else:
+    if end == "canceled":
         await shop.services.checkout.cancel(started.trx_id)
+    else:
+        if end == "declined":
+            await shop.pay(charge, outcome="failed", reason="declined")
+            await shop.until_charge(charge, "failed")
+        await _expire(shop, started)
     assert await shop.status(started) == "failed"
-    await shop.pay(charge)
+    await shop.pay(charge, insist=end == "declined")
     await shop.until(started, "success")
     assert await shop.balance() == 100_000
     first, second = await shop.notifications(started)
-    assert first["status"] == {"expired": "failed", "canceled": "canceled"}[end]
+    assert first["status"] == {"canceled": "canceled"}.get(end, "failed")
     assert second["status"] == "completed"
-
-
-async def test_a_declined_payment_that_is_paid_later_waits_in_suspense(shop: Shop) -> None:
-    started = await shop.start()
-    charge = await shop.choose(started, ACCOUNT)
-    await shop.pay(charge, outcome="failed", reason="declined")
-    await shop.until(started, "failed")
-    await shop.pay(charge, insist=True)
-    await shop.until_charge(charge, "suspense")
-    assert await shop.status(started) == "failed"
-    assert await shop.balance() == 0
-    assert await shop.account("suspense") == 100_000
-    assert await shop.cases() == [("paid_after_decline", charge.reference)]
+    assert await shop.cases() == []
 
 
 @pytest.mark.parametrize("amount", [1, 999.99, 1000.01, 5000])
@@ -125,16 +117,73 @@ async def test_a_paid_charge_that_the_provider_then_calls_failed_moves_nothing(s
     [("insufficient_funds", "INSUFFICIENT_FUNDS"), ("declined", "PAYMENT_DECLINED")],
 )
 @pytest.mark.parametrize("method", ["providera-ngn", "providerb-ngn", "providerc-ngn"])
-async def test_a_decline_says_why(shop: Shop, method: str, reason: str, code: str) -> None:
+async def test_a_decline_ends_the_charge_and_says_why_when_the_payment_expires(
+    shop: Shop, method: str, reason: str, code: str
+) -> None:
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge, outcome="failed", reason=reason)
     # B sends no word of a failure: it is asked.
     await shop.world.run_job_now("charge", charge.reference)
-    await shop.until(started, "failed")
+    await shop.until_charge(charge, "failed")
+    assert await shop.status(started) == "pending"
+    assert await shop.notifications(started) == []
+    await _expire(shop, started)
     assert (await shop.verify(started)).json["error_code"] == code
     [told] = await shop.notifications(started)
     assert (told["status"], told["error_code"]) == ("failed", code)
+
+
+async def test_the_last_decline_counts(shop: Shop) -> None:
+    started = await shop.start()
+    for method, reason in (("providera-ngn", "insufficient_funds"), ("providerc-ngn", "declined")):
+        charge = await shop.choose(started, method)
+        await shop.pay(charge, outcome="failed", reason=reason)
+        await shop.until_charge(charge, "failed")
+    await _expire(shop, started)
+    assert (await shop.verify(started)).json["error_code"] == "PAYMENT_DECLINED"
+
+
+async def test_a_decline_found_at_expiry_counts(shop: Shop) -> None:
+    await shop.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+    started = await shop.start()
+    charge = await shop.choose(started, "providera-ngn")
+    await shop.pay(charge, outcome="failed", reason="insufficient_funds")
+    await _expire(shop, started)
+    assert (await shop.verify(started)).json["error_code"] == "INSUFFICIENT_FUNDS"
+
+
+async def test_a_provider_that_opens_no_charge_is_no_decline(shop: Shop) -> None:
+    refusal = {"call": "charge", "fault": "refuse", "status": 400, "message": "Declined"}
+    await shop.world.control("a/faults", {"next": [refusal]})
+    started = await shop.start()
+    with pytest.raises(GatewayRefused):
+        await shop.choose(started, "providera-ngn")
+    await _expire(shop, started)
+    assert (await shop.verify(started)).json["error_code"] == "EXPIRED_SESSION"
+
+
+async def test_a_customer_who_cancels_after_a_decline_has_canceled(shop: Shop) -> None:
+    started = await shop.start()
+    charge = await shop.choose(started, "providera-ngn")
+    await shop.pay(charge, outcome="failed", reason="declined")
+    await shop.until_charge(charge, "failed")
+    await shop.services.checkout.cancel(started.trx_id)
+    assert (await shop.verify(started)).json["error_code"] == "PAYMENT_CANCELED"
+
+
+async def test_a_customer_pays_in_another_way_after_a_decline(shop: Shop) -> None:
+    started = await shop.start()
+    first = await shop.choose(started, "providera-ngn")
+    await shop.pay(first, outcome="failed", reason="declined")
+    await shop.until_charge(first, "failed")
+    second = await shop.choose(started, "providera-ngn")
+    assert second.reference == f"{started.trx_id}-2"
+    await shop.pay(second)
+    await shop.until(started, "success")
+    [told] = await shop.notifications(started)
+    assert told["status"] == "completed"
+    assert await shop.cases() == []
 
 
 async def test_a_decline_of_one_try_leaves_the_payment_to_the_other(shop: Shop) -> None:

@@ -45,7 +45,7 @@ function follow(live) {
     try {
       const answer = await fetch(live.dataset.poll, { headers: { Accept: "application/json" } });
       const isOver = answer.status === 403 || answer.status === 410;
-      if (isOver || (answer.ok && (await answer.json()).status !== "pending")) {
+      if (isOver || (answer.ok && (await answer.json()).version !== one("main").dataset.version)) {
         return location.replace(live.dataset.next);
       }
       say(usual);
@@ -122,7 +122,7 @@ function sendOnce(form) {
 }
 
 all("[data-seconds]").forEach(countDown);
-all("[data-poll]").forEach(follow);
+all("[data-poll]").slice(0, 1).forEach(follow);
 all("[data-copy]").forEach(offerCopy);
 all("[data-return]").forEach(returnSoon);
 all("form").forEach(sendOnce);

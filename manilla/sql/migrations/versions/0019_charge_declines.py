@@ -1,0 +1,14 @@
+"""Why a provider declined a charge: the payment may fail with it when its link expires."""
+
+from manilla.sql import script
+
+revision = "0019"
+down_revision = "0018"
+
+SCHEMA = """
+ALTER TABLE charge ADD error_code text;  -- null: not declined by the provider
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
