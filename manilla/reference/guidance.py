@@ -141,11 +141,11 @@ GUIDANCE: dict[str, Guidance] = {
 OUTCOMES: dict[str, Guidance] = {
     "INSUFFICIENT_FUNDS": Guidance(
         "The customer's money was not enough at the last try, and the link has expired.",
-        "Let the customer try again with a new payment. In production it can still become a success.",
+        "Let the customer try again with a new payment, and be ready for a later success.",
     ),
     "PAYMENT_DECLINED": Guidance(
         "The provider declined the last try, and the link has expired.",
-        "Let the customer try again with a new payment. In production it can still become a success.",
+        "Let the customer try again with a new payment, and be ready for a later success.",
     ),
     "PAYMENT_CANCELED": Guidance(
         "The customer canceled.",

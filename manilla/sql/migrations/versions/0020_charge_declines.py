@@ -2,8 +2,8 @@
 
 from manilla.sql import script
 
-revision = "0019"
-down_revision = "0018"
+revision = "0020"
+down_revision = "0019"
 
 SCHEMA = """
 ALTER TABLE charge ADD error_code text;  -- null: not declined by the provider

@@ -1,0 +1,47 @@
+"""Money that came in another amount than asked for: the merchant sees it, and how it ended."""
+
+import pytest
+
+from manilla.cases import cases
+from manilla.cases.suspense import Action
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.services import Services
+from tests.client import Site, new_merchant
+from tests.payments.shop import Shop
+from tests.simulated import simulated
+from tests.web.visitors import member
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (Action.CREDIT, "Resolved: ₦720.00 was credited to your wallet."),
+        (Action.RETURN, "Resolved: ₦720.00 goes back to the customer."),
+        (Action.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
+    ],
+)
+async def test_a_wrong_amount_is_shown_on_the_payment_and_how_it_was_resolved(
+    services: Services, site: Site, db: Database, keyring: Keyring, action: Action, text: str
+) -> None:
+    merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
+    owner = await member(services, site, merchant.new.id)
+    async with simulated(services) as world:
+        shop = Shop(services, world, merchant)
+        started = await shop.start()
+        page = f"/production/payments/{started.trx_id}"
+        before = (await owner.get(page)).body.decode()
+        assert "Wrong amount received" not in before
+        charge = await shop.choose(started, "providera_ngn_va")
+        await shop.pay(charge, amount=720)
+        await shop.until_charge(charge, "suspense")
+    known = before.split("?known=")[1].split('"')[0]
+    assert (await owner.get(f"{page}?known={known}")).headers["hx-refresh"] == "true"
+    held = (await owner.get(page)).body.decode()
+    for part in ("Wrong amount received", "We received ₦720.00", "₦1,000.00 was asked for"):
+        assert part in held
+
+    [case] = [each for each in await cases.cases(db) if each.reference == charge.reference]
+    await cases.resolve(db, case.id, "As agreed.", action)
+    assert text in (await owner.get(page)).body.decode()
