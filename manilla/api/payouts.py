@@ -132,7 +132,11 @@ def endpoints(
             answers=(BankList,),
             use_case=bank_list,
             query=BanksQuery,
-            refusals=(refusals.GatewayNotConfigured, refusals.PayoutFailed),
+            refusals=(
+                refusals.GatewayNotConfigured,
+                refusals.PayoutFailed,
+                refusals.ProviderUnavailable,
+            ),
         ),
     ]
 
@@ -150,6 +154,7 @@ REFUSALS = (
     refusals.InvalidBeneficiary,
     refusals.GatewayPayoutFailed,
     refusals.PayoutFailed,
+    refusals.ProviderUnavailable,
 )
 
 

@@ -12,7 +12,11 @@ class MerchantPendingApproval(Refusal):
 
 class MerchantSuspended(Refusal):
     status, code = 403, "MERCHANT_SUSPENDED"
-    message = "The merchant account is suspended."
+    message = "The merchant account is disabled."
+
+
+class MerchantRejected(MerchantSuspended):
+    message = "The merchant account was rejected."
 
 
 def is_available(caller: Caller) -> bool:
@@ -26,8 +30,16 @@ def check(caller: Caller) -> None:
 
 
 def _obstacle(caller: Caller) -> type[Refusal] | None:
-    if caller.status in (Status.REJECTED, Status.DISABLED):
-        return MerchantSuspended
-    if caller.status is Status.PENDING and not caller.is_sandbox:
-        return MerchantPendingApproval
+    return obstacle(caller.status, is_sandbox=caller.is_sandbox)
+
+
+def obstacle(status: Status, *, is_sandbox: bool) -> type[Refusal] | None:
+    """What a merchant of this status is refused with."""
+    match status:
+        case Status.REJECTED:
+            return MerchantRejected
+        case Status.DISABLED:
+            return MerchantSuspended
+        case Status.PENDING if not is_sandbox:
+            return MerchantPendingApproval
     return None

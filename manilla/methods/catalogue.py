@@ -99,6 +99,13 @@ class Catalogue:
             method.provider, method.direction, environment
         )
 
+    def is_switched_off(self, method: Method) -> bool:
+        """The provider has valid credentials, but is switched off in the method's direction."""
+        if method.provider is None:
+            return False
+        current = self._rails.credentials(method.provider)
+        return current.is_valid and not current.is_open(method.direction)
+
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)
         self._offered = {}

@@ -8,8 +8,8 @@ import msgspec
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
-from manilla.payouts import sandbox
-from manilla.payouts.refusals import GatewayNotConfigured, PayoutFailed
+from manilla.payouts import rules, sandbox
+from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import Bank, Done, Provider
 from manilla.providers.rails import Rails
@@ -47,11 +47,10 @@ class Banks:
         method = self._method(method_code or DEFAULT_METHOD)
         if method.provider is None:
             raise PayoutFailed("This method has no list of banks: an administrator processes it.")
-        if not self._catalogue.is_usable(method, caller.environment):
-            raise GatewayNotConfigured
+        rules.check_usable(self._catalogue, caller, method)
         banks = await self.of_rail(method.provider, is_sandbox=caller.is_sandbox)
         if banks is None:
-            raise PayoutFailed("The provider does not answer at the moment. Please try again.")
+            raise ProviderUnavailable("The provider does not answer at the moment.")
         return BankList(
             provider=method.provider,
             currency_code=method.currency,

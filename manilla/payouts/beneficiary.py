@@ -14,6 +14,7 @@ from manilla.payouts.refusals import (
     InvalidBeneficiary,
     PayoutFailed,
     ProviderInsufficientBalance,
+    ProviderUnavailable,
 )
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import (
@@ -154,10 +155,15 @@ class Resolver:
                 raise PayoutFailed(f"The provider refuses payouts: {guidance}")
             case Refused(_, guidance):
                 raise InvalidBeneficiary(f"The account could not be verified: {guidance}")
-            case Unknown():
+            case Unknown(can_pass=False):
                 raise PayoutFailed(
+                    "The account could not be verified, because the provider rejects the "
+                    "platform's credentials. Nothing was debited: choose another method."
+                )
+            case Unknown():
+                raise ProviderUnavailable(
                     "The account could not be verified, because the provider does not answer. "
-                    "Nothing was debited: please try again, or choose another method."
+                    "Nothing was debited: try again later, or choose another method."
                 )
 
     async def _check_bank(self, provider: Provider, who: Beneficiary) -> None:

@@ -5,6 +5,7 @@ made and before its row says so: whoever goes on orders it again, and is answere
 """
 
 import time
+from datetime import UTC, datetime, timedelta
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
@@ -19,12 +20,17 @@ from manilla.methods.method import Kind, Method
 from manilla.payouts import bulk, bulk_queries, ordering
 from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
 from manilla.payouts.initiate import Initiation, PayoutOrder
-from manilla.payouts.refusals import InsufficientBalance
+from manilla.payouts.refusals import (
+    PROVIDER_RETRY_SECONDS,
+    InsufficientBalance,
+    ProviderUnavailable,
+)
 
 PLACES = 4
 # Well within a job's lease, so that nobody else begins with the rows that are under way.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
 NO_LIMIT = 2**31  # the rate limit is for those who call; this pace is ours
+PROVIDER_PATIENCE = timedelta(hours=1)  # for a provider that does not answer
 NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
 
@@ -54,7 +60,10 @@ class BulkTasks:
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
         for row in rows:
-            is_covered = await self._pay(caller, batch, row)
+            try:
+                is_covered = await self._pay(caller, batch, row)
+            except ProviderUnavailable:
+                return PROVIDER_RETRY_SECONDS  # nothing was debited: the row is still to be paid
             if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
@@ -80,6 +89,8 @@ class BulkTasks:
             await bulk_queries.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
         except Refusal as refusal:
+            if isinstance(refusal, ProviderUnavailable) and _is_recent(batch):
+                raise
             await self._decide(batch, row, RowState.REFUSED, remark=refusal.text)
         else:
             await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
@@ -103,6 +114,12 @@ class BulkTasks:
         remark: str | None = None,
     ) -> None:
         await bulk_queries.decide(self._db, batch, row.number, state, trx_id=trx_id, remark=remark)
+
+
+def _is_recent(batch: Batch) -> bool:
+    """Whoever confirmed the file may still expect that it is being paid."""
+    assert batch.confirmed_at is not None
+    return datetime.now(UTC) - batch.confirmed_at < PROVIDER_PATIENCE
 
 
 def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:

@@ -14,15 +14,16 @@ from manilla.kit.idempotency import RepeatKey, Replayed
 from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,
     KeyUsedBefore,
     Scenario,
 )
-from manilla.merchants import outgoing
+from manilla.merchants import availability, outgoing
 from manilla.merchants import queries as merchants
-from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
+from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import Status as MerchantStatus
 from manilla.methods.catalogue import Catalogue
@@ -124,14 +125,17 @@ class Initiation:
 
     async def _take(self, new: NewPayout, ticket: Ticket) -> Taken:
         taken = await self._intake.take(new, ticket)
-        if taken.outcome == "merchant_blocked" and await self._is_pending(new.merchant_id):
-            raise MerchantPendingApproval
+        if taken.outcome == "merchant_blocked":
+            raise await self._obstacle(new)
         return _accepted(taken)
 
-    async def _is_pending(self, merchant_id: int) -> bool:
+    async def _obstacle(self, new: NewPayout) -> Refusal:
         """What is held in memory let it pass: the merchant has changed since."""
-        merchant = await merchants.merchant(self._db, merchant_id)
-        return merchant is not None and merchant.status == MerchantStatus.PENDING
+        merchant = await merchants.merchant(self._db, new.merchant_id)
+        assert merchant is not None
+        is_sandbox = new.environment == Environment.SANDBOX
+        found = availability.obstacle(MerchantStatus(merchant.status), is_sandbox=is_sandbox)
+        return (found or MerchantSuspended)()
 
     def _is_settled_locally(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
@@ -177,10 +181,7 @@ class Initiation:
         if caller.is_sandbox:
             return self._resolver.resolve_in_sandbox(method.provider, who)
         if self._rails.is_down(method.provider, Direction.PAY_OUT):
-            raise refusals.PayoutFailed(
-                "This method's provider does not answer at the moment. Nothing was debited: "
-                "please try again later, or choose another method."
-            )
+            raise refusals.ProviderUnavailable
         account = await self._resolver.resolve(method.provider, who)
         await self._funds.check(method.provider, amount)
         return account
@@ -288,7 +289,6 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
 
 REFUSALS = {
     "key_conflict": KeyUsedBefore,
-    "merchant_blocked": MerchantSuspended,
     "payout_disabled": refusals.PayoutDisabled,
     "insufficient_balance": refusals.InsufficientBalance,
 }

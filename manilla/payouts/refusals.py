@@ -3,6 +3,8 @@
 from manilla.kit.errors import Refusal
 from manilla.payouts.payout import Code
 
+PROVIDER_RETRY_SECONDS = 10
+
 
 class InsufficientBalance(Refusal):
     code = Code.INSUFFICIENT_BALANCE
@@ -35,6 +37,23 @@ class ScheduleBlocked(Refusal):
 class GatewayNotConfigured(Refusal):
     code = Code.GATEWAY_NOT_CONFIGURED
     message = "The credentials of this method's provider are not configured. Choose another method."
+
+
+class GatewaySwitchedOff(GatewayNotConfigured):
+    message = "Payouts are switched off for this method's provider. Choose another method."
+
+
+class ProviderUnavailable(Refusal):
+    """The provider has a passing fault. Unlike `Unavailable`, nothing was written for certain."""
+
+    status, code = 503, "SERVICE_UNAVAILABLE"
+    message = (
+        "This method's provider does not answer at the moment. Nothing was debited: try again "
+        "later, or choose another method."
+    )
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, retry_after_seconds=PROVIDER_RETRY_SECONDS)
 
 
 class InvalidBeneficiary(Refusal):

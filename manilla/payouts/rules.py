@@ -10,6 +10,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts.refusals import (
     GatewayNotConfigured,
+    GatewaySwitchedOff,
     KycRequired,
     PayoutDisabled,
     PayoutFailed,
@@ -22,9 +23,14 @@ def open_method(catalogue: Catalogue, caller: Caller, method_id: int) -> Method:
     method = catalogue.by_id(Kind.WITHDRAW, method_id)
     if method is None or not method.active:
         raise PayoutFailed("There is no such payout method: see payout-methods.")
-    if not catalogue.is_usable(method, caller.environment):
-        raise GatewayNotConfigured
+    check_usable(catalogue, caller, method)
     return method
+
+
+def check_usable(catalogue: Catalogue, caller: Caller, method: Method) -> None:
+    if catalogue.is_usable(method, caller.environment):
+        return
+    raise GatewaySwitchedOff if catalogue.is_switched_off(method) else GatewayNotConfigured
 
 
 def check(

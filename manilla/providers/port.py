@@ -54,6 +54,7 @@ class Refused(msgspec.Struct, frozen=True):
 class Unknown(msgspec.Struct, frozen=True):
     reason: str
     is_rail_down: bool = False  # no connection, no answer in time, or a server's own failure
+    can_pass: bool = True  # False: trying again does not help until an operator acts
 
 
 Answer = Done[Value] | Refused | Unknown

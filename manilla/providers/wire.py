@@ -22,6 +22,7 @@ Value = TypeVar("Value")
 
 CONNECT_SECONDS = 3.0
 CALL_SECONDS = 15.0
+UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
 
 # The statuses with which a provider's own envelope is a conclusive refusal.
@@ -160,7 +161,8 @@ def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
     """Done where the provider says so with a 2xx and its data has the contract's shape."""
     if 200 <= reply.status < 300 and reply.is_success:
         return Done(read(reply.data))
-    return Unknown(f"HTTP {reply.status}: {reply.message}")
+    reason = f"HTTP {reply.status}: {reply.message}"
+    return Unknown(reason, can_pass=reply.status != UNAUTHORIZED)
 
 
 def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:

@@ -116,8 +116,8 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "payout_failed": Guidance(
         "No such method, another currency than the method's, an amount out of its range, or a "
-        "provider that does not answer or does not let the platform pay out.",
-        "The text says which. Where the provider does not answer, try later or another method.",
+        "provider that does not let the platform pay out.",
+        "The text says which.",
         Repeat.LATER,
     ),
     "RATE_LIMIT_EXCEEDED": Guidance(
@@ -131,7 +131,8 @@ GUIDANCE: dict[str, Guidance] = {
         Repeat.SAME_KEY,
     ),
     "SERVICE_UNAVAILABLE": Guidance(
-        "Too busy, or the database is away for a moment. Whether it was taken is not known.",
+        "Too busy, or the database is away for a moment: whether it was taken is not known. Or the "
+        "payout method's provider does not answer: nothing was debited, as the text says.",
         "Repeat with the same key and reference after `Retry-After` seconds.",
         Repeat.SAME_KEY,
     ),

@@ -255,6 +255,8 @@ async def test_a_merchants_status_opens_and_closes_its_doors(
     assert (reply.status, reply.code) == expected
     if status is Status.PENDING and reply.status == 403:
         assert reply.json["error"] == "Merchant Pending Approval"
+    if status in (Status.REJECTED, Status.DISABLED):
+        assert status in reply.json["error"]
 
 
 async def test_a_disabled_merchant_is_stopped_within_a_second(

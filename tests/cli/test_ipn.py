@@ -123,7 +123,7 @@ def test_a_payout_is_made_by_hand_where_no_rail_is_open(
 def test_a_blocked_merchant_has_no_events(instance: Instance) -> None:
     blocked = instance.command("merchant", "create", "Blocked", "b@example.com")["id"]
     instance.command("merchant", "set", str(blocked), "--status", "disabled")
-    assert "suspended" in refused(
+    assert "disabled" in refused(
         instance, "trigger", "payment.completed", "--merchant", str(blocked)
     )
 

@@ -38,7 +38,7 @@ from tests.payouts.model import (
 )
 from tests.simulated import World
 
-STATUSES = {"MERCHANT_SUSPENDED": 403}
+STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 
 
 class Stage:

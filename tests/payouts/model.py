@@ -102,7 +102,7 @@ class Model:
         if self.balance < order.payable:
             return "insufficient_balance"
         if self.is_down and rail != MANUAL:
-            return "payout_failed"
+            return "SERVICE_UNAVAILABLE"
         self.balance -= order.payable
         self.orders[ref_trx] = order
         return None

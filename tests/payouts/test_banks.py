@@ -70,7 +70,9 @@ async def test_a_rail_without_credentials_has_no_list(
 
 async def test_a_rail_that_is_switched_off_has_no_list(desk: Desk, services: Services) -> None:
     await set_credentials(services, "b", pay_out_enabled="false")
-    assert (await ask(desk)).code == "gateway_not_configured"
+    reply = await ask(desk)
+    assert (reply.status, reply.code) == (422, "gateway_not_configured")
+    assert "switched off" in reply.json["error"]
     assert (await ask(desk, "c")).status == 200
 
 
@@ -137,6 +139,7 @@ async def test_a_provider_that_never_answered_has_no_list(desk: Desk) -> None:
     await desk.world.control("b/faults", {"outage": True})
     async with desk.at_another_program() as other:
         reply = await ask(other)
-        assert (reply.status, reply.code) == (422, "payout_failed")
+        assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
+        assert int(reply.headers["retry-after"]) > 0
         assert "does not answer" in reply.json["error"]
         assert (await ask(other, "a")).status == 200

@@ -252,7 +252,9 @@ async def test_a_rail_that_is_switched_off_is_not_configured(
     desk: Desk, services: Services, rail: str
 ) -> None:
     await set_credentials(services, rail, pay_out_enabled="false")
-    assert_refused(await desk.ask(rail), "gateway_not_configured")
+    reply = await desk.ask(rail)
+    assert_refused(reply, "gateway_not_configured", "Payouts are switched off")
+    assert "credentials" not in reply.json["error"]
     assert await desk.balance() == 1_000_000
 
 
@@ -386,14 +388,32 @@ async def test_a_method_without_a_minimum_does_not_pay_out_nothing(
         assert (await desk.send(await desk.order_of("0.01", MANUAL))).status == 200
 
 
+def assert_retryable(reply: Reply) -> None:
+    assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE"), reply.body
+    assert "Nothing was debited" in reply.json["error"]
+    assert int(reply.headers["retry-after"]) > 0
+
+
 @pytest.mark.parametrize("fault", ["5xx_before", "reset", "garbage_after_accept"])
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_rail_that_does_not_answer_who_it_is_refuses_before_the_debit(
     desk: Desk, rail: str, fault: str
 ) -> None:
     await desk.world.control(f"{rail}/faults", {"next": [{"call": "resolve", "fault": fault}]})
+    order = await desk.order(rail, beneficiary=somebody(rail))
+    assert_retryable(await desk.send(order))
+    assert await desk.balance() == 1_000_000
+    assert (await desk.send(order)).status == 200, "the fault has passed"
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_credentials_that_the_provider_rejects_are_no_passing_fault(
+    desk: Desk, rail: str
+) -> None:
+    fault = {"call": "resolve", "fault": "refuse", "status": 401, "message": "Unauthorized"}
+    await desk.world.control(f"{rail}/faults", {"next": [fault]})
     reply = await desk.ask(rail, beneficiary=somebody(rail))
-    assert_refused(reply, "payout_failed", "Nothing was debited")
+    assert_refused(reply, "payout_failed", "rejects the platform's credentials")
     assert await desk.balance() == 1_000_000
 
 
@@ -405,10 +425,10 @@ async def test_a_rail_that_is_down_refuses_before_the_debit_until_it_is_up_again
     await desk.world.control(f"{rail}/faults", {"outage": True})
     for _ in range(FAILURES_TO_TRIP):
         reply = await desk.ask(rail, beneficiary=somebody(rail))
-        assert_refused(reply, "payout_failed", "Nothing was debited")
+        assert_retryable(reply)
     before = await desk.calls(rail)
     await desk.world.control(f"{rail}/faults", {"outage": False})
-    assert_refused(await desk.ask(rail), "payout_failed", "Nothing was debited")
+    assert_retryable(await desk.ask(rail))
     assert await desk.calls(rail) == before
     assert await desk.balance() == 900_000
 

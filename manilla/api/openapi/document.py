@@ -23,6 +23,9 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
+# Refused with `Retry-After`.
+WAITING = (RateLimitExceeded, Unavailable)
+
 DESCRIPTION = """\
 Payments by hosted checkout, and payouts by bank transfer.
 
@@ -183,7 +186,7 @@ def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, An
     told = {
         str(kind.code): examples.error(kind, body if endpoint.body else (), query) for kind in kinds
     }
-    waits = kinds[0] in (RateLimitExceeded, Unavailable)
+    waits = any(kind in WAITING for kind in kinds)
     return {
         "description": "; ".join(f"`{kind.code}`: {kind.message}" for kind in kinds),
         "headers": parts.headers(*(["Retry-After"] if waits else [])),
