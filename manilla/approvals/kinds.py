@@ -17,6 +17,9 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import Funded
+from manilla.methods import catalogue
+from manilla.methods.method import Kind as MethodKind
+from manilla.methods.method import Method
 from manilla.payouts import disputes
 from manilla.platform import settings
 from manilla.providers import credentials
@@ -62,6 +65,14 @@ class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
     wanted: merchants.Change
 
 
+class MethodChange(msgspec.Struct, frozen=True, tag="method"):
+    """`wanted` has only what differs: a later approval undoes nobody's change in the meantime."""
+
+    kind: MethodKind
+    code: str
+    wanted: catalogue.Change
+
+
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
     """`merchant_id` and `amount` are the case's, for whoever is asked to agree."""
 
@@ -80,32 +91,36 @@ Change = (
     | ProviderChange
     | ProviderClearing
     | MerchantChange
+    | MethodChange
     | CaseResolution
 )
-Result = Funded | Credentials | MerchantRow | Case | None
+Result = Funded | Credentials | MerchantRow | Method | Case | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
+    result: Result = None
     match change:
         case SettingChange():
             await settings.change(connection, change.key, change.value)
         case WalletFunding():
             wallet = change.merchant_id, change.environment
-            return await wallets.fund(connection, *wallet, change.amount, change.reason)
+            result = await wallets.fund(connection, *wallet, change.amount, change.reason)
         case WalletAdjustment():
             wallet = change.merchant_id, change.environment
-            return await wallets.adjust(
+            result = await wallets.adjust(
                 connection, *wallet, change.amount, change.reason, change.trx_id
             )
         case ProviderChange():
-            return await credentials.change(connection, keyring, change.provider, change.wanted)
+            result = await credentials.change(connection, keyring, change.provider, change.wanted)
         case ProviderClearing():
             await credentials.clear(connection, change.provider)
         case MerchantChange():
-            return await merchants.change(connection, keyring, change.merchant_id, change.wanted)
+            result = await merchants.change(connection, keyring, change.merchant_id, change.wanted)
+        case MethodChange():
+            result = await catalogue.change(connection, change.kind, change.code, change.wanted)
         case CaseResolution():
-            return await disputes.resolve(connection, change.case_id, change.note, change.action)
-    return None
+            result = await disputes.resolve(connection, change.case_id, change.note, change.action)
+    return result
 
 
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
@@ -115,16 +130,20 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
             return _setting_loosens(await settings.load(connection), change)
         case WalletFunding() | WalletAdjustment():
             return await _amount_needs_second(connection, change)
-        case ProviderChange():
-            before = (await credentials.load(connection, keyring))[change.provider]
-            return before.is_valid and _provider_changes(before, change.wanted)
-        case ProviderClearing():
+        case ProviderChange() | ProviderClearing():
+            known = (await credentials.load(connection, keyring))[change.provider]
             # Or a provider could be cleared, and then be given other credentials as a new one.
-            return (await credentials.load(connection, keyring))[change.provider].is_valid
+            return known.is_valid and (
+                isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
+            )
         case MerchantChange():
             return await _commission_needs_second(connection, change)
+        case MethodChange():
+            before = await catalogue.get(connection, change.kind, change.code)
+            after = catalogue.preview(before, change.wanted)
+            return catalogue.terms(before) != catalogue.terms(after)
         case CaseResolution():
-            return change.needs_second and await _moves_real_money(connection, change)
+            return await _resolution_needs_second(connection, change)
 
 
 def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:
@@ -137,7 +156,9 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
         case "adjustment_limit":
-            return bool(value > before)
+            limits = settings.adjustment_limits(before)
+            raised = settings.adjustment_limits(value)
+            return any(limit > limits.get(currency, 0) for currency, limit in raised.items())
         case "payouts_held":  # `payout release` proves first what one person may not just say
             return bool(before and not value)
     return False
@@ -149,15 +170,26 @@ async def _amount_needs_second(
     """The sandbox's money is nobody's. Of the rest, many small amounts count as a large one."""
     if change.environment is Environment.SANDBOX:
         return False
-    currency = change.amount.currency
-    limit = Money.of((await settings.load(connection)).adjustment_limit, currency)
-    moved = await queries.moved_alone(connection, current.get(), subject(change), currency)
-    return change.needs_second or moved.minor + abs(change.amount.minor) > limit.minor
+    return change.needs_second or await _is_above_limit(connection, change, change.amount)
 
 
-async def _moves_real_money(connection: Connection, change: CaseResolution) -> bool:
+async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
+    """An unknown amount is never within the limit."""
     case = await cases.find(connection, change.case_id)
-    return change.action is not Action.NOTHING and case.environment != Environment.SANDBOX
+    if change.action is Action.NOTHING or case.environment == Environment.SANDBOX:
+        return False
+    if change.needs_second or case.amount is None:
+        return True
+    return await _is_above_limit(connection, change, case.amount)
+
+
+async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
+    """Together with what the same person has moved alone in the last 24 hours."""
+    limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
+    if limit is None:
+        return True
+    moved = await queries.moved_alone(connection, current.get(), subject(change), amount.currency)
+    return moved.minor + abs(amount.minor) > limit.minor
 
 
 def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
@@ -201,6 +233,9 @@ async def check(connection: Connection, change: Change) -> None:
         case MerchantChange():
             merchants.check_change(change.wanted)
             await merchants.get(connection, change.merchant_id)
+        case MethodChange():
+            method = await catalogue.get(connection, change.kind, change.code)
+            catalogue.preview(method, change.wanted)
         case CaseResolution():
             await cases.check(connection, change.case_id, change.note, change.action)
 
@@ -219,6 +254,8 @@ def subject(change: Change) -> str:
             return f"provider:{change.provider}"
         case MerchantChange():
             return f"merchant:{change.merchant_id}"
+        case MethodChange():
+            return f"method:{change.code}"
         case CaseResolution():
             return f"case:{change.case_id}"
 
@@ -250,11 +287,16 @@ def describe(change: Change) -> dict[str, Any]:
             }
         case ProviderClearing():
             return {"provider": change.provider, "clear": True}
-        case MerchantChange():
-            wanted = msgspec.structs.asdict(change.wanted)
-            if change.wanted.bvn is not None:
-                wanted["bvn"] = "set"
-            return {name: value for name, value in wanted.items() if value is not None}
+        case MerchantChange() | MethodChange():
+            return _described_fields(change)
         case CaseResolution():
             about = {"case": change.case_id, "action": change.action, "note": change.note}
             return about if change.amount is None else {"amount": change.amount, **about}
+
+
+def _described_fields(change: MerchantChange | MethodChange) -> dict[str, Any]:
+    wanted = msgspec.structs.asdict(change.wanted)
+    if wanted.get("bvn") is not None:
+        wanted["bvn"] = "set"
+    named = {"method": change.code} if isinstance(change, MethodChange) else {}
+    return {**named, **{name: value for name, value in wanted.items() if value is not None}}

@@ -126,11 +126,11 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
     return bool(found)
 
 
-async def moved_alone(connection: Connection, actor: Actor, wallet: str, currency: str) -> Money:
-    """What the actor has put into and taken from wallets in a day, without a second person.
+async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
+    """What the actor has moved by adjustments and cases in a day, without a second person.
 
-    A person's is summed over all wallets. A command's user on the host can be several people, who
-    hold the keys as it is: theirs is summed for the wallet alone.
+    A person's is summed over all wallets and cases. A command's user on the host can be several
+    people, who hold the keys as it is: theirs is summed for the wallet or case alone.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
@@ -143,7 +143,11 @@ async def moved_alone(connection: Connection, actor: Actor, wallet: str, currenc
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)
           FROM audit line
-         WHERE line.action IN ('wallet.fund', 'wallet.adjust') AND line.subject LIKE $4
+         WHERE line.action IN ('wallet.fund', 'wallet.adjust', 'case.resolve')
+           AND split_part(line.detail ->> 'amount', ' ', 2) = $4
+           AND (line.subject LIKE 'wallet:%:production:%'
+                OR line.detail ->> 'environment' = 'production')
+           AND ($2::bigint IS NOT NULL OR line.subject = $5)
            AND line.actor_kind = $1 AND line.actor_id IS NOT DISTINCT FROM $2
            AND ($2::bigint IS NOT NULL OR line.actor_name = $3)
            AND line.at > now() - interval '24 hours'
@@ -151,8 +155,7 @@ async def moved_alone(connection: Connection, actor: Actor, wallet: str, currenc
                             WHERE following.id = line.id + 1
                               AND following.action = 'approval.approve'
                               AND following.detail ->> 'about' = line.subject)""",
-        *(actor.kind, actor.id, actor.name),
-        f"wallet:%:production:{currency}" if is_person else wallet,
+        *(actor.kind, actor.id, actor.name, currency, subject),
     )
     return Money.of(moved, currency)
 

@@ -220,6 +220,8 @@ async def resolve(
             reference=case.reference,
             action_taken=action,
             note=note,
+            environment=case.environment,
+            amount=None if action is Action.NOTHING else case.amount,
         )
     return await find(db, case_id)
 

@@ -4,15 +4,17 @@ from typing import Annotated, Any
 
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import CaseResolution
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.console import evidence
 from manilla.kit.clock import iso
-from manilla.payouts import disputes
 from manilla.providers import asking
 from manilla.providers.asking import Said
 from manilla.providers.rails import open_session
@@ -69,10 +71,15 @@ def resolve(
 ) -> None:
     """Resolve a case; exit 1 where it is resolved already."""
 
-    async def command(tools: Tools) -> Case:
-        return await disputes.resolve(tools.db, case_id, note, action)
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
+        case = await cases.find(tools.db, case_id)
+        change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
+        done = await apply_or_ask(desk(tools), change, note)
+        if isinstance(done, Asked):
+            return done
+        return _described(await cases.find(tools.db, case_id))
 
-    print_fields(_described(run(data, command)), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 @app.command()

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import MethodChange
+from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.merchant import Switch, percent
 from manilla.cli.output import Json, print_fields, print_rows
@@ -56,7 +59,10 @@ def _add_deposit_set(app: typer.Typer) -> None:
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Change a method; what is not named stays as it is. Effective within a second."""
+        """Change a method; what is not named stays as it is. Effective within a second.
+
+        In production mode a second administrator must approve other limits.
+        """
         wanted = Change(
             name=name,
             active=None if active is None else active is Switch.ON,
@@ -83,7 +89,10 @@ def _add_withdraw_set(app: typer.Typer) -> None:
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Change a method; what is not named stays as it is. Effective within a second."""
+        """Change a method; what is not named stays as it is. Effective within a second.
+
+        In production mode a second administrator must approve other fees and limits.
+        """
         wanted = Change(
             name=name,
             active=None if active is None else active is Switch.ON,
@@ -99,10 +108,14 @@ def _add_withdraw_set(app: typer.Typer) -> None:
 
 
 def _set(kind: Kind, code: str, wanted: Change, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> Method:
-        return await catalogue.change(tools.db, kind, code, wanted)
+    async def command(tools: Tools) -> dict[str, Any] | Asked:
+        done = await apply_or_ask(desk(tools), MethodChange(kind, code, wanted))
+        if isinstance(done, Asked):
+            return done
+        assert isinstance(done, Method)
+        return shown(done)
 
-    print_fields(shown(run(data, command)), as_json=as_json)
+    print_done(run(data, command), as_json=as_json)
 
 
 def _add_add(app: typer.Typer, kind: Kind) -> None:

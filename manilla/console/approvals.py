@@ -16,6 +16,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
+from manilla.methods import catalogue
+from manilla.methods.method import Method
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
@@ -68,6 +70,9 @@ class ApprovalPages:
             case "merchant":
                 merchant = await merchants.get(db, int(about[0]))
                 return _named(msgspec.structs.asdict(merchant), asked.detail)
+            case "method":
+                method = next(m for m in await catalogue.load(db) if m.code == about[0])
+                return _named(_method_today(method), asked.detail)
             case "wallet_funding" | "wallet_adjustment":
                 wallet = await wallets.get(db, int(about[0]), Environment(about[1]), about[2])
                 return {"balance": Money(wallet.currency, wallet.balance_minor)}
@@ -104,12 +109,26 @@ def _named(known: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: known[name] for name in names if name in known}
 
 
+def _method_today(method: Method) -> dict[str, Any]:
+    def amount(minor: int | None) -> Money | str:
+        return "none" if minor is None else Money(method.currency, minor)
+
+    return {
+        "minimum": amount(method.min_minor),
+        "maximum": amount(method.max_minor),
+        "fee_fixed": amount(method.fee.fixed_minor),
+        "fee_percent": method.fee.percent,
+        "fee_minimum": amount(method.fee.minimum_minor),
+        "fee_maximum": amount(method.fee.maximum_minor),
+    }
+
+
 def _place(subject: str) -> str | None:
     """The page of what an approval is about."""
     match subject.split(":"):
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
-        case [("setting" | "provider" | "case") as kind, name]:
+        case [("setting" | "provider" | "case" | "method") as kind, name]:
             return f"/{kind}s/{name}"
     return None
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import msgspec
 
+from manilla.approvals.changes import apply_or_ask
+from manilla.approvals.kinds import MethodChange
+from manilla.console.answers import done_or_asked
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
@@ -63,14 +66,13 @@ class MethodPages:
         try:
             if visit.form.text("seen") not in ("", _version(method)):
                 raise catalogue.ChangedMeanwhile
-            wanted = _change(visit.form, method)
-            changed = await catalogue.change(
-                self._desk.db, method.kind, method.code, wanted, was=method
-            )
+            wanted = catalogue.narrowed(_change(visit.form, method), method)
+            change = MethodChange(method.kind, method.code, wanted)
+            result = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
             method = await self._method(visit)
             return visit.refused("method.html", refusal, **self._about(visit, method))
-        return visit.redirect("/methods", done=f"{changed.name} is saved.")
+        return done_or_asked(visit, "/methods", result, f"{wanted.name or method.name} is saved.")
 
     async def _method(self, visit: Visit) -> Method:
         code = visit.parameter("code")

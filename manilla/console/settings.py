@@ -153,6 +153,9 @@ def _shown(key: str, value: str) -> str:
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]
         return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No day"
+    if key == "adjustment_limit":
+        limits = settings.adjustment_limits(value)
+        return ", ".join(f"{limit:,} {currency}" for currency, limit in limits.items()) or "None"
     if settings.bounds(key).is_switch:
         return "Yes" if value == "true" else "No"
     if settings.bounds(key).is_number:

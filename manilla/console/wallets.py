@@ -68,7 +68,7 @@ class WalletPages:
             lines=found.rows,
             listing=ListView(visit, found.next),
             ticket=self._ticket(visit, merchant.id, wallet.currency),
-            limit=self._desk.platform.now.adjustment_limit,
+            limit=self._desk.platform.now.adjustment_limit_in(wallet.currency),
             is_alone=visit.may(Permission.MONEY_ALONE),
         )
 

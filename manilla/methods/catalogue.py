@@ -8,7 +8,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import money
 from manilla.kit.amount_input import parse_amount
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.ledger.posting import Environment
 from manilla.methods import queries
@@ -115,15 +115,29 @@ async def load(db: Database | Connection) -> list[Method]:
     return await queries.methods(db)
 
 
-async def change(
-    db: Database, kind: Kind, code: str, wanted: Change, *, was: Method | None = None
-) -> Method:
-    """By somebody who saw it as it `was`, where that is given: nobody undoes another's change."""
-    async with db.transaction() as connection:
+async def get(db: Database | Connection, kind: Kind, code: str) -> Method:
+    for method in await load(db):
+        if (method.kind, method.code) == (kind, code):
+            return method
+    raise UnknownMethod(f"There is no {kind} method {code!r}.")
+
+
+def terms(method: Method) -> tuple[object, ...]:
+    """What merchants and customers pay, and which amounts are taken."""
+    return method.fee, method.min_minor, method.max_minor
+
+
+def narrowed(wanted: Change, before: Method) -> Change:
+    """Only what would change something."""
+    given = msgspec.structs.asdict(wanted)
+    unchanged = [name for name in given if preview(before, Change(**{name: given[name]})) == before]
+    return msgspec.structs.replace(wanted, **dict.fromkeys(unchanged))
+
+
+async def change(db: Database | Connection, kind: Kind, code: str, wanted: Change) -> Method:
+    async with transaction_of(db) as connection:
         await changes.announce(connection, changes.METHODS)
         before = await _locked(connection, kind, code)
-        if was is not None and before != was:
-            raise ChangedMeanwhile
         after = _apply(wanted, before)
         await queries.update(connection, after)
         changed = audit.difference(msgspec.structs.asdict(before), msgspec.structs.asdict(after))

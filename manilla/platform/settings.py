@@ -10,9 +10,12 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
+from manilla.kit.money import DECIMALS, Money
 from manilla.platform import changes
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+LIMIT_DIGITS_MAX = 12
 
 ADDRESSES = ("site_logo", "site_url")
 
@@ -87,13 +90,12 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     adjustment_limit: Annotated[
-        int,
+        Text,
         Meta(
-            ge=0,
-            le=1_000_000_000_000,
-            description="Major units that a person may move alone in 24 hours, in production mode.",
+            description="Major units of each currency that one administrator may move alone in 24 "
+            "hours, in production mode. A currency that is not listed always needs a second one."
         ),
-    ] = 10_000_000
+    ] = "NGN:10000000"
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
     site_url: Annotated[Text, Meta(description="Address of the site; empty: MANILLA_BASE_URL.")] = (
@@ -105,6 +107,11 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     gateway_description: Annotated[Text, Meta(description="One sentence about the gateway.")] = (
         "Payments and payouts for merchants, in naira first."
     )
+
+    def adjustment_limit_in(self, currency: str) -> Money | None:
+        """None where nobody may move money of this currency alone."""
+        limit = adjustment_limits(self.adjustment_limit).get(currency)
+        return None if limit is None else Money.of(limit, currency)
 
 
 class UnknownSetting(Refusal):
@@ -154,6 +161,9 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
+    if key == "adjustment_limit":
+        limits = adjustment_limits(text)
+        return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
     if not text.isprintable():
@@ -173,6 +183,27 @@ def _parse_days(text: str) -> str:
     if not set(days) <= set(WEEKDAYS):
         raise BadSetting(f"payout_days is a list of {', '.join(WEEKDAYS)}.")
     return ",".join(day for day in WEEKDAYS if day in days)
+
+
+def adjustment_limits(text: str) -> dict[str, int]:
+    """`NGN:10000000,USD:10000`, by currency.
+
+    A number alone was the limit of every currency once. It is read as naira: what it allowed of
+    other currencies was never meant.
+    """
+    if text.isascii() and text.isdigit():
+        text = f"NGN:{text}"
+    limits: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        currency, _, limit = (each.strip() for each in part.partition(":"))
+        is_number = limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS_MAX
+        if currency.upper() not in DECIMALS or currency.upper() in limits or not is_number:
+            raise BadSetting(
+                "adjustment_limit lists each currency once, with whole major units:"
+                " NGN:10000000,USD:10000."
+            )
+        limits[currency.upper()] = int(limit)
+    return limits
 
 
 def render(value: Any) -> str:

@@ -11,6 +11,7 @@ from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import (
     Change,
     MerchantChange,
+    MethodChange,
     ProviderChange,
     ProviderClearing,
     SettingChange,
@@ -27,6 +28,8 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Status
 from manilla.merchants.wallets import AdjustmentRefused, Funded
+from manilla.methods import catalogue
+from manilla.methods.method import Kind, Method
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
@@ -117,6 +120,70 @@ async def test_small_amounts_of_a_day_count_as_a_large_one(
     assert await balance(office.db, merchant) == 1_600_000_000
 
 
+async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
+    office: Desk, merchant: Merchant
+) -> None:
+    await merchants.switch_currency(office.db, merchant.new.id, "USD", is_on=True)
+    put = WalletFunding(merchant.new.id, PRODUCTION, Money.of("0.01", "USD"), "a cent")
+    await ask(office, put, Actor(ActorKind.PERSON, 41, "Efe", "console"))
+    number = await ask(office, SettingChange("adjustment_limit", "NGN:10000000,USD:100"))
+    with acting(BOLA):
+        await approvals.approve(office, number)
+    try:
+        with acting(Actor(ActorKind.PERSON, 42, "Femi", "console")):
+            assert isinstance(await apply_or_ask(office, put), Funded)
+            more = WalletFunding(merchant.new.id, PRODUCTION, Money.of("100", "USD"), "more")
+            assert isinstance(await apply_or_ask(office, more), Asked)
+    finally:
+        await settings.change(office.db, "adjustment_limit", "NGN:10000000")
+
+
+async def test_a_limit_of_before_is_read_as_naira(office: Desk) -> None:
+    """It was one number for every currency."""
+    await office.db.execute(
+        """
+        INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+    )
+    try:
+        current = await settings.load(office.db)
+        assert current.adjustment_limit_in("NGN") == naira("5000")
+        assert current.adjustment_limit_in("USD") is None
+    finally:
+        await settings.change(office.db, "adjustment_limit", "NGN:10000000")
+
+
+@pytest.mark.parametrize(
+    "text", ["NGN", "NGN:", "NGN:1.5", "NGN:-1", "XXX:5", "NGN:1,NGN:2", "NGN:1234567890123"]
+)
+def test_a_limit_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(settings.BadSetting, match="NGN:10000000,USD:10000"):
+        settings.parse("adjustment_limit", text)
+
+
+async def test_fees_and_limits_of_a_method_wait_and_the_rest_does_not(office: Desk) -> None:
+    [method, *_] = [m for m in await catalogue.load(office.db) if m.kind is Kind.WITHDRAW]
+    about = method.kind, method.code
+    for wanted in (
+        catalogue.Change(fee_percent=Decimal(90)),
+        catalogue.Change(fee_fixed="5000"),
+        catalogue.Change(maximum="1000000000"),
+        catalogue.Change(minimum="0.01"),
+    ):
+        await ask(office, MethodChange(*about, wanted))
+    assert await catalogue.get(office.db, *about) == method
+    renamed = MethodChange(*about, catalogue.Change(name="A name", fee_percent=method.fee.percent))
+    with acting(ADA):
+        assert isinstance(await apply_or_ask(office, renamed), Method)
+    number = await ask(office, MethodChange(*about, catalogue.Change(fee_percent=Decimal("1.25"))))
+    with acting(BOLA):
+        await approvals.approve(office, number)
+    after = await catalogue.get(office.db, *about)
+    assert (after.name, after.fee.percent) == ("A name", Decimal("1.25"))
+    back = catalogue.Change(name=method.name, fee_percent=method.fee.percent)
+    await catalogue.change(office.db, *about, back)
+
+
 async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
     number = await ask(office, change)
@@ -202,7 +269,9 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
     [
         ("signature_required", "false"),
         ("timestamp_tolerance_seconds", "901"),
-        ("adjustment_limit", "10000001"),
+        ("adjustment_limit", "NGN:10000001"),
+        ("adjustment_limit", "NGN:10000000,USD:1"),
+        ("second_factor_for_money", "false"),
     ],
 )
 async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) -> None:
@@ -215,7 +284,7 @@ async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) 
         assert settings.render(getattr(await settings.load(office.db), key)) == value
     finally:
         # Back to what is safe, at once.
-        safe = settings.render(getattr(before, key))
+        safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(office, SettingChange(key, safe)) is None
 
 

@@ -8,20 +8,23 @@ from playwright.async_api import Browser, Page
 
 from manilla.approvals import approvals
 from manilla.approvals.changes import Asked, apply_or_ask
-from manilla.approvals.kinds import CaseResolution
+from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
-from manilla.cases.cases import CaseRefused, Kind
+from manilla.cases.cases import Case, CaseRefused, Kind
 from manilla.cases.suspense import Action
 from manilla.kit import outbound
+from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import Bearer, Change, Status
+from manilla.merchants.wallets import Funded
 from manilla.notify import courier
 from manilla.notify.courier import Courier
 from manilla.payments import refunds
 from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
+from manilla.platform import settings
 from manilla.services import Services
 from tests.checkout.looking import faults_found, opened
 from tests.client import Reply, Site, new_merchant
@@ -178,6 +181,34 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
     assert await shop.balance() == 40_000
 
 
+async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit(
+    services: Services, shop: Shop
+) -> None:
+    charge = await shop.choose(await shop.start(), "providera_ngn_va")
+    await shop.pay(charge, amount=400)
+    await shop.until_charge(charge, "suspense")
+    merchant_id, office = shop.merchant.new.id, production_office(services)
+    query = "SELECT id FROM operator_case WHERE merchant_id = $1"
+    case_id = await services.db.value(query, merchant_id)
+    resolve = CaseResolution(case_id, Action.CREDIT, "Ours", merchant_id, None)
+    fund = WalletFunding(merchant_id, Environment.PRODUCTION, Money.of("101", "NGN"), "first")
+    await settings.change(services.db, "adjustment_limit", "NGN:500")
+    try:
+        with acting(Actor(ActorKind.PERSON, 901, "Gbenga", "console")):
+            assert isinstance(await apply_or_ask(office, fund), Funded)
+            assert isinstance(await apply_or_ask(office, resolve), Asked)
+        with acting(Actor(ActorKind.PERSON, 902, "Halima", "console")):
+            assert isinstance(await apply_or_ask(office, resolve), Case)
+            assert isinstance(await apply_or_ask(office, fund), Asked)
+    finally:
+        await settings.change(services.db, "adjustment_limit", "NGN:10000000")
+    assert await shop.balance() == 50_100
+
+
+def production_office(services: Services) -> approvals.Desk:
+    return approvals.Desk(services.db, services.keyring, is_production_mode=True)
+
+
 async def test_what_differs_at_a_provider_is_told_from_both_sides(
     services: Services, operations: Visitor
 ) -> None:
@@ -195,7 +226,7 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
-    office = approvals.Desk(services.db, services.keyring, is_production_mode=True)
+    office = production_office(services)
     change = CaseResolution(case_id, Action.CREDIT, "Mine", merchant_id, None, needs_second=True)
     asked = await apply_or_ask(office, change)
     assert isinstance(asked, Asked)

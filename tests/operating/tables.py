@@ -48,6 +48,8 @@ def platform_settings() -> str:
 def _values(key: str) -> str:
     if key == "payout_days":
         return f"any of `{','.join(WEEKDAYS)}`; empty: no day"
+    if key == "adjustment_limit":
+        return "a whole number of major units for each currency, such as `NGN:10000000,USD:10000`"
     bounds = settings.bounds(key)
     if bounds.is_switch:
         return "`true`, `false`"
