@@ -30,13 +30,15 @@ class Actor(msgspec.Struct, frozen=True):
 SYSTEM = Actor(ActorKind.SYSTEM, None, "system")
 
 current: ContextVar[Actor] = ContextVar("actor", default=SYSTEM)
+address: ContextVar[str | None] = ContextVar("address", default=None)  # None: no request
 
 
 @contextlib.contextmanager
-def acting(actor: Actor) -> Iterator[None]:
+def acting(actor: Actor, from_address: str | None = None) -> Iterator[None]:
     """What is changed in here was changed by this actor."""
-    token = current.set(actor)
+    tokens = current.set(actor), address.set(from_address)
     try:
         yield
     finally:
-        current.reset(token)
+        current.reset(tokens[0])
+        address.reset(tokens[1])

@@ -2,7 +2,8 @@
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
-from manilla.people import sign_up
+from manilla.people import devices, sign_up
+from manilla.people.roles import Realm
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -32,5 +33,7 @@ class SignUp:
         except Refusal as refusal:
             return visit.refused("sign_up.html", refusal)
         visit.begin(new.session)
+        person_id = new.session.person_id
+        visit.remember_device(devices.issue(self._desk.keyring, Realm.DASHBOARD, person_id))
         # The one time that the secrets are shown, so a page and no redirect.
         return visit.page("welcome.html", merchant=new.merchant)

@@ -43,6 +43,12 @@ webhooks = Counter(
     ["provider", "outcome"],
 )
 
+security_events = Counter(
+    "manilla_security_events",
+    "Sign-ins, step-ups, second-factor changes, refused permissions and exports, by outcome.",
+    ["event", "realm", "outcome"],
+)
+
 notifications = Counter(
     "manilla_notifications", "Attempts to deliver a notification, by what became of it.", ["state"]
 )

@@ -13,8 +13,9 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
 from manilla.kit.sealed import SealedColumn
-from manilla.people import persons, queries, session_queries, throttle
-from manilla.people.queries import Door
+from manilla.people import persons, queries, security_log, session_queries, throttle
+from manilla.people.queries import Door, Person
+from manilla.people.security_log import Outcome, SecurityEvent, Who
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
@@ -86,6 +87,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
         await session_queries.set_second_factor(connection, visitor.session_id)
         person_now = await persons.get(connection, person.id)
         await persons.record(connection, "person.second_factor_on", person_now)
+    _report(person_now, Outcome.TURNED_ON)
     return codes
 
 
@@ -98,6 +100,7 @@ async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
             raise SecondFactorNotBegun
         person = await persons.get(connection, visitor.person_id)
         await persons.record(connection, "person.recovery_codes", person)
+    _report(person, Outcome.CODES_RENEWED)
     return codes
 
 
@@ -119,6 +122,13 @@ async def remove(db: Database, person_id: int) -> None:
             await persons.record(
                 connection, "person.second_factor_off", person, sessions_ended=ended
             )
+    if person.has_totp:
+        _report(person, Outcome.TURNED_OFF)
+
+
+def _report(person: Person, outcome: Outcome) -> None:
+    who = Who(person.id, person.email)
+    security_log.report(SecurityEvent.SECOND_FACTOR, outcome, person.realm, who)
 
 
 async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:

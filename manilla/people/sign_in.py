@@ -6,16 +6,21 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.people import (
+    devices,
     member_queries,
     passwords,
     persons,
     queries,
     second_factor,
+    security_log,
     sessions,
     throttle,
 )
 from manilla.people.queries import Door
 from manilla.people.roles import Realm
+from manilla.people.second_factor import CodeRefused
+from manilla.people.security_log import Outcome, SecurityEvent, Who
+from manilla.people.throttle import TooManyAttempts
 
 
 class SignInRefused(Refusal):
@@ -24,6 +29,8 @@ class SignInRefused(Refusal):
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or the password is not right."
 
+    outcome = Outcome.WRONG_PASSWORD  # for the log alone
+
 
 class SignedIn(msgspec.Struct, frozen=True):
     session: sessions.NewSession
@@ -31,6 +38,21 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 class NeedsCode(msgspec.Struct, frozen=True):
     """The password is right. Sign in again, with a code too: nothing is remembered until then."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    realm: Realm
+    email: str
+    password: str
+    code: str | None
+    address: str
+    user_agent: str
+    person: Door | None  # whose email address it is
+    device: str | None  # where it is known to be that person's
+
+    @property
+    def who(self) -> Who | None:
+        return Who(self.person.id, self.person.email) if self.person else None
 
 
 async def sign_in(
@@ -42,34 +64,96 @@ async def sign_in(
     code: str | None,
     address: str,
     user_agent: str,
+    *,
+    device_cookie: str = "",
 ) -> SignedIn | NeedsCode:
-    """Counted before it is checked; see `throttle`."""
     normal = persons.normal_email(email)
-    buckets = throttle.signing_in(realm, normal or email, address)
-    await throttle.take(db, buckets)
-    person = normal and await queries.door_by_email(db, realm, normal)
-    verdict = await passwords.verify(person.password_hash if person else None, password)
-    if not person or not verdict.is_right or person.status != "active":
-        raise SignInRefused
+    person = await queries.door_by_email(db, realm, normal) if normal else None
+    device = devices.read(keyring, realm, person.id, device_cookie) if person else None
+    attempt = Attempt(realm, normal or email, password, code, address, user_agent, person, device)
+    try:
+        entered = await _try(db, keyring, attempt)
+    except (SignInRefused, CodeRefused, TooManyAttempts) as refusal:
+        await security_log.record_failure(
+            db,
+            SecurityEvent.SIGN_IN,
+            _outcome(refusal),
+            realm,
+            attempt.who,
+            is_repeated=isinstance(refusal, TooManyAttempts) and not refusal.is_first,
+        )
+        raise
+    outcome = Outcome.DONE if isinstance(entered, SignedIn) else Outcome.CODE_NEEDED
+    security_log.report(SecurityEvent.SIGN_IN, outcome, realm, attempt.who)
+    return entered
+
+
+async def _try(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn | NeedsCode:
+    """Counted before it is checked; see `throttle`."""
+    buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
+    try:
+        await throttle.take(db, buckets)
+    except TooManyAttempts:
+        if not attempt.code:
+            raise
+        return await _pass_the_limit(db, keyring, attempt)
+    person, new_hash = await _check_password(attempt)
+    if person.has_totp and not attempt.code:
+        await throttle.give_back(db, buckets)
+        return NeedsCode()
     if person.has_totp:
-        if not code:
-            await throttle.give_back(db, buckets)
-            return NeedsCode()
-        await second_factor.accept(db, keyring, person, code)
-    new_hash = await passwords.hash_of(password) if verdict.is_outdated else None
-    async with db.transaction() as connection:
-        session = await _enter(connection, realm, person, new_hash, address, user_agent)
+        await _check_code(db, keyring, attempt, person)
+    entered = await _enter(db, attempt, person, new_hash)
     await throttle.give_back(db, buckets)
-    return SignedIn(session)
+    return entered
 
 
-async def _enter(
-    connection: Connection,
-    realm: Realm,
-    person: Door,
-    new_hash: str | None,
-    address: str,
-    user_agent: str,
+async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn:
+    """By password and code together. One refusal for all, so that neither is confirmed alone."""
+    buckets = throttle.past_the_limit(attempt.realm, attempt.address)
+    await throttle.take(db, buckets)
+    try:
+        person, new_hash = await _check_password(attempt)
+        if not person.has_totp:
+            raise _refused(Outcome.LOCKED_OUT)
+        await _check_code(db, keyring, attempt, person)
+    except (SignInRefused, CodeRefused, TooManyAttempts) as refusal:
+        text = "The email address, the password or the code is not right."
+        raise _refused(_outcome(refusal), text) from None
+    entered = await _enter(db, attempt, person, new_hash)
+    await throttle.give_back(db, buckets)
+    return entered
+
+
+async def _check_password(attempt: Attempt) -> tuple[Door, str | None]:
+    """Who it is, and a new hash where the one at hand is outdated."""
+    person = attempt.person
+    verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
+    if person is None:
+        raise _refused(Outcome.UNKNOWN_ACCOUNT)
+    if not verdict.is_right:
+        raise _refused(Outcome.WRONG_PASSWORD)
+    if person.status != "active":
+        raise _refused(Outcome.DISABLED)
+    new_hash = await passwords.hash_of(attempt.password) if verdict.is_outdated else None
+    return person, new_hash
+
+
+async def _check_code(db: Database, keyring: Keyring, attempt: Attempt, person: Door) -> None:
+    """A known device has attempts of its own: who else knows the password cannot use them up."""
+    buckets = throttle.giving_code(person.id) if attempt.device is None else ()
+    await throttle.take(db, buckets)
+    await second_factor.accept(db, keyring, person, attempt.code or "")
+    await throttle.give_back(db, buckets)
+
+
+async def _enter(db: Database, attempt: Attempt, person: Door, new_hash: str | None) -> SignedIn:
+    async with db.transaction() as connection:
+        return SignedIn(await _begin_session(connection, attempt, person, new_hash))
+
+
+async def _begin_session(
+    connection: Connection, attempt: Attempt, person: Door, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
     # Between our look at the password and now it may have been reset, and all sessions ended.
@@ -81,9 +165,21 @@ async def _enter(
     return await sessions.begin(
         connection,
         person.id,
-        realm,
+        attempt.realm,
         merchant_id=belongings[0].merchant_id if belongings else None,
         second_factor=person.has_totp,
-        address=address,
-        user_agent=user_agent,
+        address=attempt.address,
+        user_agent=attempt.user_agent,
     )
+
+
+def _refused(outcome: Outcome, text: str | None = None) -> SignInRefused:
+    refusal = SignInRefused(text)
+    refusal.outcome = outcome
+    return refusal
+
+
+def _outcome(refusal: Refusal) -> Outcome:
+    if isinstance(refusal, SignInRefused):
+        return refusal.outcome
+    return Outcome.WRONG_CODE if isinstance(refusal, CodeRefused) else Outcome.LOCKED_OUT

@@ -8,6 +8,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.people import (
+    devices,
     invitations,
     links,
     mail,
@@ -23,6 +24,7 @@ from manilla.people.mail import Letter, Post
 from manilla.people.roles import Realm
 from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
+from manilla.people.throttle import TooManyAttempts
 from manilla.web import tickets
 from manilla.web.routes import SIGNED_IN, Answer, Route, form, page
 from manilla.web.shell import NotHere
@@ -94,11 +96,17 @@ class Account:
         email, password = visit.form.text("email"), visit.form.secret("password")
         try:
             entered = await self._sign_in(visit, email, password, None)
+        except TooManyAttempts as refusal:
+            # A right code passes the limit, together with the right password.
+            ticket = tickets.write(self._keyring, visit.csrf, email, password)
+            return visit.refused(
+                "code.html", refusal, next=onward, ticket=ticket, is_over_limit=True
+            )
         except Refusal as refusal:
             return visit.refused("sign_in.html", refusal, next=onward)
         if isinstance(entered, NeedsCode):
             ticket = tickets.write(self._keyring, visit.csrf, email, password)
-            return visit.page("code.html", next=onward, ticket=ticket)
+            return visit.page("code.html", next=onward, ticket=ticket, is_over_limit=False)
         return self._let_in(visit, entered.session, onward)
 
     async def give_code(self, visit: Visit) -> Answer:
@@ -113,7 +121,9 @@ class Account:
             code = visit.form.needed("code")
             entered = await self._sign_in(visit, known.email, known.password, code)
         except Refusal as refusal:
-            return visit.refused("code.html", refusal, next=onward, ticket=ticket)
+            return visit.refused(
+                "code.html", refusal, next=onward, ticket=ticket, is_over_limit=False
+            )
         assert not isinstance(entered, NeedsCode)
         return self._let_in(visit, entered.session, onward)
 
@@ -129,10 +139,12 @@ class Account:
             code,
             visit.address,
             visit.user_agent,
+            device_cookie=visit.device_cookie,
         )
 
     def _let_in(self, visit: Visit, session: NewSession, onward: str) -> Answer:
         visit.begin(session)
+        visit.remember_device(devices.issue(self._keyring, self._realm, session.person_id))
         return visit.redirect(way_on(visit.shell, onward, "/"))
 
     async def sign_out(self, visit: Visit) -> Answer:

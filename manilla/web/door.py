@@ -16,8 +16,12 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
 from manilla.ledger.posting import Environment
-from manilla.people import sessions
+from manilla.people import security_log, sessions
+from manilla.people.passwords import WrongPassword
 from manilla.people.roles import Realm
+from manilla.people.second_factor import CodeRefused
+from manilla.people.security_log import Outcome, SecurityEvent, Who
+from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import File
@@ -31,6 +35,12 @@ log = structlog.get_logger(__name__)
 ANONYMOUS = "manilla_visit"  # whom the forms of somebody not signed in are bound to
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
+FORBIDDEN = 403
+STEP_UP_OUTCOMES: dict[type[Refusal], Outcome] = {
+    WrongPassword: Outcome.WRONG_PASSWORD,
+    CodeRefused: Outcome.WRONG_CODE,
+    TooManyAttempts: Outcome.LOCKED_OUT,
+}
 
 
 class NotAllowed(Refusal):
@@ -82,20 +92,50 @@ class Door:
         visit = Visit(self._shell, request, visitor, csrf=self._csrf.token(binding))
         if visitor is None and name not in request.cookies:
             visit.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
-        try:
-            await self._admit(route, visit, visitor, binding)
-            answer = await self._before_step_up(route, visit, visitor)
-            if answer is not None:
-                return answer
-            with acting(_actor(visitor, self._shell)):
-                answer = await route.handler(visit)
-            if isinstance(answer, File):
-                await answer.begin()
+        with acting(_actor(visitor, self._shell), visit.address):
+            try:
+                return await self._answer(route, visit, visitor, binding)
+            except _SignInFirst:
+                return self._to_sign_in(visit)
+            except Refusal as refusal:
+                if refusal.status == FORBIDDEN:
+                    self._report_refusal(visitor, visit, refusal.code)
+                return visit.turned_away(refusal)
+
+    async def _answer(
+        self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
+    ) -> Answer:
+        await self._admit(route, visit, visitor, binding)
+        answer = await self._before_step_up(route, visit, visitor)
+        if answer is not None:
             return answer
-        except _SignInFirst:
-            return self._to_sign_in(visit)
-        except Refusal as refusal:
-            return visit.turned_away(refusal)
+        answer = await route.handler(visit)
+        if isinstance(answer, File):
+            await answer.begin()
+            await self._record_export(visit, answer)
+        return answer
+
+    async def _record_export(self, visit: Visit, file: File) -> None:
+        visitor = visit.visitor
+        await security_log.record_export(
+            self._db,
+            visitor.realm,
+            _who(visitor),
+            merchant_id=visitor.merchant_id,
+            name=file.name,
+            file_format=file.file_format,
+        )
+
+    def _report_refusal(self, visitor: Visitor | None, visit: Visit, code: str) -> None:
+        security_log.report(
+            SecurityEvent.PERMISSION,
+            Outcome.REFUSED,
+            self._shell.realm,
+            _who(visitor) if visitor else None,
+            code=code,
+            method=visit.request.method,
+            path=visit.request.url.path,
+        )
 
     async def _admit(
         self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
@@ -135,7 +175,8 @@ class Door:
             return None
         needs_code = self._needs_code(route, visit)
         if needs_code and not visitor.has_totp:
-            return visit.page("second_factor_needed.html", 403, kept=_kept(visit))
+            self._report_refusal(visitor, visit, SecondFactorNeeded.code)
+            return visit.page("second_factor_needed.html", FORBIDDEN, kept=_kept(visit))
         if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
             return None
         alert = None
@@ -160,10 +201,20 @@ class Door:
 
     async def _prove(self, visitor: Visitor, secret: str) -> None:
         """By the code where there is a second factor, else by the password."""
-        if visitor.has_totp:
-            await sessions.step_up(self._db, self._keyring, visitor, code=secret)
-        else:
-            await sessions.step_up(self._db, self._keyring, visitor, password=secret)
+        given = {"code" if visitor.has_totp else "password": secret}
+        try:
+            await sessions.step_up(self._db, self._keyring, visitor, **given)
+        except (WrongPassword, CodeRefused, TooManyAttempts) as refusal:
+            await security_log.record_failure(
+                self._db,
+                SecurityEvent.STEP_UP,
+                STEP_UP_OUTCOMES[type(refusal)],
+                visitor.realm,
+                _who(visitor),
+                is_repeated=isinstance(refusal, TooManyAttempts) and not refusal.is_first,
+            )
+            raise
+        security_log.report(SecurityEvent.STEP_UP, Outcome.DONE, visitor.realm, _who(visitor))
 
     def _to_sign_in(self, visit: Visit) -> Answer:
         if visit.request.method != "GET":
@@ -175,6 +226,10 @@ class Door:
 
 class _SignInFirst(Exception):
     """Nobody is signed in."""
+
+
+def _who(visitor: Visitor) -> Who:
+    return Who(visitor.person_id, visitor.email)
 
 
 def _kept(visit: Visit) -> list[tuple[str, str]]:

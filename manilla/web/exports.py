@@ -36,6 +36,9 @@ class Column(msgspec.Struct, Generic[Row], frozen=True):
 class File(Stream):
     """What is sent as it is made."""
 
+    name: str
+    file_format: str
+
     async def begin(self) -> None:
         """Makes its first bytes: a list that is refused is so before anything was sent."""
         content = cast(AsyncIterator[bytes], self.iterator)
@@ -54,7 +57,7 @@ def send(
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
     content = as_csv(columns, paced) if kind == "csv" else as_xlsx(columns, paced)
-    return File(
+    file = File(
         content,
         media_type=CSV_TYPE if kind == "csv" else XLSX_TYPE,
         headers={
@@ -62,6 +65,8 @@ def send(
             "Cache-Control": "no-store",
         },
     )
+    file.name, file.file_format = name, kind
+    return file
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:

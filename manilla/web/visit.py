@@ -14,6 +14,7 @@ from litestar.datastructures import Cookie
 from manilla.kit.errors import Refusal
 from manilla.kit.http import client_address
 from manilla.ledger.posting import Environment
+from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
@@ -190,6 +191,18 @@ class Visit:
         """From now on this browser is theirs."""
         seconds = int(session.lasts.total_seconds())
         self.set_cookie(self.shell.cookie, session.token, seconds)
+
+    @property
+    def device_cookie(self) -> str:
+        return self.request.cookies.get(self._device_name, "")
+
+    def remember_device(self, cookie: str) -> None:
+        """For the throttle: a known device is not shut out by a stranger's wrong passwords."""
+        self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
+
+    @property
+    def _device_name(self) -> str:
+        return self.shell.cookie_named(f"manilla_device_{self.shell.realm}")
 
     def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
         self._cookies.append(

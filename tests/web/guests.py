@@ -29,7 +29,7 @@ class Page(msgspec.Struct, frozen=True):
 class Guest:
     def __init__(self, session: aiohttp.ClientSession, site: Site, root: str) -> None:
         self._session = session
-        self._address = site.address
+        self.address = site.address
         self.root = root
         self.base_url = f"http://127.0.0.1:{site.port}"
 
@@ -39,6 +39,9 @@ class Guest:
         jar = aiohttp.CookieJar(unsafe=True)  # takes cookies of an address without a name, too
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             yield cls(session, site.elsewhere(), root)
+
+    def move_to(self, address: str) -> None:
+        self.address = address
 
     async def get(self, path: str) -> Page:
         return await self._ask("GET", path)
@@ -62,7 +65,7 @@ class Guest:
         self._session.cookie_jar.update_cookies({name: value}, url)
 
     async def _ask(self, method: str, path: str, fields: Mapping[str, str] | None = None) -> Page:
-        headers = {"X-Forwarded-For": self._address, "Accept": "text/html"}
+        headers = {"X-Forwarded-For": self.address, "Accept": "text/html"}
         async with self._session.request(
             method,
             f"{self.base_url}{self.root}{path}",

@@ -18,6 +18,7 @@ class Effect(StrEnum):
     # The console.
     MERCHANT = "lets a merchant move its own money, or stops it"
     SETTLE = "records what happened to money that a merchant has already sent"
+    REFUND = "returns a payment to who paid it, from the wallet of its merchant"
     ASK = "moves money alone within the limit, or asks a second administrator"
     PLATFORM = "changes fees, limits, rails, settings or people, or approves a change"
 
@@ -33,6 +34,7 @@ ROLES: dict[Effect, set[str]] = {
     Effect.TERMS: {Role.OWNER, Role.DEVELOPER},
     Effect.MERCHANT: {ConsoleRole.ADMINISTRATOR, ConsoleRole.OPERATIONS},
     Effect.SETTLE: {ConsoleRole.ADMINISTRATOR, ConsoleRole.OPERATIONS},
+    Effect.REFUND: {ConsoleRole.ADMINISTRATOR, ConsoleRole.OPERATIONS},
     Effect.ASK: {ConsoleRole.ADMINISTRATOR, ConsoleRole.OPERATIONS},
     Effect.PLATFORM: {ConsoleRole.ADMINISTRATOR},
 }
@@ -169,6 +171,8 @@ CONSOLE: dict[str, Effect] = {
     "POST /notifications/{notification:str}/redeliver": Effect.NOTHING,
     "GET /transactions": Effect.NOTHING,
     "GET /transactions/{trx_id:str}": Effect.NOTHING,
+    "GET /transactions/{trx_id:str}/refund": Effect.NOTHING,
+    "POST /transactions/{trx_id:str}/refund": Effect.REFUND,
     "GET /providers": Effect.NOTHING,
     "GET /providers/{provider:str}": Effect.NOTHING,
     "POST /providers/{provider:str}/credentials": Effect.PLATFORM,

@@ -263,8 +263,12 @@ async def test_over_https_no_cookie_can_be_read_or_planted_without_it(
         headers = {"Cookie": visit.partition(";")[0], "Content-Type": FORM}
         async with browser.post(url, data=fields, headers=headers, allow_redirects=False) as reply:
             assert reply.status == 303
-            [session] = reply.headers.getall("Set-Cookie")
-    for cookie, name in ((visit, "manilla_visit"), (session, "manilla_dashboard")):
+            session, device = reply.headers.getall("Set-Cookie")
+    for cookie, name in (
+        (visit, "manilla_visit"),
+        (session, "manilla_dashboard"),
+        (device, "manilla_device_dashboard"),
+    ):
         assert cookie.startswith(f"__Secure-{name}=")
         assert "; secure" in cookie.lower()
         assert "; httponly" in cookie.lower()

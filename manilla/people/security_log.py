@@ -1,0 +1,133 @@
+"""Security events: each is logged and counted, and failures and exports are audited.
+
+A line never holds a password or a code. An email address that nobody has is not logged either:
+people type passwords into the wrong field.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import structlog
+
+from manilla.audit import audit
+from manilla.audit.actor import address
+from manilla.kit import metrics
+from manilla.kit.db import Database
+from manilla.people import throttle
+from manilla.people.roles import Realm
+
+log = structlog.get_logger(__name__)
+
+# Lines of the audit log in a window of the throttle. Beyond that only the 100th, 1000th, ... one
+# gets one, with its number. Guessing must not fill the log, nor keep others waiting for its head.
+FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
+
+
+class SecurityEvent(StrEnum):
+    SIGN_IN = "sign_in"
+    STEP_UP = "step_up"
+    SECOND_FACTOR = "second_factor"
+    PERMISSION = "permission"
+    EXPORT = "export"
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    CODE_NEEDED = "code_needed"  # the password was right
+    UNKNOWN_ACCOUNT = "unknown_account"
+    DISABLED = "disabled"
+    WRONG_PASSWORD = "wrong_password"  # noqa: S105
+    WRONG_CODE = "wrong_code"
+    LOCKED_OUT = "locked_out"
+    REFUSED = "refused"
+    TURNED_ON = "turned_on"
+    TURNED_OFF = "turned_off"
+    CODES_RENEWED = "codes_renewed"
+
+
+_GOOD = (Outcome.DONE, Outcome.CODE_NEEDED, Outcome.TURNED_ON, Outcome.CODES_RENEWED)
+
+
+class Who(msgspec.Struct, frozen=True):
+    """A known person, whatever they have proved."""
+
+    person_id: int
+    email: str
+
+
+def report(
+    event: SecurityEvent, outcome: Outcome, realm: str, who: Who | None, **detail: Any
+) -> None:
+    """The address is that of the request, if there is one."""
+    metrics.security_events.labels(event, realm, outcome).inc()
+    write = log.info if outcome in _GOOD else log.warning
+    write(
+        event.value,
+        outcome=outcome.value,
+        realm=str(realm),
+        person_id=who.person_id if who else None,
+        email=who.email if who else None,
+        address=address.get(),
+        **detail,
+    )
+
+
+async def record_failure(
+    db: Database,
+    event: SecurityEvent,
+    outcome: Outcome,
+    realm: Realm,
+    who: Who | None,
+    *,
+    is_repeated: bool = False,
+) -> None:
+    """Reports a failure, and writes it to the audit log within bounds.
+
+    Of repeated ones (somebody who is locked out goes on trying) the audit log has the first.
+    """
+    report(event, outcome, realm, who)
+    if is_repeated:
+        return
+    limit = FAILURES_OF_KNOWN_MAX if who else FAILURES_OF_UNKNOWN_MAX
+    count = await throttle.count(db, f"audit:{'known' if who else 'unknown'}")
+    if count > limit and not _is_power_of_ten(count):
+        return
+    async with db.transaction() as connection:
+        await audit.record(
+            connection,
+            f"{event}.failed",
+            f"person:{who.person_id}" if who else f"{event}:{realm}",
+            realm=realm,
+            email=who.email if who else None,
+            address=address.get(),
+            outcome=outcome,
+            failures_in_window=count,
+        )
+
+
+async def record_export(
+    db: Database,
+    realm: Realm,
+    who: Who,
+    *,
+    merchant_id: int | None,
+    name: str,
+    file_format: str,
+) -> None:
+    """Before the first byte is sent: no file leaves without its line."""
+    async with db.transaction() as connection:
+        await audit.record(
+            connection,
+            "export.create",
+            f"export:{name}",
+            merchant_id=merchant_id,
+            realm=realm,
+            format=file_format,
+            address=address.get(),
+        )
+    report(SecurityEvent.EXPORT, Outcome.DONE, realm, who, file=name, format=file_format)
+
+
+def _is_power_of_ten(number: int) -> bool:
+    return str(number).rstrip("0") == "1"

@@ -1,0 +1,210 @@
+"""Who tried to sign in, to confirm, to see or to take away what: in the log, audit and metrics."""
+
+import re
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manilla.kit import metrics
+from manilla.people import second_factor, security_log
+from manilla.people.roles import Role
+from manilla.services import Services
+from tests.client import Merchant, Site, new_merchant
+from tests.web.guests import Guest
+from tests.web.visitors import PASSWORD, Visitor, member
+
+WRONG = "three wrong kobo coins"
+
+
+@pytest.fixture
+async def merchant(site: Site, services: Services) -> Merchant:
+    return await new_merchant(site, services.db, services.keyring)
+
+
+@pytest.fixture
+async def owner(site: Site, services: Services, merchant: Merchant) -> Visitor:
+    return await member(services, site, merchant.new.id)
+
+
+async def audited(services: Services, subject: str, action: str) -> list[dict[str, Any]]:
+    records = await services.db.records(
+        """
+        SELECT detail ->> 'outcome' AS outcome, detail ->> 'address' AS address, detail
+          FROM audit WHERE subject = $1 AND action = $2 ORDER BY id""",
+        subject,
+        action,
+    )
+    return [dict(record) for record in records]
+
+
+def counted(event: str, outcome: str, realm: str = "dashboard") -> float:
+    labels = f'event="{event}",outcome="{outcome}",realm="{realm}"'
+    found = re.search(
+        rf"^manilla_security_events_total\{{{re.escape(labels)}\}} (\S+)$",
+        metrics.render().decode(),
+        re.MULTILINE,
+    )
+    return float(found.group(1)) if found else 0
+
+
+async def test_sixty_wrong_passwords_from_one_address_are_seen_everywhere(
+    site: Site, services: Services, owner: Visitor
+) -> None:
+    before = counted("sign_in", "wrong_password"), counted("sign_in", "locked_out")
+    async with Guest.of(site) as guest:
+        csrf = (await guest.get("/sign-in")).csrf
+        with capture_logs() as logs:
+            for _ in range(60):
+                fields = {"email": owner.email, "password": WRONG, "csrf": csrf}
+                await guest.post("/sign-in", fields)
+        mine = guest.address
+    lines = [line for line in logs if line["event"] == "sign_in"]
+    assert [line["outcome"] for line in lines] == ["wrong_password"] * 10 + ["locked_out"] * 50
+    known = {(line["person_id"], line["email"], line["address"]) for line in lines}
+    assert known == {(owner.person_id, owner.email, mine)}
+    assert WRONG not in repr(logs)
+    kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
+    # Locked out of this account from here, and then of every account from here.
+    assert [line["outcome"] for line in kept] == ["wrong_password"] * 10 + ["locked_out"] * 2
+    assert {line["address"] for line in kept} == {mine}
+    after = counted("sign_in", "wrong_password"), counted("sign_in", "locked_out")
+    assert after == (before[0] + 10, before[1] + 50)
+
+
+async def test_wrong_passwords_from_many_addresses_are_seen_with_each_address(
+    site: Site, services: Services, owner: Visitor
+) -> None:
+    addresses = []
+    for _ in range(3):
+        async with Guest.of(site) as guest:
+            await guest.sign_in(owner.email, WRONG)
+            addresses.append(guest.address)
+    kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
+    assert [line["address"] for line in kept] == addresses
+
+
+async def test_unknown_addresses_are_logged_without_what_was_typed_and_bounded_in_the_audit(
+    site: Site, services: Services
+) -> None:
+    typed = "my.p@ssword"
+    async with Guest.of(site) as guest:
+        with capture_logs() as logs:
+            assert (await guest.sign_in(typed, WRONG)).status == 401
+        [line] = [line for line in logs if line["event"] == "sign_in"]
+        assert (line["outcome"], line["person_id"], line["email"]) == (
+            "unknown_account",
+            None,
+            None,
+        )
+        assert line["address"] == guest.address
+        subject = "sign_in:dashboard"
+        kept = await audited(services, subject, "sign_in.failed")
+        assert kept[-1]["address"] == guest.address
+        assert typed not in repr(logs) + repr(kept)
+        bucket = "slow:audit:unknown"
+        set_used = "UPDATE rate_window SET used = $2 WHERE bucket = $1"
+        more = []
+        for used in (security_log.FAILURES_OF_UNKNOWN_MAX, 99, 100, 999):
+            await services.db.execute(set_used, bucket, used)
+            await guest.sign_in("nobody@example.com", WRONG)
+            more.append(len(await audited(services, subject, "sign_in.failed")) - len(kept))
+        assert more == [0, 1, 1, 2]  # the 100th and the 1000th
+        await services.db.execute(set_used, bucket, 0)
+
+
+async def test_good_sign_ins_codes_and_step_ups_are_logged(
+    site: Site, services: Services, owner: Visitor
+) -> None:
+    with capture_logs() as logs:
+        app = await owner.enroll(services)
+        async with Guest.of(site) as guest:
+            await guest.sign_in(owner.email, PASSWORD)
+        await owner.post("/sandbox/credentials/rotate", {"step_up_secret": "000000"})
+        await owner.post("/sandbox/credentials/rotate", {"step_up_secret": app.now()})
+        await second_factor.remove(services.db, owner.person_id)
+    events = [(line["event"], line["outcome"]) for line in logs if "outcome" in line]
+    assert events == [
+        ("second_factor", "turned_on"),
+        ("sign_in", "code_needed"),
+        ("step_up", "wrong_code"),
+        ("step_up", "done"),
+        ("second_factor", "turned_off"),
+    ]
+    assert app.secret not in repr(logs)
+    [line] = await audited(services, f"person:{owner.person_id}", "step_up.failed")
+    assert (line["outcome"], line["address"]) == ("wrong_code", site.address)
+
+
+async def test_a_refused_permission_is_logged_and_counted(
+    site: Site, services: Services, merchant: Merchant
+) -> None:
+    viewer = await member(services, site, merchant.new.id, Role.VIEWER)
+    before = counted("permission", "refused")
+    with capture_logs() as logs:
+        assert (await viewer.get("/sandbox/credentials")).status == 403
+    [line] = [line for line in logs if line["event"] == "permission"]
+    assert (line["person_id"], line["address"], line["code"], line["path"]) == (
+        viewer.person_id,
+        site.address,
+        "NOT_ALLOWED",
+        "/dashboard/sandbox/credentials",
+    )
+    assert counted("permission", "refused") == before + 1
+
+
+async def test_an_export_leaves_a_line_with_who_took_what(
+    site: Site, services: Services, owner: Visitor, merchant: Merchant
+) -> None:
+    before = counted("export", "done")
+    with capture_logs() as logs:
+        assert (await owner.get("/sandbox/payments?format=csv")).status == 200
+    [line] = [line for line in logs if line["event"] == "export"]
+    assert (line["person_id"], line["file"], line["format"]) == (
+        owner.person_id,
+        "payments",
+        "csv",
+    )
+    found = await services.db.record(
+        """
+        SELECT subject, actor_id, detail ->> 'format' AS format, detail ->> 'address' AS address
+          FROM audit WHERE merchant_id = $1 AND action = 'export.create'""",
+        merchant.new.id,
+    )
+    assert dict(found) == {
+        "subject": "export:payments",
+        "actor_id": owner.person_id,
+        "format": "csv",
+        "address": site.address,
+    }
+    assert counted("export", "done") == before + 1
+
+
+async def test_a_person_who_was_locked_out_by_a_stranger_comes_in_with_a_known_browser(
+    site: Site, services: Services, owner: Visitor
+) -> None:
+    async with Guest.of(site) as mine:
+        assert (await mine.sign_in(owner.email, PASSWORD)).status == 303
+        assert mine.cookie("manilla_device_dashboard")
+        mine.give_cookie("manilla_dashboard", "")
+        async with Guest.of(site) as stranger:
+            stranger.move_to(mine.address)
+            replies = [await stranger.sign_in(owner.email, WRONG) for _ in range(11)]
+            assert [reply.status for reply in replies] == [401] * 10 + [429]
+            assert (await stranger.sign_in(owner.email, PASSWORD)).status == 429
+        assert (await mine.sign_in(owner.email, PASSWORD)).status == 303
+
+
+async def test_a_person_over_the_limit_is_offered_to_sign_in_by_code(
+    site: Site, services: Services, owner: Visitor
+) -> None:
+    app = await owner.enroll(services)
+    async with Guest.of(site) as guest:
+        for _ in range(11):
+            reply = await guest.sign_in(owner.email, WRONG)
+        assert reply.status == 429
+        form = await guest.sign_in(owner.email, PASSWORD)
+        assert (form.status, "its code lets you in now" in form.text) == (429, True)
+        fields = dict(re.findall(r'name="(csrf|ticket|next)" value="([^"]*)"', form.text))
+        entered = await guest.post("/sign-in/code", {**fields, "code": app.now()})
+        assert (entered.status, entered.headers["Location"]) == (303, "/dashboard/")
