@@ -155,7 +155,7 @@ class MerchantApi:
                 ticket=ticket,
             )
             answer = exchange.answer = await endpoint.use_case(call)
-            return _success(answer)
+            return _success(endpoint, answer)
         except Refusal as refusal:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
@@ -165,7 +165,7 @@ class MerchantApi:
             first = await self._first_answer(endpoint, exchange, caller, body)
             if first is None:
                 raise
-            return _success(first)
+            return _success(endpoint, first)
 
     async def _first_answer(
         self, endpoint: Endpoint, exchange: Exchange, caller: Caller, body: bytes
@@ -282,10 +282,17 @@ def _read_query(endpoint: Endpoint, scope: Any) -> Any:
     return fields.read_query(endpoint.query, scope["query_string"]) if endpoint.query else None
 
 
-def _success(answer: msgspec.Struct) -> Answer:
+def _success(endpoint: Endpoint, answer: msgspec.Struct) -> Answer:
+    headers = _transaction(answer) if endpoint.is_repeatable else ()
     if isinstance(answer, Replayed):
-        return Answer(200, answer.body.encode(), ((b"idempotent-replayed", b"true"),))
-    return Answer(200, strict_json.encode(answer))
+        return Answer(200, answer.body.encode(), (*headers, (b"idempotent-replayed", b"true")))
+    return Answer(200, strict_json.encode(answer), headers)
+
+
+def _transaction(answer: Any) -> tuple[tuple[bytes, bytes], ...]:
+    """Which transaction a request has created, where a client need not read the body for it."""
+    trx_id: str | None = getattr(answer, "trx_id", None)
+    return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 
 
 def _error(

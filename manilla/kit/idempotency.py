@@ -1,10 +1,14 @@
 """Requests that say of themselves that they may be a repetition."""
 
 import hashlib
+import re
 
 import msgspec
 
+from manilla.kit import ids
 from manilla.kit.db import Database
+
+_TRX_ID = re.compile(f"TXN[{ids.ALPHABET}]{{{ids.TRX_ID_LENGTH - 3}}}")
 
 
 class RepeatKey(msgspec.Struct, frozen=True):
@@ -23,6 +27,16 @@ class Replayed(msgspec.Struct, frozen=True):
     """The answer that was given to the first request of a key."""
 
     body: str
+
+    @property
+    def trx_id(self) -> str | None:
+        """Of the transaction that the first request created.
+
+        Such an answer begins with it: in `trx_id`, or in the path of `payment_url`. What the caller
+        sent, which may look like an id, comes after.
+        """
+        found = _TRX_ID.search(self.body)
+        return found.group() if found else None
 
 
 async def find_answer(

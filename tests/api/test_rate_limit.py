@@ -26,8 +26,8 @@ async def test_the_121st_request_of_a_minute_is_refused(merchant: Merchant) -> N
 async def test_another_address_or_merchant_has_its_own_limit(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    await asyncio.gather(*(merchant.get(PATH) for _ in range(120)))
-    assert (await merchant.get(PATH)).status == 429
+    replies = await asyncio.gather(*(merchant.get(PATH) for _ in range(130)))
+    assert 429 in {reply.status for reply in replies}
     elsewhere = msgspec.structs.replace(merchant, site=site.elsewhere())
     neighbor = await new_merchant(merchant.site, db, keyring)
     neighbor = msgspec.structs.replace(neighbor, site=merchant.site)

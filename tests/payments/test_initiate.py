@@ -447,3 +447,16 @@ async def test_commission_is_that_of_the_moment_of_initiation(
     await steps.complete(services, merchant, trx_id)
     commission = (await steps.verify(merchant, trx_id)).json["commission"]
     assert (commission["commission_fee"], commission["commission_bearer"]) == (100, "customer")
+
+
+async def test_the_header_names_the_transaction_also_of_a_replay(merchant: Merchant) -> None:
+    sent = order(description="TXN" + "0" * 30)
+    first = await steps.initiate(merchant, sent, Idempotency_Key="header")
+    again = await steps.initiate(merchant, sent, Idempotency_Key="header")
+    assert again.headers["idempotent-replayed"] == "true"
+    legacy = await steps.initiate_legacy(merchant, order())
+    for reply in (first, again, legacy):
+        # The helper reads headers in small letters.
+        assert reply.headers["x-transaction-id"] == steps.trx_id_of(reply).lower()
+    duplicate = await steps.initiate(merchant, sent)
+    assert "x-transaction-id" not in duplicate.headers

@@ -208,3 +208,15 @@ async def test_every_answer_names_its_request_and_where_the_caller_stands(desk: 
         assert reply.headers["x-request-id"]
         assert reply.headers["ratelimit"].startswith('"merchant";r=')
         assert reply.headers["cache-control"] == "no-store"
+
+
+async def test_the_header_names_the_transaction_also_of_a_replay(sandbox_desk: Desk) -> None:
+    sent = await sandbox_desk.order()
+    first = await sandbox_desk.send(sent, Idempotency_Key="header")
+    again = await sandbox_desk.send(sent, Idempotency_Key="header")
+    assert again.headers["idempotent-replayed"] == "true"
+    for reply in (first, again):
+        # The helper reads headers in small letters.
+        assert reply.headers["x-transaction-id"] == first.json["trx_id"].lower()
+    verified = await sandbox_desk.verify(first.json["trx_id"])
+    assert "x-transaction-id" not in verified.headers

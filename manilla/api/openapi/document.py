@@ -122,10 +122,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
     answers = [schemas.reference(answer) for answer in endpoint.answers]
     schema = answers[0] if len(answers) == 1 else {"oneOf": answers}
-    replayed = ("Idempotent-Replayed",) if endpoint.is_repeatable else ()
+    created = ("X-Transaction-Id", "Idempotent-Replayed") if endpoint.is_repeatable else ()
     return {
         "description": "Success.",
-        "headers": parts.headers(*replayed),
+        "headers": parts.headers(*created),
         "content": _json(schema, examples.ANSWERS.get(own_id, {})),
         **parts.links(own_id),
     }

@@ -94,6 +94,13 @@ HEADERS = {
     "Retry-After": _header(
         "After how many seconds to try again.", 1, required=True, type="integer", minimum=0
     ),
+    "X-Transaction-Id": _header(
+        "The `trx_id` of the payment or payout.",
+        examples.TRX_ID,
+        required=True,
+        type="string",
+        pattern=TRX_ID_PATTERN,
+    ),
     "Idempotent-Replayed": _header(
         "There where the first answer to the same `Idempotency-Key` is given again.",
         "true",
