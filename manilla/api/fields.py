@@ -188,6 +188,28 @@ class _FieldError(Exception):
     pass
 
 
+# What msgspec reports, in words for people.
+_WORDS = (
+    (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
+    (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
+    (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a whole number of at least {}."),
+    (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a whole number of at most {}."),
+    (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the possible values."),
+    (re.compile(r"Expected `str"), "Expected text."),
+    (re.compile(r"Expected `int"), "Expected a whole number."),
+    (re.compile(r"Expected `bool"), "Expected true or false."),
+    (re.compile(r"Expected `array"), "Expected a list."),
+    (re.compile(r"Expected `object"), "Expected an object."),
+)
+
+
+def _in_words(report: str) -> str:
+    for pattern, words in _WORDS:
+        if found := pattern.match(report):
+            return words.format(*found.groups())
+    return "This value is not valid."
+
+
 def _convert(value: Any, field: _Field) -> Any:
     if not strict_json.is_storable(value):
         raise _FieldError("This has a character that is not text (NUL or half a surrogate pair).")
@@ -196,7 +218,7 @@ def _convert(value: Any, field: _Field) -> Any:
     try:
         converted = msgspec.convert(value, field.kind)
     except msgspec.ValidationError as error:
-        raise _FieldError(f"{error}.") from None
+        raise _FieldError(_in_words(str(error))) from None
     problem = field.check(converted) if field.check else None
     if problem:
         raise _FieldError(problem)

@@ -9,7 +9,6 @@ from manilla.approvals import approvals
 from manilla.approvals.queries import Approval
 from manilla.audit.actor import current
 from manilla.audit.entry import plain
-from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.errors import Refusal
@@ -88,7 +87,7 @@ class ApprovalPages:
         except approvals.ApprovalNotFound:
             raise
         except Refusal as refusal:
-            return answers.sent_back(visit, "/approvals", refusal)
+            return visit.sent_back("/approvals", refusal)
         return visit.redirect("/approvals", done=f"Approval {number}: done, as it was asked for.")
 
     async def refuse(self, visit: Visit) -> Answer:
@@ -101,7 +100,7 @@ class ApprovalPages:
             reason = visit.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
             await approvals.refuse(self._desk.office, number, reason)
         except Refusal as refusal:
-            return answers.sent_back(visit, "/approvals", refusal)
+            return visit.sent_back("/approvals", refusal)
         return visit.redirect("/approvals", done=f"Approval {number} is refused.")
 
 

@@ -1,6 +1,6 @@
 """Parked jobs: what failed too often, why, and tried again."""
 
-from manilla.console import answers, queues
+from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import parked
 from manilla.kit.errors import Refusal
@@ -60,5 +60,5 @@ class JobPages:
             merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
             await work.retry(self._desk.db, merchant_id, kind, given.needed("subject"))
         except Refusal as refusal:
-            return answers.sent_back(visit, "/jobs", refusal)
+            return visit.sent_back("/jobs", refusal)
         return visit.redirect("/jobs", done="It is tried again at once.")

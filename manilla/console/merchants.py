@@ -193,7 +193,7 @@ class MerchantPages:
                 self._desk.db, self._desk.keyring, merchant.id, status, reason, was=was
             )
         except Refusal as refusal:
-            return answers.sent_back(visit, back, refusal)
+            return visit.sent_back(back, refusal)
         return visit.redirect(back, done=DONE[status])
 
     async def check(self, visit: Visit) -> Answer:
@@ -217,7 +217,12 @@ class MerchantPages:
             change = MerchantChange(merchant.id, Change(commission_percent=percent))
             result = await apply_or_ask(self._desk.office, change, visit.form.text("reason"))
         except Refusal as refusal:
-            return answers.sent_back(visit, back, refusal)
+            return visit.sent_back(
+                back,
+                refusal,
+                keep=("commission_percent", "reason"),
+                at=((merchants.BadMerchant, "commission_percent"),),
+            )
         return answers.done_or_asked(visit, back, result, f"The commission is {percent} % now.")
 
     async def switch_currency(self, visit: Visit) -> Answer:
@@ -227,7 +232,7 @@ class MerchantPages:
         try:
             await merchants.switch_currency(self._desk.db, merchant.id, code, is_on=is_on)
         except Refusal as refusal:
-            return answers.sent_back(visit, back, refusal)
+            return visit.sent_back(back, refusal)
         return visit.redirect(back, done=f"{code} is {'enabled' if is_on else 'disabled'} now.")
 
     async def set_wallet(self, visit: Visit) -> Answer:

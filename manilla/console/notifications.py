@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from manilla.console import answers, queues
+from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
@@ -90,7 +90,7 @@ class NotificationDesk:
             since, merchant_id = _moment(visit.form, "since"), queues.merchant(visit)
             sent = await redeliver.redeliver_failed(self._desk.db, since, merchant_id)
         except Refusal as refusal:
-            return answers.sent_back(visit, "/notifications", refusal)
+            return visit.sent_back("/notifications", refusal)
         done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
         return visit.redirect("/notifications", done=done)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, mail, persons, resets, second_factor
@@ -67,7 +66,10 @@ class PeoplePages:
                 by=visit.visitor.person_id,
             )
         except Refusal as refusal:
-            return answers.sent_back(visit, "/people", refusal)
+            keep = ("name", "email", "role")
+            return visit.sent_back(
+                "/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),)
+            )
         assert new.token is not None
         return await self._invited(visit, new.person, new.token)
 
@@ -77,7 +79,7 @@ class PeoplePages:
         try:
             self._refuse_taking_over(visit, person)
         except Refusal as refusal:
-            return answers.sent_back(visit, "/people", refusal)
+            return visit.sent_back("/people", refusal)
         if not person.has_password:
             token = await console_people.invite_again(db, person.id, visit.visitor.person_id)
             return await self._invited(visit, person, token)
@@ -145,7 +147,7 @@ class PeoplePages:
         try:
             await work(person)
         except Refusal as refusal:
-            return answers.sent_back(visit, "/people", refusal)
+            return visit.sent_back("/people", refusal)
         return visit.redirect("/people", done=f"{person.email}: {done}")
 
     async def _invited(self, visit: Visit, person: Person, token: str) -> Answer:

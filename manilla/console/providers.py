@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
-from manilla.console.answers import done_or_asked, sent_back
+from manilla.console.answers import done_or_asked
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import money
@@ -112,7 +112,7 @@ class ProviderPages:
         try:
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
-            return sent_back(visit, _path(provider), refusal)
+            return visit.sent_back(_path(provider), refusal)
         return done_or_asked(visit, _path(provider), result, "The switches are set.")
 
     async def try_out(self, visit: Visit) -> Answer:
@@ -120,7 +120,7 @@ class ProviderPages:
         try:
             tried = await trial.try_out(self._desk.rails, provider)
         except Refusal as refusal:
-            return sent_back(visit, _path(provider), refusal)
+            return visit.sent_back(_path(provider), refusal)
         if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
             failed = f"{NAMES[provider]} did not answer as it should: {tried.problem}"
             return visit.redirect(_path(provider), failed=failed)

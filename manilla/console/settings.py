@@ -8,7 +8,7 @@ from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
 from manilla.audit.entry import Entry
-from manilla.console.answers import done_or_asked, sent_back
+from manilla.console.answers import done_or_asked
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.people.roles import Permission
@@ -101,7 +101,9 @@ class SettingPages:
             change = SettingChange(row.setting.key, _given(visit.form, row))
             result = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
-            return visit.refused("setting.html", refusal, **about)
+            return visit.refused(
+                "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
+            )
         return done_or_asked(visit, "/settings", result, f"{row.title} is saved.")
 
     async def reset(self, visit: Visit) -> Answer:
@@ -110,7 +112,7 @@ class SettingPages:
             change = SettingChange(row.setting.key, row.setting.default)
             result: object | Asked = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
-            return sent_back(visit, f"/settings/{row.setting.key}", refusal)
+            return visit.sent_back(f"/settings/{row.setting.key}", refusal)
         return done_or_asked(visit, "/settings", result, f"{row.title} is what it was at first.")
 
     async def _rows(self) -> list[Row]:

@@ -35,6 +35,8 @@ COLUMNS: tuple[Column[StatementLine], ...] = (
     Column("balance", lambda line: line.balance.amount),
 )
 
+AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
+
 
 class WalletPages:
     def __init__(self, desk: ConsoleDesk) -> None:
@@ -91,7 +93,9 @@ class WalletPages:
                 raise BadForm(errors={"amount": "The amount must be above zero."})
             result = await apply_or_ask(self._desk.office, change, change.reason)
         except Refusal as refusal:
-            return answers.sent_back(visit, back, refusal)
+            return visit.sent_back(
+                back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD
+            )
         done = "The wallet is adjusted: it stands in the books."
         return answers.done_or_asked(visit, back, result, done)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from manilla.dashboard.desk import Desk
-from manilla.dashboard.payouts import bank_options, given_beneficiary
+from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.errors import Refusal
 from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller
@@ -80,6 +80,7 @@ class AccountPages:
         method = self._previews.method(caller, visit.form.whole("method"))
         try:
             label = visit.form.text("label", at_most=60)
+            check_beneficiary(visit.form, method)
             given = given_beneficiary(visit.form, method)
             holder = await self._previews.holder(caller, method, given)
             # The sandbox's name is nobody's, and the account may be paid in production.
@@ -94,7 +95,7 @@ class AccountPages:
             )
         except Refusal as refusal:
             details = await self._details(caller, method)
-            return visit.refused("account_new.html", refusal, **details)
+            return visit.refused("account_new.html", refusal, at=AT_FIELD, **details)
         done = f"Saved. In the API it is withdraw_account_id {account_id}."
         return visit.redirect("~/accounts", done=done)
 

@@ -8,7 +8,6 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
-from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -59,7 +58,7 @@ class CredentialPages:
                 overlap_minutes=visit.form.whole("overlap_minutes"),
             )
         except Refusal as refusal:
-            return visit.redirect("~/credentials", failed=reason(refusal))
+            return visit.sent_back("~/credentials", refusal)
         about = visit.merchant_id, visit.environment
         for letter in await key_rotations.letters(self._desk.db, *about, self._desk.base_url):
             self._desk.post.send_later(letter)

@@ -114,7 +114,7 @@ def _parameters(visit: Visit, tool: Tool) -> dict[str, str]:
     given = {each.name: visit.form.text(each.name) for each in tool.parameters}
     missing = [each.name for each in tool.parameters if each.is_required and not given[each.name]]
     if missing:
-        raise BadForm(errors=dict.fromkeys(missing, "This is needed."))
+        raise BadForm(errors=dict.fromkeys(missing, "Please fill in this field."))
     return {name: value for name, value in given.items() if value}
 
 

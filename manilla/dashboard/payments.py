@@ -14,6 +14,7 @@ from manilla.payments import listing as payments
 from manilla.payments import refunds
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
+from manilla.payments.refund_books import RefundNotCovered, RefundRefused
 from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
@@ -21,6 +22,8 @@ from manilla.web.exports import Column
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
+
+AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
 COLUMNS: tuple[Column[Payment], ...] = (
     Column("trx_id", lambda row: row.trx_id),
@@ -94,7 +97,7 @@ class PaymentPages:
         except refunds.RefundedMeanwhile as refusal:
             return visit.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
         except Refusal as refusal:
-            return visit.refused("refund.html", refusal, **_about(told))
+            return visit.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))
         done = f"The refund of {money(refund.amount)} has started."
         return visit.redirect(f"~/payments/{payment.trx_id}", done=done)
 

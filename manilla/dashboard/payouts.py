@@ -17,7 +17,7 @@ from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
-from manilla.payouts import accounts, methods, ordering, refusals
+from manilla.payouts import accounts, beneficiary, methods, ordering, refusals
 from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
@@ -35,9 +35,17 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 NAMES_A_MINUTE = 60
+CHOOSE_BANK = "Please choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
 ONCE = "once"  # fixed when the form was made: sent twice, it is one payout
+# What is wrong with the order, at the field that can put it right.
+AT_FIELD = (
+    (refusals.UnknownBank, "bank_code"),
+    (refusals.InvalidBeneficiary, "account_number"),
+    (refusals.InsufficientBalance, "amount"),
+    (refusals.AmountOutOfRange, "amount"),
+)
 MADE_BEFORE = "A payout with this reference was made before. This is it; no second one was made."
 
 COLUMNS: tuple[Column[Payout], ...] = (
@@ -147,7 +155,7 @@ class PayoutPages:
             preview = await self._preview(visit, caller, method)
         except Refusal as refusal:
             details = await self._details(visit, caller, method)
-            return visit.refused("payout_new.html", refusal, **details)
+            return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
         kept = [pair for pair in visit.form.pairs() if pair[0] != "csrf"]
         return visit.page("payout_review.html", preview=preview, kept=kept, given=visit.form)
 
@@ -166,12 +174,14 @@ class PayoutPages:
             return visit.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
         except Refusal as refusal:
             details = await self._details(visit, caller, method)
-            return visit.refused("payout_new.html", refusal, **details)
+            return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
         return visit.redirect(f"~/payouts/{trx_id}", done="The payout is on its way.")
 
     async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
         given: dict[str, Any] = given_beneficiary(visit.form, method)
-        if visit.form.text("account_id"):
+        if not visit.form.text("account_id"):
+            check_beneficiary(visit.form, method)
+        else:
             saved = await self._saved(visit, visit.form.whole("account_id"))
             if saved is None or saved.method_code != method.code:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
@@ -234,6 +244,23 @@ def _is_complete(given: dict[str, str], method: Method) -> bool:
     return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
 
 
+def check_beneficiary(given: Form, method: Method) -> None:
+    """What a person can leave out or mistype, in words of the form."""
+    errors = {}
+    number = given.text("account_number").replace(" ", "")
+    if not given.text("bank_code"):
+        errors["bank_code"] = "Please name the bank." if method.is_manual else CHOOSE_BANK
+    if not number:
+        errors["account_number"] = "Please write the account number."
+    elif not method.is_manual:
+        try:
+            beneficiary.check_account_number(number)
+        except Refusal as refusal:
+            errors["account_number"] = refusal.text
+    if errors:
+        raise BadForm(errors=errors)
+
+
 def _check_texts(given: Form) -> None:
     errors = {}
     if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):
@@ -249,6 +276,8 @@ def _check_texts(given: Form) -> None:
 def _order(visit: Visit, method: Method) -> PayoutOrder:
     given = visit.form
     account_id = given.whole("account_id") if given.text("account_id") else None
+    if account_id is None:
+        check_beneficiary(given, method)
     return PayoutOrder(
         amount=given.money("amount", method.currency).amount,
         currency_code=method.currency,

@@ -6,7 +6,6 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import Change
 from manilla.people import persons
 from manilla.people.roles import Permission
-from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -39,7 +38,7 @@ class Profile:
                 visit.form.text("phone"),
             )
         except Refusal as refusal:
-            return visit.redirect("/profile", failed=reason(refusal))
+            return visit.sent_back("/profile", refusal, keep=("name", "phone"))
         return visit.redirect("/profile", done="Saved.")
 
     async def set_bvn(self, visit: Visit) -> Answer:
@@ -48,5 +47,5 @@ class Profile:
         try:
             await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
         except Refusal as refusal:
-            return visit.redirect("/profile", failed=reason(refusal))
+            return visit.sent_back("/profile", refusal, at=((merchants.BadMerchant, "bvn"),))
         return visit.redirect("/profile", done="The BVN is saved. It is never shown again.")

@@ -2,10 +2,18 @@
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
+from manilla.merchants.merchants import BadMerchant
 from manilla.people import devices, sign_up
+from manilla.people.passwords import WeakPassword
 from manilla.people.roles import Realm
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
+
+AT_FIELD = (
+    (BadMerchant, "business_name"),
+    (WeakPassword, "password"),
+    (sign_up.SignUpRefused, "email"),
+)
 
 
 class SignUp:
@@ -31,7 +39,7 @@ class SignUp:
                 user_agent=visit.user_agent,
             )
         except Refusal as refusal:
-            return visit.refused("sign_up.html", refusal)
+            return visit.refused("sign_up.html", refusal, at=AT_FIELD)
         visit.begin(new.session)
         person_id = new.session.person_id
         visit.remember_device(devices.issue(self._desk.keyring, Realm.DASHBOARD, person_id))

@@ -5,7 +5,6 @@ from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
 from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
-from manilla.web.forms import reason
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
@@ -51,7 +50,9 @@ class Team:
                 self._desk.db, visit.visitor.person_id, visit.merchant_id, email, role
             )
         except Refusal as refusal:
-            return visit.redirect("/team", failed=reason(refusal))
+            return visit.sent_back(
+                "/team", refusal, keep=("email", "role"), at=((invitations.AlreadyMember, "email"),)
+            )
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
         self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
         return await self.show(visit, link)

@@ -13,7 +13,6 @@ from manilla.merchants.queries import WalletRow
 from manilla.people.roles import Permission
 from manilla.web import display, exports, lists
 from manilla.web.exports import Column
-from manilla.web.forms import reason
 from manilla.web.lists import ListView
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
@@ -90,7 +89,7 @@ class WalletPages:
                 self._desk.db, visit.merchant_id, visit.environment, amount, "Sandbox top-up"
             )
         except Refusal as refusal:
-            return visit.redirect(f"~/wallets/{wallet.currency}", failed=reason(refusal))
+            return visit.sent_back(f"~/wallets/{wallet.currency}", refusal, keep=("amount",))
         return visit.redirect(f"~/wallets/{wallet.currency}", done="The test money is there.")
 
     async def _wallet(self, visit: Visit) -> WalletRow:

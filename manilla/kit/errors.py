@@ -1,7 +1,7 @@
 """Refusals: what a caller is told and can act on. Anything else that is raised is a bug."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class Refusal(Exception):
@@ -23,6 +23,11 @@ class Refusal(Exception):
         self.errors = errors
         self.details = details
         self.retry_after_seconds = retry_after_seconds
+
+    @classmethod
+    def at(cls, field: str, text: str) -> Self:
+        """What is wrong with one field."""
+        return cls(text, errors={field: text})
 
     @property
     def text(self) -> str:

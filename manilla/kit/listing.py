@@ -61,7 +61,14 @@ def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise BadFilter(f"The list cannot be filtered like this: {error}.") from None
+        # "Expected `str` of length <= 3 - at `$.currency`": only the field is for people.
+        name = str(error).partition("at `$.")[2].rstrip("`")
+        given_text = fields.get(name, "")
+        raise BadFilter.at(name, f"“{given_text[:40]}” is not a possible {_word(name)}.") from None
+
+
+def _word(field: str) -> str:
+    return field.replace("_", " ") or "filter"
 
 
 def searched(text: str | None) -> str | None:

@@ -15,6 +15,7 @@ from manilla.payouts.refusals import (
     PayoutFailed,
     ProviderInsufficientBalance,
     ProviderUnavailable,
+    UnknownBank,
 )
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import (
@@ -197,8 +198,6 @@ def _check_bank(
     if provider in knows:
         return
     if knows:
-        raise InvalidBeneficiary(
-            f"{code} is a bank code of {knows[0]}, not of the chosen {provider}."
-        )
+        raise UnknownBank(f"{code} is a bank code of {knows[0]}, not of the chosen {provider}.")
     meant = suggestion(code, lists.get(provider, []))
-    raise InvalidBeneficiary(f"{code} is not a bank code of {provider}.{meant}")
+    raise UnknownBank(f"{code} is not a bank code of {provider}.{meant}")

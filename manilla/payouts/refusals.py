@@ -61,6 +61,10 @@ class InvalidBeneficiary(Refusal):
     message = "The beneficiary could not be verified."
 
 
+class UnknownBank(InvalidBeneficiary):
+    message = "This is not a bank of the chosen method."
+
+
 class GatewayPayoutFailed(Refusal):
     code = Code.GATEWAY_PAYOUT_FAILED
     message = "The gateway rejected the transfer."
@@ -69,3 +73,7 @@ class GatewayPayoutFailed(Refusal):
 class PayoutFailed(Refusal):
     code = Code.PAYOUT_FAILED
     message = "The payout could not be processed."
+
+
+class AmountOutOfRange(PayoutFailed):
+    message = "The amount is outside the method's limits."

@@ -9,6 +9,7 @@ from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts.refusals import (
+    AmountOutOfRange,
     GatewayNotConfigured,
     GatewaySwitchedOff,
     KycRequired,
@@ -53,7 +54,7 @@ def check_amount(method: Method, amount: Money) -> None:
     if method.takes(amount):
         return
     upper = f" and at most {method.maximum}" if method.maximum else ""
-    raise PayoutFailed(f"The amount must be at least {method.minimum}{upper} for this method.")
+    raise AmountOutOfRange(f"The amount must be at least {method.minimum}{upper} for this method.")
 
 
 def _check_verified(settings: PlatformSettings, caller: Caller) -> None:

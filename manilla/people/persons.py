@@ -47,14 +47,14 @@ def normal_email(text: str) -> str | None:
 def read_email(text: str) -> str:
     email = normal_email(text)
     if email is None:
-        raise BadPerson("This is not an email address.")
+        raise BadPerson.at("email", "Write an email address, such as ada@example.com.")
     return email
 
 
 def read_name(text: str) -> str:
     name = text.strip()
     if not is_line(name, NAME_LENGTH_MAX):
-        raise BadPerson(f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
+        raise BadPerson.at("name", f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
     return name
 
 
@@ -77,7 +77,7 @@ async def change_profile(db: Database, person_id: int, name: str, phone: str | N
     """What somebody says of themselves. An empty phone number is none."""
     name, phone = read_name(name), (phone or "").strip() or None
     if phone is not None and (len(phone) > PHONE_LENGTH_MAX or not _PHONE.fullmatch(phone)):
-        raise BadPerson("A phone number looks like +234 801 234 5678.")
+        raise BadPerson.at("phone", "Write a phone number, such as +234 801 234 5678.")
     async with db.transaction() as connection:
         before = await get(connection, person_id)
         await queries.set_profile(connection, person_id, name, phone)

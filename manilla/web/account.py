@@ -30,6 +30,8 @@ from manilla.web.routes import SIGNED_IN, Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit, way_on
 
+PASSWORD = ((passwords.WeakPassword, "password"),)
+CODE = ((second_factor.CodeRefused, "code"),)
 KEPT = "kept."  # before the names of an interrupted form's fields
 
 
@@ -185,7 +187,7 @@ class Account:
         try:
             await resets.use(self._db, self._realm, visit.parameter("token"), password)
         except passwords.WeakPassword as refusal:
-            return visit.refused("reset.html", refusal)
+            return visit.refused("reset.html", refusal, at=PASSWORD)
         return visit.redirect("/sign-in", done="The password is changed. Sign in with it.")
 
     async def show_invitation(self, visit: Visit) -> Answer:
@@ -208,7 +210,8 @@ class Account:
                 user_agent=visit.user_agent,
             )
         except Refusal as refusal:
-            return visit.refused("invitation.html", refusal, **await self._invitation(visit))
+            about = await self._invitation(visit)
+            return visit.refused("invitation.html", refusal, at=PASSWORD, **about)
         return self._let_in(visit, session, "")
 
     async def join(self, visit: Visit) -> Answer:
@@ -232,7 +235,8 @@ class Account:
         try:
             await passwords.change(self._db, visit.visitor, old, new)
         except Refusal as refusal:
-            return visit.refused("account.html", refusal, **await self._about(visit))
+            at = ((passwords.WrongPassword, "old"), (passwords.WeakPassword, "new"))
+            return visit.refused("account.html", refusal, at=at, **await self._about(visit))
         return visit.redirect("/account", done="The password is changed; other sessions ended.")
 
     async def choose_merchant(self, visit: Visit) -> Answer:
@@ -264,8 +268,8 @@ class Account:
         except second_factor.CodeRefused as refusal:
             # The page that was shown to them, as they have it: no secret is read again for it.
             secret, uri = visit.form.text("secret"), visit.form.text("uri", at_most=500)
-            scanned = _to_scan(secret, uri)
-            return visit.refused("second_factor.html", refusal, **scanned, **_interrupted(visit))
+            about = {**_to_scan(secret, uri), **_interrupted(visit)}
+            return visit.refused("second_factor.html", refusal, at=CODE, **about)
         return visit.page("recovery_codes.html", codes=codes, **_interrupted(visit))
 
     async def renew_recovery(self, visit: Visit) -> Answer:

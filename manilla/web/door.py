@@ -188,7 +188,7 @@ class Door:
             except Refusal as refusal:
                 alert = refusal.text
         status = 403 if alert else 200
-        return visit.page("step_up.html", status, kept=_kept(visit), alert=alert)
+        return visit.page("step_up.html", status, kept=_kept(visit), problem_text=alert)
 
     def _needs_code(self, route: Route, visit: Visit) -> bool:
         """Whether a password does not suffice: the route moves a merchant's money."""

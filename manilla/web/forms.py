@@ -1,6 +1,6 @@
 """What a form or an address brings: text, looked at before anybody uses it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -16,16 +16,23 @@ VALUE_LENGTH_MAX = 20_000
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
+# Which field a refusal is about, where the refusal itself does not say; the first that fits counts.
+FieldsByRefusal = Sequence[tuple[type[Refusal], str]]
+
+
 class BadForm(Refusal):
-    """`errors` says which field is at fault, and why."""
+    """`errors` says what is wrong with which field."""
 
     status, code = 400, "VALIDATION_FAILED"
-    message = "Please look at the marked fields."
+    message = "Please correct the marked fields."
 
 
-def reason(refusal: Refusal) -> str:
-    """In one line: what is wrong with the first field that is at fault, if any is."""
-    return next(iter((refusal.errors or {}).values()), refusal.text)
+def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
+    """What to write at each field."""
+    if refusal.errors:
+        return dict(refusal.errors)
+    field = next((name for kind, name in at if isinstance(refusal, kind)), None)
+    return {field: refusal.text} if field else {}
 
 
 class Form:
@@ -55,7 +62,7 @@ class Form:
     def needed(self, name: str, *, at_most: int = 255) -> str:
         value = self.text(name, at_most=at_most)
         if not value:
-            raise BadForm(errors={name: "This is needed."})
+            raise BadForm(errors={name: "Please fill in this field."})
         return value
 
     def all(self, name: str) -> list[str]:
@@ -70,7 +77,7 @@ class Form:
     def whole(self, name: str) -> int:
         value = self.text(name)
         if not (value.isascii() and value.isdigit() and len(value) <= 15):
-            raise BadForm(errors={name: "A whole number is needed."})
+            raise BadForm(errors={name: "Write a whole number, such as 15."})
         return int(value)
 
     def decimal(self, name: str) -> Decimal:

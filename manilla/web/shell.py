@@ -63,7 +63,12 @@ class Shell:
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:
-        defaults: Mapping[str, Any] = {"alert": None, "errors": {}, "given": None}
+        defaults: Mapping[str, Any] = {
+            "problem_text": None,
+            "page_errors": {},
+            "page_given": None,
+            "failed_form": "",
+        }
         return self._templates.get_template(template).render({**defaults, **values})
 
 

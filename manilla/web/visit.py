@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -18,12 +18,13 @@ from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
-from manilla.web.forms import Form
+from manilla.web.forms import FieldsByRefusal, Form, field_errors
 from manilla.web.shell import Shell
 
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
+KEPT_LENGTH_MAX = 300  # of a value in the cookie
 
 
 class Flash(msgspec.Struct, frozen=True):
@@ -31,6 +32,9 @@ class Flash(msgspec.Struct, frozen=True):
 
     tone: str
     text: str
+    errors: dict[str, str] = {}  # by field
+    given: dict[str, str] = {}  # what was written into the form, as far as it may be kept
+    form: str = ""  # the address that the form was sent to
 
 
 class Visit:
@@ -89,6 +93,14 @@ class Visit:
         flash = _read_flash(self.request.cookies.get(name))
         if flash is not None:
             self.set_cookie(name, "", 0, path="/")
+        is_problem = flash is not None and flash.tone == "danger"
+        values.setdefault("problem_text", flash.text if flash and is_problem else None)
+        values.setdefault("page_errors", flash.errors if flash else {})
+        values.setdefault("page_given", Form(flash.given) if flash and flash.given else None)
+        values.setdefault("failed_form", flash.form if flash else self.request.url.path)
+        # A form's errors and values also go by the names that a template passes on to a macro.
+        values.setdefault("errors", values["page_errors"])
+        values.setdefault("given", values["page_given"])
         text = self.shell.render(
             template,
             visit=self,
@@ -117,8 +129,15 @@ class Visit:
         query: Mapping[str, str] | None = None,
     ) -> Response[Any]:
         """To an address of this realm; what is `done` or has `failed` is told there."""
+        flash = None
         if done is not None or failed is not None:
             flash = Flash("danger", failed) if failed is not None else Flash("success", done or "")
+        return self._redirect(path, flash, query)
+
+    def _redirect(
+        self, path: str, flash: Flash | None, query: Mapping[str, str] | None = None
+    ) -> Response[Any]:
+        if flash is not None:
             name = self.shell.cookie_named(FLASH)
             self.set_cookie(name, _write_flash(flash), FLASH_SECONDS, path="/")
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
@@ -145,18 +164,36 @@ class Visit:
             path = f"/{self.environment}{path[1:]}"
         return self.shell.root + path
 
-    def refused(self, template: str, refusal: Refusal, **values: Any) -> Response[Any]:
-        """The form as it was filled in, with the reason beside it."""
+    def refused(
+        self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
+    ) -> Response[Any]:
+        """The form as it was filled in, with each error at its field."""
         status = refusal.status if refusal.status >= 400 else 422
         return self.page(
             template,
             status,
             headers=_retry_after(refusal),
-            alert=refusal.text,
-            errors=dict(refusal.errors or {}),
-            given=self.form,
+            problem_text=refusal.text,
+            page_errors=field_errors(refusal, at),
+            page_given=self.form,
             **values,
         )
+
+    def sent_back(
+        self, path: str, refusal: Refusal, *, keep: Sequence[str] = (), at: FieldsByRefusal = ()
+    ) -> Response[Any]:
+        """To the page that has the form, with each error at its field.
+
+        The values in `keep` are filled in again. They travel in a cookie, so never name a secret.
+        """
+        flash = Flash(
+            "danger",
+            refusal.text,
+            errors=field_errors(refusal, at),
+            given={name: self.form.text(name)[:KEPT_LENGTH_MAX] for name in keep},
+            form=self.request.url.path,
+        )
+        return self._redirect(path, flash)
 
     def turned_away(self, refusal: Refusal) -> Response[Any]:
         """A page that says why."""

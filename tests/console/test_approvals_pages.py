@@ -73,7 +73,7 @@ async def test_nobody_approves_what_they_asked_for(
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})
-    assert "This is needed." in await visitor.follow(silent)
+    assert "Please fill in this field." in await visitor.follow(silent)
     back = await visitor.post(f"/approvals/{number}/refuse", {"reason": "not needed any more"})
     page = await visitor.follow(back)
     assert f"Approval {number} is refused." in page

@@ -231,10 +231,10 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
     assert await balance(services, merchant) == 1000
     for amount, more, said in (
         ("11", {"direction": "take"}, "holds less than that"),
-        ("-5", {}, "above zero"),
+        ("-5", {}, "is not an amount"),
         ("0.001", {}, "at most 2 decimals"),
         ("9" * 25, {}, "too large"),
-        ("5", {"reason": ""}, "This is needed."),
+        ("5", {"reason": ""}, "Please fill in this field."),
         ("5", {"ticket": "AAAA"}, "fill in the form once more"),
     ):
         reply = await adjust(visitor, merchant, amount, **more)

@@ -94,7 +94,7 @@ async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
         reply = await house.owner.post(path, {"operation": operation}, csrf=csrf)
         assert reply.status == 404, (path, operation)
     missing = await house.owner.post(PATH, {"operation": "verifyPayment"}, csrf=csrf)
-    assert (missing.status, b"This is needed." in missing.body) == (400, True)
+    assert (missing.status, b"Please fill in this field." in missing.body) == (400, True)
     sneaky = {"operation": "initiatePayment", "idempotency_key": "a\r\nX-API-Key: b", "body": "{}"}
     refused = await house.owner.post(PATH, sneaky, csrf=csrf)
     assert (refused.status, b"Plain ASCII" in refused.body) == (400, True)

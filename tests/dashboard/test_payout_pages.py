@@ -312,7 +312,7 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
         await page.get_by_label("Amount").fill("2,500.50")
         assert not await faults_found(page)
-        await page.get_by_role("button", name="Check it").click()
+        await page.get_by_role("button", name="Review payout").click()
         await page.get_by_text("Balance after").wait_for()
         assert "₦2,500.50" in await page.inner_text("main")
         await page.get_by_role("button", name="Pay ").click()

@@ -83,6 +83,8 @@
     localTimes(document);
     reachTables();
     openMenu();
+    const wrong = document.querySelector("[aria-invalid='true']");
+    if (wrong) wrong.focus();
     for (const figure of document.querySelectorAll("[data-chart]")) draw(figure);
   }
 

@@ -1,0 +1,163 @@
+"""A form error stands at its field, in plain words, and the first such field has the focus."""
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from manilla.services import Services
+from tests.checkout.looking import faults_found
+from tests.client import Site
+from tests.dashboard.till import Till, new_till
+from tests.simulated import simulated
+from tests.web.visitors import PASSWORD, Visitor, administrator
+
+
+@pytest.fixture(scope="module")
+async def till(services: Services, site: Site) -> AsyncIterator[Till]:
+    async with simulated(services):
+        yield await new_till(services, site)
+
+
+@pytest.fixture(scope="module")
+async def operator(services: Services, site: Site) -> Visitor:
+    visitor = await administrator(services, site, f"{secrets.token_hex(4)}@console.example")
+    await visitor.step_up(services)
+    return visitor
+
+
+def _error(page: str, field: str) -> str:
+    """What stands at the field, which must refer to it."""
+    control = re.search(rf'<(?:input|select|textarea)[^>]*id="f-{field}"[^>]*>', page)
+    assert control, f"no field {field}"
+    assert 'aria-invalid="true"' in control.group(0)
+    assert re.search(rf'aria-describedby="h-{field}\b', control.group(0))
+    text = re.search(rf'<p class="field-error" id="h-{field}">([^<]*)</p>', page)
+    assert text, f"no error at {field}"
+    assert f'<a href="#f-{field}">' in page  # the summary at the top leads there
+    return text.group(1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "text"),
+    [
+        ({"account_number": "12345"}, "account_number", "The account number must have 10 digits."),
+        ({"account_number": ""}, "account_number", "Please write the account number."),
+        ({"bank_code": ""}, "bank_code", "Please choose a bank."),
+        ({"bank_code": "58"}, "bank_code", "Did you mean 058, Guaranty Trust Bank?"),
+        ({"amount": "1500,50"}, "amount", "Write 1500.50."),
+        ({"amount": "99"}, "amount", "The amount must be at least 100.00 NGN"),
+        ({"amount": "900000000"}, "amount", "The amount must be at least"),
+        ({"account_number": "0000000002"}, "account_number", "could not be verified"),
+    ],
+)
+async def test_payout_errors_stand_at_their_field(
+    till: Till, changed: dict[str, str], field: str, text: str
+) -> None:
+    fields = {
+        "method": str(await till.method_id()),
+        "bank_code": "058",
+        "account_number": "0123456789",
+        "amount": "₦1,000.00",
+        "once": secrets.token_hex(8),
+    }
+    for path in ("/sandbox/payouts/new", "/sandbox/payouts"):
+        page = (await till.owner.post(path, {**fields, **changed})).body.decode()
+        assert text in _error(page, field)
+        assert not re.search(r"payout_amount|bank_code must|account_number must", page)
+
+
+async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field(
+    till: Till, operator: Visitor
+) -> None:
+    wallet = f"/merchants/{till.merchant.new.id}/wallets/sandbox/NGN"
+    adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
+    page = await operator.follow(await operator.post(f"{wallet}/adjust", adjusted))
+    assert _error(page, "amount") == "Decimals follow a point, not a comma. Write 1500.50."
+    assert 'value="1500,50"' in page  # nobody types it all again
+    assert 'value="A correction"' in page
+    assert "field-error" not in (await operator.get(wallet)).body.decode()
+
+    commission = f"/merchants/{till.merchant.new.id}"
+    reply = await operator.post(f"{commission}/commission", {"commission_percent": "101"})
+    assert "between 0 and 100" in _error(await operator.follow(reply), "commission_percent")
+
+    reply = await till.owner.post("/team/invite", {"email": "nobody", "role": "viewer"})
+    assert "Write an email address" in _error(await till.owner.follow(reply), "email")
+
+    reply = await till.owner.post("/profile", {"name": "Ada", "phone": "12"})
+    assert "Write a phone number" in _error(await till.owner.follow(reply), "phone")
+
+
+async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(till: Till) -> None:
+    reply = await till.owner.post("/profile/bvn", {"bvn": "1234567"})
+    page = await till.owner.follow(reply)
+    assert "A BVN has 11 digits." in _error(page, "bvn")
+    assert "1234567" not in page
+
+
+async def test_a_filter_that_is_not_possible_is_explained_in_words(till: Till) -> None:
+    reply = await till.owner.get("/sandbox/payments?status=lost")
+    page = reply.body.decode()
+    assert reply.status == 400
+    assert "“lost” is not a possible status." in page
+    assert "Expected" not in page
+
+
+async def _focused(page: Page) -> str:
+    return str(await page.evaluate("document.activeElement.id"))
+
+
+async def test_the_first_wrong_field_has_the_focus(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    path = f"/dashboard/sandbox/payouts/new?method={await till.method_id()}"
+    for width in (390, 1280):
+        context = await browser.new_context(viewport={"width": width, "height": 844})
+        await till.owner.enter(context)
+        page = await context.new_page()
+        await page.goto(services.settings.base_url + path)
+        await page.get_by_label("Bank", exact=True).select_option("058")
+        await page.get_by_label("Account number").fill("12345")
+        await page.get_by_label("Amount").fill("1500,50")
+        await page.get_by_role("button", name="Review payout").click()
+        await page.locator("#h-account_number").wait_for()
+        assert await _focused(page) == "f-account_number"
+        assert not await faults_found(page)
+        await context.close()
+
+
+async def test_sign_up_and_password_errors_stand_at_their_field(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    context = await browser.new_context(viewport={"width": 390, "height": 844})
+    page = await context.new_page()
+    await page.goto(f"{services.settings.base_url}/dashboard/sign-up")
+    await page.get_by_label("Business").fill("Ada's shop")
+    await page.get_by_label("Your name").fill("Ada")
+    await page.get_by_label("Email").fill(f"{secrets.token_hex(4)}@example.com")
+    await page.get_by_label("Password").fill("password1234")
+    await page.get_by_role("button", name="Create the account").click()
+    await page.locator("#h-password").wait_for()
+    assert await _focused(page) == "f-password"
+    assert not await faults_found(page)
+    await context.close()
+    wrong = await till.owner.post("/account/password", {"old": "no", "new": PASSWORD})
+    assert "password is not right" in _error(wrong.body.decode(), "old")
+
+
+async def test_the_apis_field_errors_are_sentences(till: Till) -> None:
+    wrong = {
+        "payment_amount": 5,
+        "currency_code": "NAIRA",
+        "ref_trx": "R" * 61,
+        "ipn_url": 7,
+        "allow_payment_methods": {"a": 1},
+    }
+    errors = (await till.merchant.post("/api/v1/initiate-payment", wrong)).json["errors"]
+    assert errors["currency_code"] == "Use at most 3 characters."
+    assert errors["ref_trx"] == "Use at most 60 characters."
+    assert errors["ipn_url"] == "Expected text."
+    assert "`" not in "".join(errors.values())
