@@ -67,9 +67,11 @@ class Site(msgspec.Struct, frozen=True):
     async def send_raw(self, request: bytes) -> Reply:
         async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(request)
-            answer = await reader.read()
-            writer.close()
+            try:
+                writer.write(request)
+                answer = await reader.read()
+            finally:
+                writer.close()
         head, _, body = answer.partition(b"\r\n\r\n")
         status, *lines = head.decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines)

@@ -12,6 +12,15 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.forked import manilla
 
+# Tables that do not grow with the business.
+SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
+SMALL |= {"merchant", "merchant_key", "credential", "rate_window"}
+SMALL |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
+SMALL |= {"person", "invitation", "password_reset", "session"}
+SMALL |= {"audit", "audit_head", "approval"}  # one chain for all, by people's hands alone
+SMALL |= {"proof"}  # one row
+SMALL |= {"shop_order", "shop_news"}  # of the demonstration
+
 
 @pytest.fixture
 async def empty(cluster: Cluster) -> str:
@@ -60,13 +69,6 @@ async def test_one_role_for_everything_is_possible_and_guarded(empty: str) -> No
 
 async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Database) -> None:
     """So that it can be distributed by merchant: see the decision record on the ledger."""
-    small = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
-    small |= {"merchant", "merchant_key", "credential", "rate_window"}
-    small |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
-    small |= {"person", "invitation", "password_reset", "session"}
-    small |= {"audit", "audit_head", "approval"}  # one chain for all, by people's hands alone
-    small |= {"proof"}  # one row
-    small |= {"shop_order", "shop_news"}  # of the demonstration
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first
@@ -77,5 +79,5 @@ async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Datab
          WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace""",
     )
     assert {"wallet", "posting", "entry"} <= {key["table"] for key in keys}
-    growing = [key for key in keys if key["table"] not in small]
+    growing = [key for key in keys if key["table"] not in SMALL]
     assert [key["index"] for key in growing if key["first"] != "merchant_id"] == []

@@ -9,9 +9,6 @@
 -- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
 -- platform's accounts; together they are zero. Wallets are locked in sorted order, here and wherever
 -- else several are, so no two statements can wait for each other.
-DROP FUNCTION IF EXISTS ledger_post(  -- which took one merchant's
-    bigint, integer[], text[], text[], text[], text[], text[], bigint[], text[], bigint[], text[],
-    bigint[]);
 CREATE OR REPLACE FUNCTION ledger_post(
     p_items           integer[],  -- the caller's number for each item, given back with its outcome
     p_merchant_ids    bigint[],

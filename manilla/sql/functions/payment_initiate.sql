@@ -9,7 +9,6 @@
 --
 -- Two statements that write the same reference or key at once do not agree on who was first: one of
 -- them fails on the unique index, without an effect, and its next try finds what the other wrote.
-DROP FUNCTION IF EXISTS payment_initiate(bigint, jsonb, interval);  -- which took one merchant's
 CREATE OR REPLACE FUNCTION payment_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,

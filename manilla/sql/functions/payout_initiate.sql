@@ -14,7 +14,6 @@
 -- What a process holds in memory may refuse a payout; only this permits one. It reads the merchant,
 -- the switches, the wallet and its balance under the wallet's lock. Wallets are locked first, and
 -- rate limits after them, both in sorted order: no two statements can wait for each other.
-DROP FUNCTION IF EXISTS payout_initiate(bigint, jsonb, interval);  -- which took one merchant's
 CREATE OR REPLACE FUNCTION payout_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,

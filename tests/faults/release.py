@@ -1,0 +1,90 @@
+"""The release before this one, from the project's history, and its programs."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.instance import free_port
+
+RELEASE = re.compile(r"^(\w+) release: \d+\.\d+\.\d+$", re.MULTILINE)
+FIRST = (
+    "b11925c3f803fb9da1a382cca696316a1af269ea"  # version 0.1.0, from before releases were marked
+)
+STOP_SECONDS = 30
+
+
+def previous(project: Path) -> str:
+    """The commit of the newest release before the one that is checked out."""
+    log = _git(project, "log", "--format=%H %s", "HEAD^").stdout.decode()
+    found = RELEASE.search(log)
+    commit = found.group(1) if found else FIRST
+    if _git(project, "cat-file", "-e", f"{commit}^{{commit}}").returncode != 0:
+        pytest.skip(f"This clone's history does not contain the release before ({commit}).")
+    return commit
+
+
+def unpack(project: Path, commit: str, folder: Path) -> Path:
+    """That release's code, to run with the packages of this one."""
+    archive = folder / "release.tar"
+    archive.write_bytes(_git(project, "archive", commit, "manilla").stdout)
+    code = folder / "release"
+    with tarfile.open(archive) as files:
+        files.extractall(code, filter="data")
+    return code
+
+
+def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(["git", *words], cwd=project, capture_output=True, check=False)
+
+
+class Programs:
+    """One version's command, API and worker, on a database."""
+
+    def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:
+        self._code = code
+        self._log = (folder / f"{code.name}.log").open("ab")
+        self._environment = {**os.environ, **environment, "PYTHONPATH": str(code)}
+        self._running: list[subprocess.Popen[bytes]] = []
+        self.port = free_port()
+
+    def command(self, *words: str) -> str:
+        done = subprocess.run(
+            self._line(*words),
+            cwd=self._code,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start(self) -> None:
+        for words in (("serve", "--port", str(self.port)), ("worker",)):
+            self._running.append(
+                subprocess.Popen(
+                    self._line(*words),
+                    cwd=self._code,
+                    env=self._environment,
+                    stdout=self._log,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+
+    def stop(self) -> None:
+        for process in self._running:
+            process.send_signal(signal.SIGTERM)
+        ended = [process.wait(STOP_SECONDS) for process in self._running]
+        self._running.clear()
+        self._log.close()
+        assert set(ended) <= {0, -signal.SIGTERM}, ended
+
+    @staticmethod
+    def _line(*words: str) -> list[str]:
+        return [sys.executable, "-m", "manilla", *words]

@@ -1,0 +1,148 @@
+"""A migration never stops the version that runs: it neither blocks writes nor removes anything."""
+
+import asyncio
+import importlib.util
+import re
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from manilla.kit.postgres import Cluster
+from manilla.settings import Settings
+from manilla.sql import migrate
+from tests.databases import database
+from tests.sql.test_schema import SMALL
+
+# Written before these rules; no released version ever ran on a database without them.
+BEFORE_RULES = "0016"
+# Removals of what the version before the removal no longer uses, with the reason.
+CONTRACTIONS: dict[str, str] = {}
+
+REMOVALS = {
+    r"\bDROP\b(?! INDEX CONCURRENTLY)": "removes something that the running version may use",
+    r"\bRENAME\b": "renames something that the running version may use",
+    r"\bALTER (COLUMN )?\w+ (SET DATA )?TYPE\b": "changes a column's type",
+    r"\bSET NOT NULL\b": "refuses what the running version may write",
+    r"\bADD( COLUMN)?(?! CONSTRAINT) \w+ (?:(?!DEFAULT)[^,;])*\bNOT NULL(?![^,;]*DEFAULT)": (
+        "adds a column that the running version does not fill"
+    ),
+}
+INDEX = re.compile(r"\bCREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY)\w+\s+ON (\w+)", re.IGNORECASE)
+CONSTRAINT = re.compile(
+    r"\bALTER TABLE (\w+)((?:(?!;).)*?\bADD (?:CONSTRAINT|CHECK|FOREIGN KEY|UNIQUE|PRIMARY KEY)\b"
+    r"(?:(?!;).)*)",
+    re.IGNORECASE | re.DOTALL,
+)
+CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
+
+
+def problems(sql: str) -> list[str]:
+    """What is wrong with a migration."""
+    sql = re.sub(r"--[^\n]*", "", sql)
+    without = set(CREATED.findall(sql)) | SMALL
+    found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]
+    found += [
+        f"builds an index on {table} in a transaction: use script.create_index"
+        for table in INDEX.findall(sql)
+        if table not in without
+    ]
+    found += [
+        f"adds a constraint to {table} that is not NOT VALID"
+        for table, definition in CONSTRAINT.findall(sql)
+        if table not in without and not re.search("NOT VALID|USING INDEX", definition)
+    ]
+    return found
+
+
+def _scripts(file: Path) -> str:
+    """The SQL that a migration runs through `script.run`: its module's texts."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    texts = [value for value in vars(module).values() if isinstance(value, str)]
+    return "\n".join(text for text in texts if text not in (module.__doc__, module.__file__))
+
+
+MIGRATIONS = sorted((migrate.MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
+@pytest.mark.parametrize("file", MIGRATIONS, ids=lambda file: file.stem)
+def test_a_migration_leaves_the_running_version_alone(file: Path) -> None:
+    if file.stem[:4] > BEFORE_RULES and file.stem not in CONTRACTIONS:
+        assert problems(_scripts(file)) == []
+
+
+def test_functions_are_never_dropped() -> None:
+    """The running version calls them until its last process has been restarted."""
+    for file in (migrate.FOLDER / "functions").glob("*.sql"):
+        assert "DROP" not in re.sub(r"--[^\n]*", "", file.read_text()).upper(), file.name
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE INDEX payment_age ON payment (created_at);",
+        "ALTER TABLE payment ADD CONSTRAINT positive CHECK (amount_minor > 0);",
+        "ALTER TABLE payment ADD COLUMN a text, ADD CHECK (amount_minor > 0);",
+        "DROP FUNCTION payout_initiate(jsonb, interval);",
+        "ALTER TABLE setting DROP COLUMN value;",
+        "ALTER TABLE setting RENAME COLUMN value TO text;",
+        "ALTER TABLE payment ALTER COLUMN remarks TYPE varchar;",
+        "ALTER TABLE payment ALTER remarks SET NOT NULL;",
+        "ALTER TABLE payment ADD COLUMN mark text NOT NULL;",
+    ],
+)
+def test_what_would_stop_the_running_version_is_found(sql: str) -> None:
+    assert len(problems(sql)) == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE thing (merchant_id bigint NOT NULL); CREATE INDEX of_it ON thing (id);",
+        "CREATE INDEX method_name ON method (name);",
+        "ALTER TABLE payment ADD CONSTRAINT positive CHECK (amount_minor > 0) NOT VALID;",
+        "ALTER TABLE payment ADD COLUMN mark text NOT NULL DEFAULT '', ADD other text;",
+    ],
+)
+def test_what_the_running_version_does_not_notice_is_allowed(sql: str) -> None:
+    assert problems(sql) == []
+
+
+async def test_an_index_that_a_crash_left_invalid_is_built_again(
+    cluster: Cluster, settings: Settings
+) -> None:
+    on = await database(cluster, settings, "half_migrated")
+    config = Config()
+    config.set_main_option("script_location", str(migrate.MIGRATIONS))
+    config.attributes["database_url"] = on.migration_url
+    await asyncio.to_thread(command.upgrade, config, BEFORE_RULES)
+    owner = await asyncpg.connect(on.migration_url)
+    try:
+        await owner.execute("CREATE INDEX payment_commission ON payment (merchant_id)")
+        await _invalidate(cluster, "half_migrated", "payment_commission")
+        await migrate.upgrade(on.migration_url, on.database_url)
+        [index] = await owner.fetch(
+            """
+            SELECT indisvalid, indisunique, indnatts FROM pg_index
+             WHERE indexrelid = 'payment_commission'::regclass"""
+        )
+        assert tuple(index) == (True, True, 2)
+    finally:
+        await owner.close()
+
+
+async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
+    """As a concurrent build leaves it that did not come to its end."""
+    superuser = await asyncpg.connect(cluster.url("postgres", name))
+    try:
+        await superuser.execute(
+            f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{index}'::regclass"
+        )
+    finally:
+        await superuser.close()
