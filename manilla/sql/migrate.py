@@ -8,14 +8,10 @@ from typing import Any
 
 from manilla.kit.db import connect, unavailable_when_away
 from manilla.kit.errors import Refusal
-from manilla.sql import statistics
+from manilla.sql import rights, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
-
-# What the application may add to and read, but never rewrite.
-APPEND_ONLY = ("posting", "entry", "timeline", "audit", "case_event")
-OWNERS_ALONE = ("alembic_version", "function_set")
 
 
 class MigrationFailed(Refusal):
@@ -104,7 +100,7 @@ async def _replace_functions(connection: Any, role: str) -> None:
         return
     for script in _functions():
         await connection.execute(script)
-    await _grant_rights(connection, role)
+    await rights.grant(connection, role)
     await connection.execute("UPDATE function_set SET digest = $1", _digest(role))
 
 
@@ -113,8 +109,8 @@ def _functions() -> list[str]:
 
 
 def _digest(role: str) -> str:
-    """Names the tables' version, the functions and whose rights were granted."""
-    parts = [newest_revision(), role, *_functions()]
+    """Names the tables' version, the functions, and which rights were granted to whom."""
+    parts = [newest_revision(), role, *_functions(), *map(" ".join, rights.RIGHTS.items())]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 
@@ -125,15 +121,3 @@ async def _role_of(url: str) -> str:
         return role
     finally:
         await connection.close()
-
-
-async def _grant_rights(connection: Any, role: str) -> None:
-    if role == await connection.fetchval("SELECT quote_ident(current_user)"):
-        return  # One role for everything: the triggers alone guard the books.
-    await connection.execute(f"""
-        GRANT USAGE ON SCHEMA public TO {role};
-        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
-        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role};
-        REVOKE INSERT, UPDATE, DELETE ON {", ".join(OWNERS_ALONE)} FROM {role};
-        REVOKE UPDATE, DELETE ON {", ".join(APPEND_ONLY)} FROM {role};""")

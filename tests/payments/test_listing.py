@@ -86,7 +86,7 @@ NewTill = Callable[[], Awaitable[Till]]
 
 
 @pytest.fixture
-async def new_till(db: Database, keyring: Keyring) -> AsyncIterator[NewTill]:
+async def new_till(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewTill]:
     """What it writes has no place in the books, and is gone after the test."""
     made = []
 
@@ -100,7 +100,7 @@ async def new_till(db: Database, keyring: Keyring) -> AsyncIterator[NewTill]:
         return Till(db, new.id)
 
     yield make
-    await db.execute("DELETE FROM payment WHERE merchant_id = ANY($1::bigint[])", made)
+    await owner.execute("DELETE FROM payment WHERE merchant_id = ANY($1::bigint[])", made)
 
 
 @pytest.fixture

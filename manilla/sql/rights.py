@@ -1,0 +1,74 @@
+"""What the application's role may do with each table: what the code does, and no more.
+
+During an upgrade the version before runs with these rights too: a right is taken away one release
+after the last statement that needs it.
+"""
+
+from typing import Any
+
+READ = "SELECT"
+APPEND = "SELECT, INSERT"
+CHANGE = "SELECT, UPDATE"  # a fixed set of rows
+KEEP = "SELECT, INSERT, UPDATE"  # rows are never deleted
+EXPIRE = "SELECT, INSERT, DELETE"  # rows are never changed
+ALL = "SELECT, INSERT, UPDATE, DELETE"
+
+RIGHTS = {
+    "alembic_version": READ,
+    "api_request": EXPIRE,
+    "approval": KEEP,
+    "audit": APPEND,
+    "audit_head": CHANGE,
+    "case_event": APPEND,
+    "change": CHANGE,
+    "charge": KEEP,
+    "credential": ALL,
+    "delivery_attempt": EXPIRE,
+    "entry": APPEND,
+    "function_set": READ,
+    "idempotency": EXPIRE,
+    "invitation": ALL,
+    "job": ALL,
+    "master_key_proof": KEEP,
+    "membership": ALL,
+    "merchant": KEEP,
+    "merchant_key": APPEND,
+    "method": KEEP,
+    "notification": KEEP,
+    "operator_case": KEEP,
+    "password_reset": ALL,
+    "payment": KEEP,
+    "payout": KEEP,
+    "payout_account": KEEP,
+    "payout_batch": KEEP,
+    "payout_batch_row": KEEP,
+    "person": KEEP,
+    "posting": APPEND,
+    "proof": CHANGE,
+    "provider_credentials": ALL,
+    "rail_minute": ALL,
+    "rail_state": KEEP,
+    "rate_window": ALL,
+    "refund": KEEP,
+    "session": ALL,
+    "setting": KEEP,
+    "shop_news": EXPIRE,
+    "shop_order": EXPIRE,
+    "timeline": APPEND,
+    "transfer_fee": KEEP,
+    "wallet": KEEP,
+    "webhook": KEEP,
+}
+
+
+async def grant(connection: Any, role: str) -> None:
+    """Exactly these, whatever was granted before. Callers see the old rights or the new ones."""
+    if role == await connection.fetchval("SELECT quote_ident(current_user)"):
+        return  # One role for everything: the triggers alone guard the books.
+    await connection.execute(f"""
+        GRANT USAGE ON SCHEMA public TO {role};
+        REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role};
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role};""")
+    for table, rights in RIGHTS.items():
+        await connection.execute(f"GRANT {rights} ON {table} TO {role}")
