@@ -27,6 +27,7 @@ from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
 from manilla.proofs import proofs
+from manilla.providers import inbox
 from manilla.providers import queries as providers
 from manilla.services import Services, opened
 from manilla.settings import Settings
@@ -59,6 +60,7 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
         Chore("forget_requests", 600, lambda: request_log.forget_old(db)),
         Chore("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
+        Chore("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
         Chore("measure", 15, lambda: measuring.measure(db, kinds)),
@@ -66,6 +68,10 @@ def chores(services: Services) -> list[Chore]:
         Chore("probe_rails", 2, services.rails.probe),
         Chore("prove_books", 2, lambda: _prove_books(services)),
     ]
+
+
+async def _forget_webhooks(services: Services) -> None:
+    await inbox.forget_old(services.db, services.platform.now.webhook_retention_days)
 
 
 async def _prove_books(services: Services) -> None:

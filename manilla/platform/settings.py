@@ -96,6 +96,15 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "hours, in production mode. A currency that is not listed always needs a second one."
         ),
     ] = "NGN:10000000"
+    webhook_retention_days: Annotated[
+        int,
+        Meta(
+            ge=30,
+            le=3_650,
+            description="How long providers' webhooks are kept. Those about an open charge, "
+            "payout, refund or case are kept until it is decided.",
+        ),
+    ] = 180
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
     site_url: Annotated[Text, Meta(description="Address of the site; empty: MANILLA_BASE_URL.")] = (

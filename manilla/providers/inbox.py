@@ -14,6 +14,8 @@ JOBS = {EventKind.CHARGE: "charge", EventKind.TRANSFER: "transfer", EventKind.RE
 # At most one query per transaction in this time, however many webhooks about it arrive.
 QUERY_INTERVAL_SECONDS = 2.0
 
+FORGET_BATCH = 1000
+
 # What a webhook of each kind is about. $1 is the merchant, $5 the reference.
 _SUBJECTS = {
     EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
@@ -80,3 +82,41 @@ async def store(db: Database, provider: Provider, event: WebhookEvent, raw: byte
 def _merchant_of(reference: str) -> int:
     """Charges are numbered after the payment's id; 0 where it is no id of ours."""
     return ids.merchant_of(reference.partition("-")[0]) or 0
+
+
+async def forget_old(db: Database, days: int) -> None:
+    """Deletes webhooks that nobody needs any more, a part at a time.
+
+    What an undecided charge, payout or refund needs stays, however old it is: claims in it count
+    against what the provider answers. So does what a job or an open case is about.
+    """
+    while await db.value(
+        """
+        WITH old AS (
+            SELECT merchant_id, provider, digest FROM webhook w
+             WHERE received_at < now() - make_interval(days => $1)
+               AND last_received_at < now() - make_interval(days => $1)
+               AND NOT EXISTS (SELECT FROM charge c
+                                WHERE c.merchant_id = w.merchant_id AND c.reference = w.reference
+                                  AND c.status IN ('opening', 'open'))
+               AND NOT EXISTS (SELECT FROM payout p
+                                WHERE p.merchant_id = w.merchant_id AND p.trx_id = w.reference
+                                  AND p.status = 'pending')
+               AND NOT EXISTS (SELECT FROM refund r
+                                WHERE r.merchant_id = w.merchant_id AND r.trx_id = w.reference
+                                  AND r.status = 'pending')
+               AND NOT EXISTS (SELECT FROM job j
+                                WHERE j.merchant_id = w.merchant_id AND j.subject = w.reference)
+               AND NOT EXISTS (SELECT FROM operator_case o
+                                WHERE o.merchant_id = w.merchant_id AND o.reference = w.reference
+                                  AND o.status = 'open')
+             LIMIT $2),
+        gone AS (
+            DELETE FROM webhook w USING old
+             WHERE w.merchant_id = old.merchant_id AND w.provider = old.provider
+               AND w.digest = old.digest AND w.last_received_at < now() - make_interval(days => $1)
+            RETURNING true)
+        SELECT count(*) = $2 FROM gone""",
+        *(days, FORGET_BATCH),
+    ):
+        pass

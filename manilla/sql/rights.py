@@ -57,7 +57,7 @@ RIGHTS = {
     "timeline": APPEND,
     "transfer_fee": KEEP,
     "wallet": KEEP,
-    "webhook": KEEP,
+    "webhook": ALL,
 }
 
 
