@@ -26,6 +26,7 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.payments import initiate, verify
+from manilla.payments.commission import AMOUNT_MINOR_MAX
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.initiate import Initiation, PaymentOrder, Session
 
@@ -61,9 +62,12 @@ class _Checked(Struct, frozen=True, kw_only=True):
             return {"payment_amount": TOO_SMALL}
         try:
             # Of a currency that there is not, it is said later that it is not enabled.
-            Money.of(amount, currency if currency in money.DECIMALS else "NGN")
+            wanted = Money.of(amount, currency if currency in money.DECIMALS else "NGN")
         except MoneyError as error:
             return {"payment_amount": str(error)}
+        if wanted.minor > AMOUNT_MINOR_MAX:
+            most = Money(wanted.currency, AMOUNT_MINOR_MAX)
+            return {"payment_amount": f"The maximum is {most.amount:,f}."}
         return {}
 
 

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     PAID_AFTER_DECLINE = "paid_after_decline"  # of before; not opened any more
     SECOND_CHARGE_PAID = "second_charge_paid"
     WRONG_AMOUNT = "wrong_amount"  # less, more, or another currency than was agreed
+    WALLET_FULL = "wallet_full"  # it would hold more than a wallet can
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed message and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
     CONTRADICTION = "contradiction"  # of a final state; nothing was moved

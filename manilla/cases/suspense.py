@@ -16,6 +16,10 @@ class NothingThere(Refusal):
     message = "There is no money in suspense for this case."
 
 
+class WalletFull(Refusal):
+    message = "The wallet would hold more than a wallet can. Nothing was moved."
+
+
 class Action(StrEnum):
     """What is done with the money that a case is about."""
 
@@ -68,6 +72,8 @@ async def release(
             )
         ],
     )
+    if posted.outcome is Outcome.BALANCE_LIMIT:
+        raise WalletFull
     if posted.outcome is not Outcome.POSTED:
         raise NothingThere(f"The money could not be released: {posted.outcome}.")
     await note(connection, merchant_id, reference, f"suspense_{action}", f"{amount}, {why}")

@@ -31,6 +31,7 @@ CASE_ID_MAX = 2**63 - 1
 TITLES: dict[str, str] = {
     Kind.PAID_AFTER_DECLINE: "Paid after it was declined",
     Kind.SECOND_CHARGE_PAID: "Paid a second time",
+    Kind.WALLET_FULL: "The wallet cannot hold the payment",
     Kind.WRONG_AMOUNT: "Wrong amount received",
     Kind.WEBHOOK_DISAGREES: "The provider says two things",
     Kind.UNKNOWN_REFERENCE: "A reference that is not ours",

@@ -11,6 +11,10 @@ from manilla.merchants.merchants import Bearer
 from manilla.payments.payment import Charge, Payment
 
 
+class WalletFull(Exception):
+    """The wallet would hold more than a wallet can. What was posted must be rolled back."""
+
+
 async def credit(connection: Connection, payment: Payment, payer: str) -> None:
     """The wallet gets the amount; the platform its commission, from the customer or the wallet."""
     await _post(
@@ -99,5 +103,7 @@ def _posting(
 
 async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
+        if posted.outcome is Outcome.BALANCE_LIMIT:
+            raise WalletFull
         # The rows that would make it a duplicate are written under the lock that we hold.
         assert posted.outcome is Outcome.POSTED, posted.outcome

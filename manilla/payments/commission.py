@@ -8,6 +8,10 @@ from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import Bearer
 
+# In minor units of any currency: with a commission of up to 100 % on top it is still an amount that
+# `Money` holds, and a wallet holds hundreds of them.
+AMOUNT_MINOR_MAX = 10**16 - 1
+
 
 class Quote(msgspec.Struct, frozen=True):
     amount: Money

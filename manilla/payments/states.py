@@ -81,7 +81,16 @@ async def settle_in_sandbox(
         if event is not Event.PAID:
             await _fail(connection, payment, event, error_code)
         elif standing(payment) not in (Standing.SUCCESS, Standing.DECLINED):
+            await _credit_in_sandbox(connection, payment)
+
+
+async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
+    """No provider holds money for it, so there is nothing to keep in suspense."""
+    try:
+        async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
+    except books.WalletFull:
+        await _fail(connection, payment, Event.DECLINED, ErrorCode.PAYMENT_DECLINED)
 
 
 async def give_up(
@@ -144,15 +153,28 @@ async def _paid(
         await _report_disagreement(connection, payment, charge, said)
         return
     trouble = _trouble(payment, charge, state.paid, said)
+    if trouble is None and not await _credit_charge(connection, payment, charge, state.paid):
+        trouble = Kind.WALLET_FULL, "The wallet would hold more than a wallet can."
     if trouble is None:
-        await charge_queries.conclude_charge(
-            connection, charge, ChargeStatus.PAID, paid_minor=state.paid.minor
-        )
-        await _credit(connection, payment, charge.provider, charge)
         await _report_disagreement(connection, payment, charge, said)
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
     await books.keep_provider_fee(connection, payment, charge, state.fee)
+
+
+async def _credit_charge(
+    connection: Connection, payment: Payment, charge: Charge, paid: Money
+) -> bool:
+    """False if the wallet cannot hold the amount; nothing has changed then."""
+    try:
+        async with connection.transaction():
+            await charge_queries.conclude_charge(
+                connection, charge, ChargeStatus.PAID, paid_minor=paid.minor
+            )
+            await _credit(connection, payment, charge.provider, charge)
+    except books.WalletFull:
+        return False
+    return True
 
 
 def _trouble(

@@ -12,6 +12,7 @@ ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
+PAYMENT_BELOW = 10**14  # of a currency with two decimals
 
 Part = Mapping[str, Any]
 
@@ -96,10 +97,10 @@ WORDS: Mapping[str, Part] = {
     ),
     # money
     "payment_amount": _word(
-        "What is to be paid, at least 1.00, in major units. A JSON number with no more decimals "
-        "than the currency has.",
+        "What is to be paid, at least 1.00 and at most 99999999999999.99, in major units. A JSON "
+        "number with no more decimals than the currency has.",
         minimum=1,
-        exclusiveMaximum=AMOUNT_BELOW,
+        exclusiveMaximum=PAYMENT_BELOW,
     ),
     "currency_code": _word(
         "ISO 4217, enabled for the merchant and backed by an active wallet.", **CURRENCY

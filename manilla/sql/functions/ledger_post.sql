@@ -4,7 +4,8 @@
 --   duplicate             they had it before: (trx_id, kind) of a merchant is posted once
 --   insufficient_balance  the wallet cannot cover it
 --   no_wallet             the merchant has no such wallet
---   balance_limit         the wallet would hold more than a 64-bit integer should
+--   balance_limit         the wallet would hold more than a 64-bit integer should; money that comes
+--                         back to a wallet it was taken from may still use the room above the limit
 --
 -- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
 -- platform's accounts; together they are zero. Wallets are locked in sorted order, here and wherever
@@ -32,6 +33,8 @@ SET enable_seqscan = off
 AS $$
 DECLARE
     balance_max constant bigint := 9000000000000000000;
+    bigint_max constant bigint := 9223372036854775807;
+    returns constant text[] := '{payout_refund,refund_returned}';
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_items)]);
     balances bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_items)]);
     running bigint[] := '{}';  -- the balance so far, by the number of the wallet
@@ -58,6 +61,7 @@ BEGIN
     -- A new statement: it sees what the earlier holders of these locks have committed.
     FOR i IN
         SELECT u.place, u.minor,
+               CASE WHEN u.kind = ANY (returns) THEN bigint_max ELSE balance_max END AS most,
                dense_rank() OVER (ORDER BY u.merchant_id, u.environment, u.currency) AS wallet,
                w.balance_minor AS balance, p.found IS NOT NULL AS in_books,
                lag(u.place) OVER (
@@ -83,7 +87,7 @@ BEGIN
             WHEN i.minor = 0 THEN 'posted'
             WHEN running[i.wallet] IS NULL THEN 'no_wallet'
             WHEN i.minor < 0 AND running[i.wallet] + i.minor < 0 THEN 'insufficient_balance'
-            WHEN running[i.wallet] + i.minor > balance_max THEN 'balance_limit'
+            WHEN i.minor > 0 AND running[i.wallet] > i.most - i.minor THEN 'balance_limit'
             ELSE 'posted'
         END;
         IF outcomes[i.place] = 'posted' AND i.minor <> 0 THEN

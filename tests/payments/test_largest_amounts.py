@@ -1,0 +1,124 @@
+"""The largest amounts: refused, credited or held in suspense, and never lost."""
+
+import pytest
+
+from manilla.cases import cases
+from manilla.cases.suspense import Action, WalletFull
+from manilla.kit import ids
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.ledger import queries as ledger
+from manilla.ledger.posting import Line, Posting
+from manilla.payouts import manual
+from tests.client import Merchant
+from tests.payments import steps
+from tests.payments.shop import Shop
+from tests.payouts.desk import Desk
+
+WALLET_MAX = 9 * 10**18
+LARGEST = "99999999999999.99"
+
+
+async def _fill(shop: Shop, room_minor: int) -> None:
+    """The wallet has so much room left, through postings as large as can be."""
+    missing = WALLET_MAX - room_minor - await shop.balance()
+    while missing:
+        part = min(missing, 10**17 - 1)
+        await _fund(shop, part)
+        missing -= part
+    assert await shop.balance() == WALLET_MAX - room_minor
+
+
+async def _fund(shop: Shop, minor: int) -> None:
+    merchant = shop.merchant
+    [posted] = await ledger.post(
+        shop.services.db,
+        [
+            Posting(
+                merchant_id=merchant.new.id,
+                trx_id=ids.new_trx_id(merchant.new.id),
+                kind="funding",
+                environment=merchant.environment,
+                wallet=Money("NGN", minor),
+                first=Line(posting.ADJUSTMENT, -minor),
+                reason="For a test",
+            )
+        ],
+    )
+    assert posted.outcome == "posted"
+
+
+async def test_the_largest_amount_is_taken_and_credited_exactly(sandbox: Merchant) -> None:
+    reply = await steps.initiate(sandbox, steps.order_of(LARGEST))
+    assert reply.status == 200, reply.body
+    assert str(steps.exact(reply)["info"]["amount"]) == LARGEST
+
+
+@pytest.mark.parametrize("amount", ["100000000000000.00", "1e15", "1e16", "1e40"])
+@pytest.mark.parametrize("initiate", [steps.initiate, steps.initiate_legacy])
+async def test_more_than_the_largest_amount_is_refused(
+    sandbox: Merchant, amount: str, initiate: object
+) -> None:
+    reply = await initiate(sandbox, steps.order_of(amount))  # type: ignore[operator]
+    assert (reply.status, reply.code) == (400, "INVALID_AMOUNT")
+
+
+async def test_the_maximum_is_named_in_the_currency_s_decimals(sandbox: Merchant) -> None:
+    reply = await steps.initiate(sandbox, steps.order_of("100000000000000"))
+    assert reply.json["errors"] == {"payment_amount": "The maximum is 99,999,999,999,999.99."}
+
+
+async def test_a_payment_that_fills_the_wallet_to_its_limit_is_credited(shop: Shop) -> None:
+    await _fill(shop, 100_000)
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    assert await shop.balance() == WALLET_MAX
+
+
+async def test_a_payment_that_the_wallet_cannot_hold_goes_to_suspense(shop: Shop) -> None:
+    await _fill(shop, 99_999)
+    started = await shop.start()
+    charge = await shop.choose(started, "providera-ngn")
+    await shop.pay(charge)
+    await shop.until_charge(charge, "suspense")
+    assert await shop.cases() == [("wallet_full", charge.reference)]
+    assert await shop.account("suspense") == 100_000
+    assert await shop.balance() == WALLET_MAX - 99_999
+    failures = await shop.services.db.value(
+        "SELECT coalesce(sum(failures), 0) FROM job WHERE merchant_id = $1", shop.merchant.new.id
+    )
+    assert failures == 0
+
+
+async def test_held_money_is_credited_once_there_is_room(shop: Shop) -> None:
+    await _fill(shop, 99_999)
+    charge = await shop.choose(await shop.start(), "providera-ngn")
+    await shop.pay(charge)
+    await shop.until_charge(charge, "suspense")
+    db, merchant_id = shop.services.db, shop.merchant.new.id
+    case_id = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
+    with pytest.raises(WalletFull):
+        await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
+    desk = Desk(shop.services, shop.world, shop.merchant)
+    await desk.pay_out()
+    await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
+    assert await shop.account("suspense") == 0
+
+
+async def test_money_that_comes_back_has_room_above_the_limit(shop: Shop) -> None:
+    """A merchant gets back what was taken from its wallet, also where it was filled meanwhile."""
+    await _fill(shop, 0)
+    desk = Desk(shop.services, shop.world, shop.merchant)
+    trx_id = await desk.pay_out("platform")
+    await _fill(shop, 0)
+    await manual.reject(shop.services.db, trx_id, "Wrong account")
+    assert await shop.balance() > WALLET_MAX
+
+
+async def test_a_sandbox_payment_that_the_wallet_cannot_hold_fails(sandbox_shop: Shop) -> None:
+    await _fill(sandbox_shop, 99_999)
+    started = await sandbox_shop.start()
+    await steps.complete(sandbox_shop.services, sandbox_shop.merchant, started.trx_id)
+    assert await sandbox_shop.status(started) == "failed"
+    assert await sandbox_shop.balance() == WALLET_MAX - 99_999
