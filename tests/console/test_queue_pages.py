@@ -443,8 +443,9 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
 ) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
-    await shop.pay(await shop.choose(started, "providera-ngn"))
-    await shop.until(started, "success")
+    charge = await shop.choose(started, "providera-ngn")
+    await shop.pay(charge)
+    await shop.world.run_job_now("charge", charge.reference)
     await shop.change(Change(status=Status.DISABLED))
     path = f"/transactions/{started.trx_id}/refund"
     assert path in text(await operations.get(f"/transactions/{started.trx_id}"))

@@ -234,7 +234,7 @@ async def test_an_open_payout_is_asked_about_ever_more_seldom_and_never_not_at_a
     trx_id = await desk.pay_out()
     await desk.world.run_jobs()
     await db.execute(
-        f"UPDATE payout SET created_at = now() - interval '{age}' WHERE trx_id = $1", trx_id
+        f"UPDATE payout SET began_at = now() - interval '{age}' WHERE trx_id = $1", trx_id
     )
     await desk.check_now(trx_id)
     assert seconds / 2 < await due_in_seconds(desk, trx_id) <= seconds
@@ -248,7 +248,7 @@ async def test_what_is_open_for_long_becomes_one_case_and_still_ends_by_itself(
     trx_id = await desk.pay_out()
     await desk.world.run_jobs()
     await db.execute(
-        "UPDATE payout SET created_at = now() - interval '2 days' WHERE trx_id = $1", trx_id
+        "UPDATE payout SET began_at = now() - interval '2 days' WHERE trx_id = $1", trx_id
     )
     for _ in range(3):
         await desk.check_now(trx_id)
@@ -267,7 +267,7 @@ async def test_what_a_provider_never_knew_is_sent_again_also_after_long(
     trx_id = await desk.pay_out()
     await desk.world.run_jobs()
     await db.execute(
-        "UPDATE payout SET created_at = now() - interval '2 days' WHERE trx_id = $1", trx_id
+        "UPDATE payout SET began_at = now() - interval '2 days' WHERE trx_id = $1", trx_id
     )
     await desk.check_now(trx_id)
     await assert_sent_once(desk, "a", trx_id)
