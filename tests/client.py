@@ -15,6 +15,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NewMerchant, Status
+from tests.patience import PATIENCE_SECONDS
 from tests.signing import sign
 
 
@@ -65,7 +66,7 @@ class Site(msgspec.Struct, frozen=True):
         return await self.send_raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
     async def send_raw(self, request: bytes) -> Reply:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
                 writer.write(request)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 import uvicorn
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from manilla import app
 from manilla.kit import crypto, http, postgres
@@ -27,6 +27,9 @@ from tests import browser as browsers
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
+from tests.patience import PATIENCE_SECONDS
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 LONG = (
     "tests/payouts/test_machine.py",

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manilla.cli import main
+from tests.patience import PATIENCE_SECONDS
 
-TIMEOUT_SECONDS = 60
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
     sorted({f"manilla.cli.{where.partition(':')[0]}" for where in main.COMMANDS.values()})
@@ -27,10 +27,10 @@ def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
             target=_obey, args=(words, {**os.environ, **environment}, Path.cwd(), out, err)
         )
         process.start()
-        process.join(TIMEOUT_SECONDS)
+        process.join(PATIENCE_SECONDS)
         if process.exitcode is None:
             process.kill()
-            raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)
+            raise subprocess.TimeoutExpired(words, PATIENCE_SECONDS)
         return subprocess.CompletedProcess(
             words, process.exitcode, out.read_text(), err.read_text()
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.client import Site
 from tests.forked import manilla
+from tests.patience import PATIENCE_SECONDS
 
 MANILLA = [sys.executable, "-m", "manilla"]
 
@@ -38,7 +39,7 @@ class Instance:
                 start_new_session=True,
             )
 
-    def wait(self, seconds: float = 60) -> "Instance":
+    def wait(self, seconds: float = PATIENCE_SECONDS) -> "Instance":
         deadline = time.monotonic() + seconds
         while "Ctrl-C stops everything" not in self.output.read_text():
             assert self.process.poll() is None, self.output.read_text()
@@ -49,7 +50,7 @@ class Instance:
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_SECONDS)
 
     @property
     def site(self) -> Site:

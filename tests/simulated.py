@@ -22,13 +22,13 @@ from manilla.simulator.settings import (
     CredentialsC,
     SimulatorSettings,
 )
+from tests.patience import PATIENCE_SECONDS
 
 KEYS: dict[Provider, msgspec.Struct] = {
     Provider.A: CredentialsA(),
     Provider.B: CredentialsB(),
     Provider.C: CredentialsC(),
 }
-WAIT_SECONDS = 10
 
 
 class World:
@@ -70,7 +70,7 @@ class World:
 
     async def until(self, is_so: Callable[[], Any]) -> None:
         """Runs what is due until something is so: webhooks are on their way in the meantime."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await is_so():
                 await self.run_jobs()
                 await asyncio.sleep(0.02)

@@ -19,8 +19,9 @@ from manilla.simulator.settings import (
     CredentialsC,
     SimulatorSettings,
 )
-from tests.checkout.shop import SEEN_SECONDS, Shop
+from tests.checkout.shop import Shop
 from tests.client import Site
+from tests.patience import SEEN_SECONDS
 
 CREDENTIALS = {
     Provider.A: {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},

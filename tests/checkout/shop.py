@@ -23,12 +23,10 @@ from manilla.payments.states import Event
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
+from tests.patience import SEEN_SECONDS
 from tests.payments.orders import INITIATE, LEGACY, order
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
-
-# By then, whoever holds data in memory has seen a change of it.
-SEEN_SECONDS = 0.7
 
 
 class Checkout(msgspec.Struct, frozen=True):

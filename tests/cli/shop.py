@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.notify.receiver import Received
+from tests.patience import PATIENCE_SECONDS
 
 
 class Shop:
@@ -30,7 +31,7 @@ class Shop:
         return self.of(notification_id, path)
 
 
-def until(happened: Callable[[], bool], seconds: float = 30) -> None:
+def until(happened: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -17,6 +17,7 @@ from manilla.kit.postgres import find_binaries
 from tests.cli.shop import Shop, opened
 from tests.forked import manilla
 from tests.instance import MANILLA, Instance, free_port
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def shown(instance: Instance, notification_id: str) -> Any:
 
 
 def until_state(instance: Instance, notification_id: str, state: str, attempts: int) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         row = shown(instance, notification_id)
         if (row["state"], row["attempts"]) == (state, attempts):
@@ -145,7 +146,9 @@ def test_a_notification_is_shown_with_its_body_and_attempts(
     for_people = manilla(*words).stdout
     assert row["body"] in for_people
     assert all(part in for_people for part in ("HTTP 200", "X-Signature: ", "answer: thanks"))
-    run = subprocess.run([*MANILLA, *words, "--body"], capture_output=True, check=True, timeout=60)
+    run = subprocess.run(
+        [*MANILLA, *words, "--body"], capture_output=True, check=True, timeout=PATIENCE_SECONDS
+    )
     assert run.stdout == received.body
 
 
@@ -282,7 +285,7 @@ class Listening:
     def end(self, number: int | None = None) -> tuple[int, str]:
         if number is not None:
             self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
         assert err == ""
         return self.process.returncode, out
 
@@ -342,6 +345,6 @@ def test_the_commands_explain_themselves() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
         assert "Usage: " in run.stdout

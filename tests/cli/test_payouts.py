@@ -21,6 +21,7 @@ from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
 from tests.forked import manilla
 from tests.instance import Instance
+from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
 
@@ -41,7 +42,6 @@ RECONCILED_FIELDS = [
     *("provider", "currency", "ledger", "under_way", "coming_in", "balance", "difference"),
     *("transfers_asked", "transfers_differ"),
 ]
-WAIT_SECONDS = 20
 HUGE = "99999999999999999999"
 
 _numbers = itertools.count(time.time_ns())
@@ -113,14 +113,14 @@ class Office:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)
         try:
-            urllib.request.urlopen(request, timeout=10).close()
+            urllib.request.urlopen(request, timeout=PATIENCE_SECONDS).close()
         except urllib.error.HTTPError as error:
             error.close()
             return False
         return True
 
     async def until(self, is_so: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await is_so():
                 await asyncio.sleep(0.05)
 

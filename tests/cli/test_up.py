@@ -18,6 +18,7 @@ import pytest
 from manilla.kit import crypto
 from tests.forked import manilla
 from tests.instance import MANILLA, Instance, free_port
+from tests.patience import PATIENCE_SECONDS
 from tests.signing import sign
 
 PATH = "/api/v1/site-info"
@@ -33,7 +34,7 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if runs(pid)]
 
 
-def gone(pids: list[int], seconds: float = 20) -> bool:
+def gone(pids: list[int], seconds: float = PATIENCE_SECONDS) -> bool:
     deadline = time.monotonic() + seconds
     while alive(pids):
         if time.monotonic() > deadline:
@@ -144,7 +145,7 @@ async def test_a_killed_database_comes_back_by_itself(folder: Path) -> None:
         for _ in range(2):
             before = instance.postmaster()
             os.kill(before, signal.SIGKILL)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_SECONDS
             status = 0
             # The killed server's sessions may answer for a moment more: another must have begun.
             while status != 200 or _is_server(instance, before):
@@ -163,7 +164,7 @@ def test_a_killed_api_process_is_replaced(folder: Path) -> None:
     try:
         [api] = [pid for pid in instance.tree() if "serve" in _command_line(pid)]
         os.kill(api, signal.SIGKILL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (pids := [p for p in instance.tree() if "serve" in _command_line(p)]) or (
             pids == [api]
         ):

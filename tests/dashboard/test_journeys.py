@@ -25,15 +25,12 @@ from tests.client import Merchant, Site, new_merchant
 from tests.dashboard.till import Till
 from tests.notify.mailroom import Mailroom
 from tests.notify.receiver import answer, receiving
+from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE, order
 from tests.simulated import simulated
 from tests.web.visitors import PASSWORD, member
 
 SITE_INFO = "/api/v1/site-info"
-SEEN_SECONDS = 10  # what is held in memory follows long before
-PATIENCE_MS = 15_000
-
-expect.set_options(timeout=PATIENCE_MS)
 
 
 @contextlib.asynccontextmanager
@@ -41,7 +38,6 @@ async def _sat_down(browser: Browser, address: str) -> AsyncIterator[Page]:
     """Somebody at a browser of their own, who sees no fault of any page."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     page = await context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on(
@@ -61,7 +57,7 @@ async def _sat_down(browser: Browser, address: str) -> AsyncIterator[Page]:
 
 
 async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(SEEN_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while await look() != expected:
             await asyncio.sleep(0.05)
 

@@ -24,7 +24,6 @@ class Cashier(Running):
     def __init__(self, folder: Path) -> None:
         # One API process: what a test warms up is in the process that it then kills.
         super().__init__(folder, "--workers", "1")
-        self.instance.command("setting", "set", "rate_limit_per_minute", "100000")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)
 

@@ -12,6 +12,7 @@ from manilla.payouts.tasks import PayoutTasks
 from manilla.providers.port import Adapter, Answer, Direction, Provider, Sent, TransferOrder
 from manilla.providers.rails import Rails
 from manilla.services import Services
+from tests.patience import PATIENCE_SECONDS
 
 
 async def end_lease(db: Database, trx_id: str) -> None:
@@ -51,7 +52,7 @@ class FrozenWorker:
     async def freeze(self, *, lease_ends: bool = True) -> None:
         [self.job] = await jobs.claim(self._db, {"transfer": 10})
         self._working = asyncio.create_task(self._runner._do(self.job))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await self._reached.wait()
         if lease_ends:
             await end_lease(self._db, self.job.subject)

@@ -14,8 +14,7 @@ import asyncpg
 from manilla.kit import postgres
 from manilla.kit.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.instance import free_port
-
-WAIT_SECONDS = 60
+from tests.patience import PATIENCE_SECONDS
 
 
 class Replicated:
@@ -124,7 +123,7 @@ class Replicated:
             await connection.close()
 
     async def _until(self, statement: str, port: int) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with contextlib.suppress(OSError, asyncpg.PostgresError):  # it is being started
                 if await self._ask(statement, port):

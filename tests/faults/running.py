@@ -14,10 +14,9 @@ from manilla.ledger import invariants
 from tests.client import Reply
 from tests.instance import Instance
 from tests.invariants import ALL
+from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE, VERIFY, order
 from tests.signing import sign
-
-WAIT_SECONDS = 30
 
 
 class Running:
@@ -37,11 +36,23 @@ class Running:
     async def open(self) -> Self:
         url = json.loads((self.instance.folder / "instance.json").read_text())["database_url"]
         self.db = await Database.open(url, size=4, name="tests")
+        await self._raise_rate_limit()
         return self
 
     async def close(self) -> None:
         await self.db.close()
         assert self.instance.stop() == 0
+
+    async def _raise_rate_limit(self) -> None:
+        """A test that polls on a slow machine makes more calls than a merchant may."""
+        limit = "100000"
+        self.instance.command("setting", "set", "rate_limit_per_minute", limit)
+
+        async def is_in_effect() -> bool:
+            reply = await self.call("GET", "/api/v1/site-info")
+            return limit in reply.headers["ratelimit-policy"]
+
+        await self.until(is_in_effect)
 
     def arm(self, point: str) -> None:
         (self.crashes / point).touch()
@@ -92,7 +103,7 @@ class Running:
         )
 
         def send() -> Any:
-            with urllib.request.urlopen(request, timeout=10) as reply:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as reply:
                 return json.load(reply)
 
         return await asyncio.to_thread(send)
@@ -102,7 +113,7 @@ class Running:
         return status
 
     async def until(self, is_so: Any) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 try:
                     if await is_so():

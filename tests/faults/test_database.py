@@ -22,6 +22,7 @@ from tests.faults import news
 from tests.faults.elsewhere import elsewhere
 from tests.faults.frozen import end_lease
 from tests.faults.proxy import Cut, Proxy, proxied
+from tests.patience import PATIENCE_SECONDS
 from tests.payouts.desk import INITIATE, MANUAL, Desk
 
 FULL, DEBITED = 1_000_000, 900_000
@@ -223,13 +224,13 @@ async def test_28_no_connection_is_held_while_a_provider_is_waited_for(
     async with elsewhere(desk, settings, connections=2) as busy:
         await desk.fund("100000")
         sending = [await desk.pay_out(payout_amount=100) for _ in range(20)]
-        await desk.world.control("a/faults", {"latency_seconds": 2})
+        await desk.world.control("a/faults", {"latency_seconds": 10})
         callers = [busy.elsewhere() for _ in range(20)]
         initiating = [asyncio.create_task(caller.ask()) for caller in callers]
         working = asyncio.create_task(busy.world.run_jobs())
         await asyncio.sleep(0.5)
         for trx_id in sending:
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 assert (await busy.verify(trx_id)).json["status"] == "pending"
                 reply = await busy.merchant.post(INITIATE, await busy.order(MANUAL))
                 assert reply.status == 200

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.client import Reply
-from tests.faults.running import WAIT_SECONDS, Running
+from tests.faults.running import Running
+from tests.patience import PATIENCE_SECONDS
 
 SIZE = "192m"  # a database and little else
 
@@ -38,12 +39,11 @@ async def running(small_disk: Path) -> AsyncIterator[Running]:
 async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room(
     running: Running, small_disk: Path
 ) -> None:
-    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
     acknowledged: list[str] = []
 
     async def until(status: int) -> Reply:
         """Pays in until it is answered so; meanwhile, as it should be."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 reference = secrets.token_hex(8)
                 reply = await running.initiate(ref_trx=reference)

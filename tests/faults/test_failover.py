@@ -37,7 +37,6 @@ async def running(
 async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
     running: Running, replicated: Replicated
 ) -> None:
-    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
     acknowledged: list[str] = []
     done = asyncio.Event()
     calling = [asyncio.create_task(_pay_in(running, acknowledged, done)) for _ in range(CALLERS)]
@@ -46,6 +45,8 @@ async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
         reached = len(acknowledged) + more
 
         async def is_reached() -> bool:
+            for caller in calling:
+                assert not caller.done() or caller.exception() is None, caller.exception()
             return len(acknowledged) >= reached
 
         await running.until(is_reached)

@@ -26,7 +26,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 async def test_35_functions_and_rights_are_replaced_under_load_without_a_5xx(
     running: Running,
 ) -> None:
-    running.instance.command("setting", "set", "rate_limit_per_minute", "100000")
     answers: Counter[str] = Counter()
     done = asyncio.Event()
     calling = [asyncio.create_task(_call(running, answers, done)) for _ in range(CALLERS)]

@@ -14,6 +14,7 @@ from manilla.merchants.queries import MerchantRow
 from manilla.platform.changes import Watch
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
+from tests.patience import PATIENCE_SECONDS
 
 Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
 
@@ -35,7 +36,7 @@ class Loads:
         return row
 
     async def begun(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while self.count < count:
                 await asyncio.sleep(0)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from tests.patience import PATIENCE_SECONDS
+
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -43,7 +45,7 @@ class Receiver:
             await behave(reader, writer)
         writer.close()
 
-    async def until(self, count: int, seconds: float = 10) -> None:
+    async def until(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
         async with asyncio.timeout(seconds):
             while len(self.received) < count:
                 await asyncio.sleep(0.01)

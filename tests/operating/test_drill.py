@@ -19,6 +19,7 @@ from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
 from tests.databases import database, running
 from tests.invariants import ALL
+from tests.patience import PATIENCE_SECONDS
 from tests.payouts.desk import Desk
 from tests.simulated import World, simulated
 
@@ -27,10 +28,14 @@ SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 
 async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:
     """Runs one of `deploy/`, as an operator does; what it said."""
+    program = file.with_name("programs") / "manilla"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m manilla "$@"\n')
+    program.chmod(0o755)
     environment = {
         **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
         "PG_BIN": str(cluster.binaries),
-        "MANILLA": f"{sys.executable} -m manilla",
         "MANILLA_MODE": "production",
         "MANILLA_DATABASE_URL": on.database_url,
         "MANILLA_MIGRATION_URL": on.migration_url,
@@ -42,7 +47,7 @@ async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Set
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         env=environment,
         cwd=project,
     )

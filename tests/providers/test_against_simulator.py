@@ -42,6 +42,7 @@ from manilla.simulator.settings import (
     CredentialsC,
     SimulatorSettings,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.providers.conftest import adapter
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 
@@ -73,7 +74,7 @@ class World:
         return web.Response()
 
     async def webhook(self) -> tuple[Provider, Headers, bytes]:
-        return await asyncio.wait_for(self.received.get(), 5)
+        return await asyncio.wait_for(self.received.get(), PATIENCE_SECONDS)
 
 
 async def _serve(app: web.Application, listener: socket.socket) -> web.AppRunner:
@@ -143,7 +144,7 @@ async def first_bank(each: Adapter) -> str:
 
 
 async def final_state(each: Adapter, reference: str) -> TransferStatus:
-    for _ in range(100):
+    for _ in range(PATIENCE_SECONDS * 50):
         state = await each.transfer_state(reference)
         assert isinstance(state, Done)
         if state.value.status is not TransferStatus.PENDING:

@@ -19,8 +19,6 @@ COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate
 NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
 ALL = {"resultTypes": ["violations"]}
 
-expect.set_options(timeout=30_000)
-
 
 async def test_every_page_is_open_to_everybody_on_any_screen(
     browser: Browser, services: Services, book: Book

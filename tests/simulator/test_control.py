@@ -13,6 +13,7 @@ from manilla.kit.money import Money
 from manilla.simulator.program import build, run
 from manilla.simulator.settings import NotInProduction, SimulatorSettings
 from manilla.simulator.state import Charge, ChargeShelf, VirtualAccount, now
+from tests.patience import PATIENCE_SECONDS
 from tests.simulator.merchant_platform import Platform
 
 PRODUCTION = SimulatorSettings(
@@ -171,7 +172,7 @@ async def test_the_program_serves_until_it_is_told_to_stop() -> None:
         hanging = asyncio.create_task(platform.transfer("a", "TXN1"))
         await asyncio.sleep(0.2)
         program.terminate()
-        assert await asyncio.wait_for(program.wait(), 10) == 0
+        assert await asyncio.wait_for(program.wait(), PATIENCE_SECONDS) == 0
         with pytest.raises(aiohttp.ClientError):
             await hanging
 
