@@ -34,7 +34,7 @@ from manilla.platform import master_key
 from manilla.providers.port import Provider
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 90
 WEMA_BANK = "000017"  # as provider B numbers it
 LOG_BYTES_MAX = 50 * 1024 * 1024
 
