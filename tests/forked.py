@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_SECONDS
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    sorted({f"manilla.cli.{where.partition(':')[0]}" for where in main.COMMANDS.values()})
+    sorted({f"manilla.cli.{each.where.partition(':')[0]}" for each in main.COMMANDS.values()})
 )
 
 

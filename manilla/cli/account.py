@@ -15,7 +15,7 @@ from manilla.methods.method import Kind, Method
 from manilla.payouts import accounts, beneficiary
 from manilla.payouts.accounts import SavedAccount
 
-app = typer.Typer(help="Merchants' saved payout accounts.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 FieldValues = Annotated[
     list[str],

@@ -14,7 +14,7 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_json, print_rows
 from manilla.kit.clock import iso
 
-app = typer.Typer(help="Changes that wait for a second administrator.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 ApprovalId = Annotated[int, typer.Argument(metavar="ID", min=1, max=approvals.ID_MAX)]
 

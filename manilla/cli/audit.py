@@ -13,7 +13,7 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids, strict_json
 from manilla.kit.clock import iso
 
-app = typer.Typer(help="The log of what people changed.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 LIST_MAX = 10_000
 

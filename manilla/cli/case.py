@@ -19,7 +19,7 @@ from manilla.providers import asking
 from manilla.providers.asking import Said
 from manilla.providers.rails import open_session
 
-app = typer.Typer(help="Cases for an operator.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 CaseId = Annotated[
     int, typer.Argument(metavar="CASE", min=1, max=2**63 - 1, help="The case's number.")

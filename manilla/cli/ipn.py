@@ -15,7 +15,7 @@ from manilla.ledger.transactions import TransactionNotFound
 from manilla.notify import queries, redeliver
 from manilla.notify.queries import Kept, Notification
 
-app = typer.Typer(help="Notifications to merchants (IPN).", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification: msg_…")]
 OfMerchant = Annotated[

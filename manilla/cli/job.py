@@ -11,7 +11,7 @@ from manilla.kit.clock import iso
 from manilla.kit.parked import ParkedFilter, ParkedJob
 from manilla.platform import work
 
-app = typer.Typer(help="Parked jobs.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

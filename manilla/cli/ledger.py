@@ -18,7 +18,7 @@ from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 
-app = typer.Typer(help="The books.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -2,47 +2,62 @@
 
 import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
-import structlog
 import typer
 
 from manilla import __version__
 from manilla.kit.errors import Refusal
 
-# Where each command is, or a group of them: only what is asked for is loaded.
+
+class Command(NamedTuple):
+    """A command or a group of commands, and its line in the overview."""
+
+    where: str  # module:attribute
+    summary: str
+
+    def load(self) -> Any:
+        module, attribute = self.where.split(":")
+        return getattr(import_module(f"manilla.cli.{module}"), attribute)
+
+
+# Only the module of the command that was asked for is loaded; the overview loads none.
 COMMANDS = {
-    "up": "up:up",
-    "serve": "programs:serve",
-    "worker": "programs:worker",
-    "simulator": "programs:simulator",
-    "migrate": "programs:migrate",
-    "merchant": "merchant:app",
-    "wallet": "wallet:app",
-    "payment": "payment:app",
-    "refund": "payment:refund",
-    "refunds": "payment:refunds_app",
-    "payout": "payout:app",
-    "account": "account:app",
-    "ipn": "ipn:app",
-    "find": "find:find",
-    "job": "job:app",
-    "listen": "listen:listen",
-    "trigger": "trigger:trigger",
-    "verify-signature": "verify_signature:verify_signature",
-    "case": "case:app",
-    "settle": "settle:settle",
-    "reconcile": "settle:reconcile",
-    "restore-check": "restore_check:restore_check",
-    "setting": "setting:app",
-    "provider": "provider:app",
-    "deposit-method": "method:deposit_app",
-    "withdraw-method": "method:withdraw_app",
-    "approval": "approval:app",
-    "audit": "audit:app",
-    "master-key": "master_key:app",
-    "user": "user:app",
-    "ledger": "ledger:app",
+    "up": Command("up:up", "Run Manilla on this machine."),
+    "serve": Command("programs:serve", "Serve the API and the pages."),
+    "worker": Command("programs:worker", "Run the background work."),
+    "simulator": Command("programs:simulator", "Simulate providers A, B and C."),
+    "migrate": Command("programs:migrate", "Migrate the database to this version."),
+    "merchant": Command("merchant:app", "Merchants and their credentials."),
+    "wallet": Command("wallet:app", "Merchants' wallets."),
+    "payment": Command("payment:app", "Payments."),
+    "refund": Command("payment:refund", "Refund a payment, whole or in part."),
+    "refunds": Command("payment:refunds_app", "Refunds of payments."),
+    "payout": Command("payout:app", "Payouts."),
+    "account": Command("account:app", "Merchants' saved payout accounts."),
+    "ipn": Command("ipn:app", "Notifications to merchants (IPN)."),
+    "find": Command("find:find", "Find what an id belongs to."),
+    "job": Command("job:app", "Failed jobs."),
+    "listen": Command("listen:listen", "Print a merchant's notifications as they happen."),
+    "trigger": Command("trigger:trigger", "Trigger a payment, payout or refund in the sandbox."),
+    "verify-signature": Command(
+        "verify_signature:verify_signature", "Check a signature and explain a mismatch."
+    ),
+    "case": Command("case:app", "Cases for an operator."),
+    "settle": Command("settle:settle", "Record a provider's top-up or settlement."),
+    "reconcile": Command("settle:reconcile", "Compare the books with the providers'."),
+    "restore-check": Command(
+        "restore_check:restore_check", "Ask providers about open transfers after a restore."
+    ),
+    "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
+    "provider": Command("provider:app", "Providers A, B and C."),
+    "deposit-method": Command("method:deposit_app", "Deposit methods."),
+    "withdraw-method": Command("method:withdraw_app", "Withdrawal methods."),
+    "approval": Command("approval:app", "Changes that wait for a second administrator."),
+    "audit": Command("audit:app", "The log of what people changed."),
+    "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),
+    "user": Command("user:app", "People who sign in."),
+    "ledger": Command("ledger:app", "The books."),
 }
 
 
@@ -60,8 +75,31 @@ def _root(
     """Run and operate Manilla, the merchant payments and payouts platform."""
 
 
-def build(wanted: str | None = None) -> typer.Typer:
-    """With this command alone, where there is one of that name; else with all of them."""
+def build(*names: str) -> typer.Typer:
+    """The root with these commands, or with all of them."""
+    app = _empty()
+    for name in names or COMMANDS:
+        command, summary = COMMANDS[name].load(), COMMANDS[name].summary
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, help=summary)
+        else:
+            app.command(name, short_help=summary)(command)
+    return app
+
+
+def _overview() -> typer.Typer:
+    """For --help, --version and mistyped commands: names and summaries."""
+    app = _empty()
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.summary)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    pass
+
+
+def _empty() -> typer.Typer:
     app = typer.Typer(
         name="manilla",
         no_args_is_help=True,
@@ -70,23 +108,21 @@ def build(wanted: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_root)
-    for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        assert name is not None
-        module, attribute = COMMANDS[name].split(":")
-        command = getattr(import_module(f"manilla.cli.{module}"), attribute)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
     return app
 
 
 def main() -> None:
     """Exit 0, 1 for a refusal with one clear line, 2 for bad usage."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    if wanted not in COMMANDS:
+        _overview()()
+        return
+    import structlog  # not needed before, and slow to load
+
     # What a command prints may be read by a program: what is logged on the way goes elsewhere.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else None)()
+        build(wanted)()
     except Refusal as refusal:
         print(f"manilla: {refusal.text}", file=sys.stderr)
         raise SystemExit(1) from None

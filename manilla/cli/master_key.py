@@ -14,7 +14,7 @@ from manilla.people import second_factor
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
 
-app = typer.Typer(help="The key that all stored secrets are sealed with.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 PLACES = (
     master_key.SEALED,

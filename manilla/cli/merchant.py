@@ -26,7 +26,7 @@ from manilla.methods.method import Kind
 from manilla.people import key_rotations
 from manilla.people.mail import Post
 
-app = typer.Typer(help="Merchants and their credentials.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 LIST_PAGE = 1000
 

@@ -29,7 +29,7 @@ Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
 
 
 def commands(kind: Kind) -> typer.Typer:
-    app = typer.Typer(help=f"Methods to {kind} by.", no_args_is_help=True)
+    app = typer.Typer(no_args_is_help=True)
     _add_list(app, kind)
     _add_deposit_set(app) if kind is Kind.DEPOSIT else _add_withdraw_set(app)
     _add_add(app, kind)

@@ -18,8 +18,8 @@ from manilla.payments.listing import PaymentFilter, RefundFilter
 from manilla.payments.payment import Payment, Status
 from manilla.payments.refund_queries import Refund, RefundStatus
 
-app = typer.Typer(help="Payments.", no_args_is_help=True)
-refunds_app = typer.Typer(help="Refunds that were made of payments.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+refunds_app = typer.Typer(no_args_is_help=True)
 
 TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the transaction.")]

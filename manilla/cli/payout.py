@@ -21,7 +21,7 @@ from manilla.payouts.payout import Payout, Status
 from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
 
-app = typer.Typer(help="Payouts.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
 LIST_MAX = 1000

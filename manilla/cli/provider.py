@@ -18,7 +18,7 @@ from manilla.providers.port import Done, Provider
 from manilla.providers.rails import Rails, open_session
 from manilla.providers.trial import Trial
 
-app = typer.Typer(help="Providers A, B and C.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[Provider, typer.Argument(metavar="PROVIDER", help="providera, b or c.")]
 

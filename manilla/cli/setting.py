@@ -13,9 +13,7 @@ from manilla.cli.output import Json, print_json, print_rows
 from manilla.platform import settings
 from manilla.platform.settings import Setting, UnknownSetting
 
-app = typer.Typer(
-    help="Platform settings; changes take effect within a second.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

@@ -26,7 +26,7 @@ from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.session_queries import OpenSession
 
-app = typer.Typer(help="People who sign in.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 LIST_PAGE = 1000
 

@@ -18,7 +18,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.wallets import WalletStatus
 
-app = typer.Typer(help="Merchants' wallets.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="An ISO currency.")]
 InEnvironment = Annotated[Environment, typer.Option("--environment")]
