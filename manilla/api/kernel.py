@@ -93,6 +93,7 @@ class MerchantApi:
                     (b"content-length", str(len(answer.body)).encode()),
                     (b"cache-control", b"no-store"),
                     (b"x-content-type-options", b"nosniff"),
+                    (b"cross-origin-resource-policy", b"same-origin"),
                     (b"x-request-id", exchange.id.encode()),
                     *exchange.limit_headers(self._gate.platform.now.rate_limit_per_minute),
                     *answer.headers,
@@ -134,7 +135,7 @@ class MerchantApi:
         gate = self._gate
         endpoint, parameter = self._find(scope["method"], scope["path"])
         exchange.endpoint = endpoint.path
-        body = await _read_body(exchange, scope, receive)
+        body = await _read_body(exchange, receive)
         # Before anything held in memory is looked at: after a pause it may be long out of date.
         await gate.watch.ensure_fresh()
         identity = await self._identify(exchange, scope, endpoint, body)
@@ -264,18 +265,16 @@ class MerchantApi:
         return refusal
 
 
-async def _read_body(exchange: Exchange, scope: Any, receive: Any) -> bytes:
+async def _read_body(exchange: Exchange, receive: Any) -> bytes:
     declared = exchange.headers.get(b"content-length", b"0")
     if declared == b"0" and b"transfer-encoding" not in exchange.headers:
         return b""
     try:
         if declared.isdigit() and int(declared) > BODY_BYTES_MAX:
             raise http.BodyTooLarge
-        return await http.read_body(scope, receive, BODY_BYTES_MAX)
+        return await http.read_body(receive, BODY_BYTES_MAX)
     except http.BodyTooLarge:
         raise ValidationFailed("The body is larger than 64 KiB.") from None
-    except TimeoutError:
-        raise ValidationFailed("The body did not arrive in time.") from None
 
 
 def _read_query(endpoint: Endpoint, scope: Any) -> Any:

@@ -61,7 +61,7 @@ class Webhooks:
         provider = _provider(scope["path"])
         if scope["method"] != "POST":
             raise MethodNotAllowed("POST")
-        raw = await _read(scope, receive)
+        raw = await _read(receive)
         await self._watch.ensure_fresh()
         adapter = self._rails.adapter(provider)
         if adapter is None:
@@ -97,13 +97,11 @@ def _provider(path: str) -> Provider:
         raise NotFound from None
 
 
-async def _read(scope: Any, receive: Any) -> bytes:
+async def _read(receive: Any) -> bytes:
     try:
-        return await http.read_body(scope, receive, BODY_BYTES_MAX)
+        return await http.read_body(receive, BODY_BYTES_MAX)
     except http.BodyTooLarge:
         raise ValidationFailed("The body is too large.") from None
-    except TimeoutError:
-        raise ValidationFailed("The body did not arrive in time.") from None
 
 
 def _headers(scope: Any) -> Mapping[bytes, list[bytes]]:

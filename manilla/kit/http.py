@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,6 @@ HEAD_BYTES_MAX = 32 * 1024
 HEAD_SECONDS_MAX = 15
 BODY_SECONDS_MAX = 10
 _TARGET = "manilla.target"
-_WHOLE = "manilla.whole"  # there where the whole body has arrived
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -27,24 +26,32 @@ class Protocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
-    _head_deadline: asyncio.TimerHandle | None = None
+    _deadline: asyncio.TimerHandle | None = None  # of what the client must send next
+    _problem = "Invalid HTTP request received."
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_awaiting_head()
+        self._stop_awaiting()
         super().connection_lost(exc)
 
-    def _await_head(self) -> None:
-        self._stop_awaiting_head()
-        self._head_deadline = self.loop.call_later(HEAD_SECONDS_MAX, self.transport.abort)
+    def _await_within(self, seconds: float, otherwise: Callable[[], None]) -> None:
+        self._stop_awaiting()
+        self._deadline = self.loop.call_later(seconds, otherwise)
 
-    def _stop_awaiting_head(self) -> None:
-        if self._head_deadline is not None:
-            self._head_deadline.cancel()
-            self._head_deadline = None
+    def _stop_awaiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end_slow_body(self) -> None:
+        """Whatever the route: a program that waits for the body sees that the client is gone."""
+        if self.cycle is not None and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self.send_400_response("The body did not arrive in time.")
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -54,7 +61,7 @@ class Protocol(HttpToolsProtocol):
             self._parse(data)
         except httptools.HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
-            self.send_400_response("Invalid HTTP request received.")
+            self.send_400_response(self._problem)
         if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The request's headers are too large.")
 
@@ -79,7 +86,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_head = True
-        self._await_head()
+        self._await_within(HEAD_SECONDS_MAX, self.transport.abort)
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -90,9 +97,12 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
-        self._stop_awaiting_head()
+        self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
             # The parser passes it on to data_received as an error of the request.
+            raise ValueError
+        if self._has_wrong_host():
+            self._problem = "A request must have exactly one Host header."
             raise ValueError
         if self.parser.should_upgrade():
             return
@@ -100,10 +110,15 @@ class Protocol(HttpToolsProtocol):
         # As it was sent: a signature covers these bytes, down to a lone question mark.
         self.scope["state"][_TARGET] = self.url
 
+    def _has_wrong_host(self) -> bool:
+        """RFC 9112 (3.2); HTTP/1.0 knows requests without a host, such as health checks."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1")
+
     def on_message_complete(self) -> None:
+        self._stop_awaiting()
         if self.parser.should_upgrade():
             return
-        self.scope["state"][_WHOLE] = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -114,7 +129,8 @@ class Protocol(HttpToolsProtocol):
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
         head = (
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            f"x-request-id: {ids.new_request_id()}\r\nconnection: close\r\n\r\n"
+            f"x-request-id: {ids.new_request_id()}\r\nconnection: close\r\n"
+            "cross-origin-resource-policy: same-origin\r\n\r\n"
         )
         self.transport.write(STATUS_LINE[400] + head.encode() + body)
         self.transport.close()
@@ -144,15 +160,11 @@ def target(scope: dict[str, Any]) -> bytes:
     return path + b"?" + query if query else path
 
 
-async def read_body(scope: Any, receive: Any, size_max: int) -> bytes:
-    """The whole body, refused while it is being read once it is too large or too slow."""
-    if _WHOLE in scope.get("state", ()):
-        return await _read_chunks(receive, size_max)  # nothing to wait for, so no clock
-    async with asyncio.timeout(BODY_SECONDS_MAX):
-        return await _read_chunks(receive, size_max)
+async def read_body(receive: Any, size_max: int) -> bytes:
+    """The whole body, refused while it is being read once it is too large.
 
-
-async def _read_chunks(receive: Any, size_max: int) -> bytes:
+    The protocol ends a connection whose body is too slow.
+    """
     chunks = bytearray()
     while True:
         message = await receive()

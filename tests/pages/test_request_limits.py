@@ -1,0 +1,77 @@
+"""Limits on what a client sends hold for every kind of route."""
+
+import asyncio
+
+import pytest
+
+from manilla.kit import http
+from tests.client import Site
+from tests.patience import PATIENCE_SECONDS
+
+ROUTES = [
+    "/api/v1/initiate-payment",
+    "/api/initiate-payment",
+    "/api/openapi.json",
+    "/webhooks/a",
+    "/checkout/TXN1/choose",
+    "/dashboard/sign-in",
+    "/dashboard/payouts/bulk",
+    "/console/sign-in",
+    "/shop",
+    "/docs",
+    "/static/none.css",
+    "/readyz",
+    "/nothing-here",
+]
+
+
+async def _until_closed(site: Site, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(request)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("framing", ["Content-Length: 900", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_body_that_does_not_arrive_ends_the_connection(
+    site: Site, path: str, framing: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "BODY_SECONDS_MAX", 0.2)
+    form = "Content-Type: application/x-www-form-urlencoded"
+    start = "a" if "Length" in framing else "1\r\na"
+    request = f"{method} {path} HTTP/1.1\r\nHost: m\r\n{form}\r\n{framing}\r\n\r\n{start}"
+    many = [_until_closed(site, request.encode()) for _ in range(5)]
+    for answer in await asyncio.gather(*many):
+        assert answer.startswith(b"HTTP/1.1 ")
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert b" 500 " not in answer.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("hosts", [[], ["a", "a"], ["a", "b"]])
+@pytest.mark.parametrize("path", ["/", "/api/v1/site-info", "/webhooks/a"])
+async def test_a_request_without_exactly_one_host_is_refused(
+    site: Site, path: str, hosts: list[str]
+) -> None:
+    lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts), "Connection: close"]
+    reply = await site.send_raw("\r\n".join([*lines, "", ""]).encode())
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert "Host" in reply.json["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/dashboard/sign-in", "/console/sign-in", "/none"])
+async def test_pages_let_no_other_site_use_their_resources_or_features(
+    site: Site, path: str
+) -> None:
+    headers = (await site.send("GET", path)).headers
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "camera=()" in headers["permissions-policy"]
+
+
+async def test_answers_of_the_api_are_not_for_other_sites_to_embed(site: Site) -> None:
+    for path in ("/api/v1/site-info", "/api/openapi.json", "/webhooks/a"):
+        headers = (await site.send("GET", path)).headers
+        assert headers["cross-origin-resource-policy"] == "same-origin"
