@@ -15,6 +15,7 @@ import msgspec
 
 from manilla.api.refusals import InvalidAmount, ValidationFailed
 from manilla.kit import http, outbound, strict_json
+from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls, is_email
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
@@ -40,18 +41,24 @@ def _check_public_address(text: str) -> str | None:
 
 
 def _check_email(text: str) -> str | None:
-    return None if _EMAIL.fullmatch(text) else "Expected an email address."
+    return None if is_email(text) else "Expected an email address."
 
 
 def _check_letters(text: str) -> str | None:
     return None if text.isascii() and text.isalpha() else "Expected a code of three letters."
 
 
-def _check_text(text: str) -> str | None:
-    return None if text.strip() else "This field is required."
+def _check_line(text: str) -> str | None:
+    return ONE_LINE if has_controls(text) else None
 
 
-_EMAIL = re.compile(r"[^\s@<>()\[\]\\,;:\"]+@[^\s@<>()\[\]\\,;:\"_.]+(\.[^\s@<>()\[\]\\,;:\"_.]+)+")
+def _check_lines(text: str) -> str | None:
+    return NO_CONTROLS if has_controls(text, allowed=LINE_ENDS) else None
+
+
+def _check_reference(text: str) -> str | None:
+    return _check_line(text) if text.strip() else "This field is required."
+
 
 WebAddress = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_address})]
 CallbackAddress = Annotated[
@@ -59,7 +66,9 @@ CallbackAddress = Annotated[
     msgspec.Meta(extra={CHECK_TAG: _check_address, PUBLIC_CHECK_TAG: _check_public_address}),
 ]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
-Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_text})]
+Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_reference})]
+Line = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_line})]
+Lines = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_lines})]
 CurrencyCode = Annotated[
     str, msgspec.Meta(min_length=3, max_length=3, extra={CHECK_TAG: _check_letters})
 ]

@@ -11,6 +11,8 @@ from manilla.api.fields import (
     CallbackAddress,
     CurrencyCode,
     Email,
+    Line,
+    Lines,
     Reference,
     WebAddress,
 )
@@ -33,8 +35,8 @@ from manilla.payments.initiate import Initiation, PaymentOrder, Session
 MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
 
-CustomerName = Annotated[str, Meta(max_length=100)]
-LegacyEmail = Annotated[str, Meta(max_length=100)]  # whatever older clients send
+CustomerName = Annotated[Line, Meta(max_length=100)]
+LegacyEmail = Annotated[Line, Meta(max_length=100)]  # whatever older clients send
 Keywords = Annotated[
     str | list[str] | None,
     Meta(description="Parts of methods' names or codes; a list, or text with commas."),
@@ -48,7 +50,7 @@ class _Checked(Struct, frozen=True, kw_only=True):
     currency_code: CurrencyCode
     ref_trx: Reference
     ipn_url: CallbackAddress
-    description: str | None = None
+    description: Lines | None = None
     customer_name: CustomerName | None = None
     customer_email: Email | None = None
     allow_payment_methods: Keywords = None

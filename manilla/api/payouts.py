@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Reference
+from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference
 from manilla.api.refusals import InvalidAmount
 from manilla.api.repeats import read_repeat_key
 from manilla.api.scenario import read_scenario
@@ -45,7 +45,7 @@ class PayoutRequest(Struct, frozen=True, kw_only=True):
     withdraw_method_id: int
     withdraw_account_id: int | None = None
     beneficiary: dict[str, Any] | None = None
-    description: Annotated[str, Meta(max_length=255)] | None = None
+    description: Annotated[Line, Meta(max_length=255)] | None = None
 
     @classmethod
     def faults(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:

@@ -12,6 +12,7 @@ from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.ratelimit import RateLimiter
+from manilla.kit.texts import ONE_LINE, has_controls
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
@@ -267,8 +268,9 @@ def _check_texts(given: Form) -> None:
         errors["ipn_url"] = "An address begins with https:// or http://."
     if len(given.text("reference")) > REFERENCE_LENGTH_MAX:
         errors["reference"] = f"At most {REFERENCE_LENGTH_MAX} characters."
-    if not given.text("reference").isprintable():
-        errors["reference"] = "Plain text on one line is needed."
+    for name in ("reference", "description"):
+        if has_controls(given.text(name)):
+            errors[name] = ONE_LINE
     if errors:
         raise BadForm(errors=errors)
 

@@ -1,6 +1,31 @@
 """What people write into a field."""
 
+import re
+
+# Characters that start another line or change what the reader sees: control characters, line and
+# paragraph separators, and those that turn the direction of text.
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+_NOT_IN_EMAIL = r"\s@<>()\[\]\\,;:\""
+_EMAIL = re.compile(rf"[^{_NOT_IN_EMAIL}]+@[^{_NOT_IN_EMAIL}_.]+(\.[^{_NOT_IN_EMAIL}_.]+)+")
+
+LINE_ENDS = "\t\n\r"
+
+ONE_LINE = "Use one line of text, without control characters."
+NO_CONTROLS = "Use text without control characters."
+
 
 def is_line(text: str, length_max: int) -> bool:
     """Not blank, not too long, and nothing that does not show on one line."""
     return bool(text.strip()) and len(text) <= length_max and text.isprintable()
+
+
+def has_controls(text: str, *, allowed: str = "") -> bool:
+    """Whether it has a control character, apart from those that are allowed."""
+    return any(found not in allowed for found in _CONTROLS.findall(text))
+
+
+def is_email(text: str) -> bool:
+    """The one grammar for addresses that are stored: no quoted parts, comments or brackets."""
+    return text.isprintable() and _EMAIL.fullmatch(text) is not None

@@ -1,6 +1,5 @@
 """Merchants are created with credentials of both environments, then changed and rotated."""
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
@@ -13,14 +12,13 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.sealed import SealedColumn
-from manilla.kit.texts import is_line
+from manilla.kit.texts import is_email, is_line
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.queries import MerchantRow
 from manilla.platform import changes
 
-_EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
@@ -308,7 +306,7 @@ def check_change(wanted: Change) -> None:
 def _check_name(name: str, email: str) -> None:
     if not is_line(name, NAME_LENGTH_MAX):
         raise BadMerchant(f"A merchant's name has 1 to {NAME_LENGTH_MAX} printable characters.")
-    if not _EMAIL.fullmatch(email) or len(email) > EMAIL_LENGTH_MAX:
+    if not is_email(email) or len(email) > EMAIL_LENGTH_MAX:
         raise BadMerchant(f"{email!r} is not an email address.")
 
 

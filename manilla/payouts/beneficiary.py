@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.texts import ONE_LINE, has_controls
 from manilla.methods.method import Method
 from manilla.payouts import methods, nuban, sandbox
 from manilla.payouts.banks import Banks, suggestion
@@ -67,6 +68,8 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
             continue  # an empty field counts as absent, also under an alias beside its field
         if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
+        if has_controls(value.strip()):
+            raise InvalidBeneficiary(f"{name}: {ONE_LINE}")
         if fields.get(canonical, value.strip()) != value.strip():
             raise InvalidBeneficiary(f"{canonical} is given twice, with different values.")
         fields[canonical] = value.strip()

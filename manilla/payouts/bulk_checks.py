@@ -5,6 +5,7 @@ import msgspec
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
+from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
 from manilla.payouts import banks, beneficiary, methods, nuban
 from manilla.payouts.bulk_file import FileRow
@@ -117,8 +118,8 @@ def _check_account(row: FileRow, method: Method) -> None:
 
 
 def _check_texts(row: FileRow, seen: set[str]) -> None:
-    if not row.reference.isprintable() or not row.name.isprintable():
-        raise BadRow("Name and reference must be plain text on one line.")
+    if any(map(has_controls, (row.bank_code, row.name, row.reference, row.description))):
+        raise BadRow("Name, reference and description must be plain text on one line.")
     if len(row.name) > beneficiary.TEXT_LENGTH_MAX:
         raise BadRow(f"The name has more than {beneficiary.TEXT_LENGTH_MAX} characters.")
     if len(row.reference) > REFERENCE_LENGTH_MAX:

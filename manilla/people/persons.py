@@ -6,7 +6,7 @@ from typing import Any
 from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.texts import is_line
+from manilla.kit.texts import is_email, is_line
 from manilla.people import queries, reset_queries, session_queries
 from manilla.people.queries import Person
 from manilla.people.roles import Realm
@@ -37,7 +37,10 @@ class LastAdministrator(Refusal):
 
 
 def normal_email(text: str) -> str | None:
-    """As it is stored; None where it is no email address."""
+    """As it is stored, to look somebody up by; None where it is no email address.
+
+    More lenient than `read_email`, so that people whose address was stored before can sign in.
+    """
     email = text.strip().lower()
     if len(email) > EMAIL_LENGTH_MAX or not email.isprintable() or not _EMAIL.fullmatch(email):
         return None
@@ -46,7 +49,7 @@ def normal_email(text: str) -> str | None:
 
 def read_email(text: str) -> str:
     email = normal_email(text)
-    if email is None:
+    if email is None or not is_email(email):
         raise BadPerson.at("email", "Write an email address, such as ada@example.com.")
     return email
 

@@ -25,7 +25,7 @@ async def _long_words(shop: Shop) -> str:
 
 
 async def _other_scripts(shop: Shop) -> str:
-    return (await shop.sell(description="\u202eطلب\u202c رقم ١٠٤٢ \u200b" + "字" * 90)).url
+    return (await shop.sell(description="طلب رقم ١٠٤٢ \u200b" + "字" * 90)).url
 
 
 async def _down(shop: Shop) -> str:

@@ -462,11 +462,11 @@ async def test_what_is_pressed_is_large_enough_for_a_thumb(
 
 
 async def test_a_merchants_words_are_text_and_nothing_else(shop: Shop, browser: Browser) -> None:
-    words = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202e₦5\u202c{{ 7 * 7 }}"
+    words = "<script>alert(1)</script><img src=x onerror=alert(2)> \u200b₦5{{ 7 * 7 }}"
     checkout = await shop.sell(description=words)
     async with opened(browser, checkout.url) as page:
         shown = await page.locator(".words").inner_text()
-        assert shown == words.replace("\u202e", "").replace("\u202c", "")
+        assert shown == words.replace("\u200b", "")
 
 
 async def test_a_long_description_is_folded_up_until_it_is_asked_for(

@@ -92,7 +92,7 @@ def _date(page: str) -> str:
 async def test_a_receipt_is_a_file_whatever_people_are_called(
     till: Till, services: Services, site: Site
 ) -> None:
-    for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100, "\u202egnol"):
+    for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100):
         trx_id = await till.pay_in(customer_name=name, description="Line\nby line " * 20)
         reply = await till.owner.get(f"/sandbox/payments/{trx_id}/receipt.pdf")
         assert reply.status == 200

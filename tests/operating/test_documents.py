@@ -184,5 +184,5 @@ def test_systemd_finds_nothing_wrong_with_the_units(project: Path, tmp_path: Pat
 def test_nothing_but_the_network_and_its_own_folder_is_open_to_a_unit(project: Path) -> None:
     for unit in (project / "deploy/systemd").glob("*.service"):
         text = unit.read_text()
-        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=manilla"):
+        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=manilla", "LimitCORE=0"):
             assert line in text, unit.name

@@ -172,6 +172,18 @@ async def test_nul_and_half_a_surrogate_pair_are_no_text(
     assert_refused(await sandbox_desk.send(sent | {field: sent[field] + character}), field)
 
 
+@pytest.mark.parametrize("character", ["\n", "\x1b", "\u2028", "\u202e", "\u2066"], ids=ascii)
+async def test_a_line_of_text_has_no_control_characters(sandbox_desk: Desk, character: str) -> None:
+    for field in ("ref_trx", "description"):
+        sent = await sandbox_desk.order(description="Rent")
+        bad = sent | {field: f"{sent[field]}{character}x"}
+        assert_refused(await sandbox_desk.send(bad), field)
+    who = {"bank_code": "058", "account_number": "0123456789", "account_name": f"A{character}B"}
+    reply = await sandbox_desk.ask(beneficiary=who)
+    assert (reply.status, reply.code) == (422, "invalid_beneficiary")
+    assert "account_name" in reply.json["error"]
+
+
 @pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
 async def test_a_beneficiary_that_cannot_be_stored_is_refused(
     sandbox_desk: Desk, character: str

@@ -99,3 +99,13 @@ def test_errors_of_a_row_are_plain_sentences(
     [checked] = _check(methods, f"{HEADER}\n{row}")
     assert text in _error(checked)
     assert "_" not in _error(checked)
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\u202e", "\u2066"], ids=ascii)
+@pytest.mark.parametrize("column", ["name", "reference", "description"])
+def test_a_cell_has_no_control_characters(
+    methods: dict[str, Method], column: str, character: str
+) -> None:
+    header = f"amount,bank_code,account_number,{column}"
+    [row] = _check(methods, f"{header}\n1500,058,0123456789,A{character}B")
+    assert "plain text" in _error(row)

@@ -15,6 +15,7 @@ from manilla.people.invitations import (
     SignInToJoin,
 )
 from manilla.people.passwords import WeakPassword
+from manilla.people.persons import BadPerson
 from manilla.people.roles import Realm, Role
 from manilla.people.sessions import NewSession
 from tests.people.street import BROWSER, PASSWORD, Owner, Street, new_address, new_email
@@ -54,6 +55,16 @@ async def test_somebody_new_chooses_a_password_and_is_in(db: Database, street: S
     assert visitor.merchant_id == owner.merchant_id
     await street.sign_in(email)
     with pytest.raises(AlreadyMember):
+        await invite(street, owner, email)
+
+
+@pytest.mark.parametrize(
+    "email",
+    ["x<tag>@e.example", "x@e", "a b@e.example", "x@e.example,y@e.example", "x\u202e@e.example"],
+)
+async def test_only_an_email_address_is_invited(street: Street, email: str) -> None:
+    owner = await street.owner()
+    with pytest.raises(BadPerson):
         await invite(street, owner, email)
 
 
