@@ -47,7 +47,8 @@ class Desk:
     async def printed(self, *words: str, given: str = "") -> Any:
         done = await self.run(*words, given=given)
         assert done.exit_code == 0, (done.output, done.exception)
-        return json.loads(done.stdout)
+        # Only `main` sends log lines elsewhere.
+        return json.loads(done.stdout.splitlines()[-1])
 
     async def refused(self, *words: str, given: str = "") -> str:
         done = await self.run(*words, given=given)
