@@ -155,9 +155,9 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
-        case "adjustment_limit":
-            limits = settings.adjustment_limits(before)
-            raised = settings.adjustment_limits(value)
+        case "adjustment_limits":
+            limits = settings.parse_limits(before)
+            raised = settings.parse_limits(value)
             return any(limit > limits.get(currency, 0) for currency, limit in raised.items())
         case "payouts_held":  # `payout release` proves first what one person may not just say
             return bool(before and not value)

@@ -35,7 +35,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "timestamp_tolerance_seconds",
             "rate_limit_per_minute",
             "second_factor_for_money",
-            "adjustment_limit",
+            "adjustment_limits",
         ),
     ),
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
@@ -157,8 +157,8 @@ def _shown(key: str, value: str) -> str:
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]
         return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No day"
-    if key == "adjustment_limit":
-        limits = settings.adjustment_limits(value)
+    if key == "adjustment_limits":
+        limits = settings.parse_limits(value)
         return ", ".join(f"{limit:,} {currency}" for currency, limit in limits.items()) or "None"
     if settings.bounds(key).is_switch:
         return "Yes" if value == "true" else "No"

@@ -89,7 +89,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "until it is turned on."
         ),
     ] = None
-    adjustment_limit: Annotated[
+    adjustment_limits: Annotated[
         Text,
         Meta(
             description="Major units of each currency that one administrator may move alone in 24 "
@@ -119,7 +119,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def adjustment_limit_in(self, currency: str) -> Money | None:
         """None where nobody may move money of this currency alone."""
-        limit = adjustment_limits(self.adjustment_limit).get(currency)
+        limit = parse_limits(self.adjustment_limits).get(currency)
         return None if limit is None else Money.of(limit, currency)
 
 
@@ -170,8 +170,8 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-    if key == "adjustment_limit":
-        limits = adjustment_limits(text)
+    if key == "adjustment_limits":
+        limits = parse_limits(text)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
@@ -194,21 +194,15 @@ def _parse_days(text: str) -> str:
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
-def adjustment_limits(text: str) -> dict[str, int]:
-    """`NGN:10000000,USD:10000`, by currency.
-
-    A number alone was the limit of every currency once. It is read as naira: what it allowed of
-    other currencies was never meant.
-    """
-    if text.isascii() and text.isdigit():
-        text = f"NGN:{text}"
+def parse_limits(text: str) -> dict[str, int]:
+    """Reads `NGN:10000000,USD:10000`, by currency."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         currency, _, limit = (each.strip() for each in part.partition(":"))
         is_number = limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS_MAX
         if currency.upper() not in DECIMALS or currency.upper() in limits or not is_number:
             raise BadSetting(
-                "adjustment_limit lists each currency once, with whole major units:"
+                "adjustment_limits lists each currency once, with whole major units:"
                 " NGN:10000000,USD:10000."
             )
         limits[currency.upper()] = int(limit)
@@ -261,10 +255,18 @@ class _Stored(msgspec.Struct, frozen=True):
     value: str
 
 
+# Version 0.1.0 had one limit for every currency. Its name is not used for anything else: processes
+# of that version still read it during an upgrade, and can read nothing but a number.
+LIMIT_BEFORE = "adjustment_limit"
+
+
 async def load(db: Database | Connection) -> PlatformSettings:
     """Settings this version does not know (of a newer one running beside it) are passed over."""
-    stored = await db.rows(_Stored, "SELECT key, value FROM setting")
-    known = {row.key: parse(row.key, row.value) for row in stored if row.key in _FIELDS}
+    rows = await db.rows(_Stored, "SELECT key, value FROM setting")
+    stored = {row.key: row.value for row in rows}
+    if LIMIT_BEFORE in stored:
+        stored.setdefault("adjustment_limits", f"NGN:{stored[LIMIT_BEFORE]}")
+    known = {key: parse(key, value) for key, value in stored.items() if key in _FIELDS}
     return PlatformSettings(**known)
 
 

@@ -126,7 +126,7 @@ async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
     await merchants.switch_currency(office.db, merchant.new.id, "USD", is_on=True)
     put = WalletFunding(merchant.new.id, PRODUCTION, Money.of("0.01", "USD"), "a cent")
     await ask(office, put, Actor(ActorKind.PERSON, 41, "Efe", "console"))
-    number = await ask(office, SettingChange("adjustment_limit", "NGN:10000000,USD:100"))
+    number = await ask(office, SettingChange("adjustment_limits", "NGN:10000000,USD:100"))
     with acting(BOLA):
         await approvals.approve(office, number)
     try:
@@ -135,22 +135,23 @@ async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
             more = WalletFunding(merchant.new.id, PRODUCTION, Money.of("100", "USD"), "more")
             assert isinstance(await apply_or_ask(office, more), Asked)
     finally:
-        await settings.change(office.db, "adjustment_limit", "NGN:10000000")
+        await settings.change(office.db, "adjustment_limits", "NGN:10000000")
 
 
-async def test_a_limit_of_before_is_read_as_naira(office: Desk) -> None:
-    """It was one number for every currency."""
-    await office.db.execute(
-        """
-        INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')
-            ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
-    )
+async def test_the_single_limit_of_version_0_1_counts_as_naira_until_limits_are_set(
+    office: Desk, owner: Database
+) -> None:
+    await owner.execute("DELETE FROM setting WHERE key = 'adjustment_limits'")
+    await office.db.execute("INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')")
     try:
         current = await settings.load(office.db)
         assert current.adjustment_limit_in("NGN") == naira("5000")
         assert current.adjustment_limit_in("USD") is None
+        await settings.change(office.db, "adjustment_limits", "USD:7")
+        assert (await settings.load(office.db)).adjustment_limit_in("NGN") is None
     finally:
-        await settings.change(office.db, "adjustment_limit", "NGN:10000000")
+        await owner.execute("DELETE FROM setting WHERE key = 'adjustment_limit'")
+        await settings.change(office.db, "adjustment_limits", "NGN:10000000")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ async def test_a_limit_of_before_is_read_as_naira(office: Desk) -> None:
 )
 def test_a_limit_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(settings.BadSetting, match="NGN:10000000,USD:10000"):
-        settings.parse("adjustment_limit", text)
+        settings.parse("adjustment_limits", text)
 
 
 async def test_fees_and_limits_of_a_method_wait_and_the_rest_does_not(office: Desk) -> None:
@@ -269,8 +270,8 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
     [
         ("signature_required", "false"),
         ("timestamp_tolerance_seconds", "901"),
-        ("adjustment_limit", "NGN:10000001"),
-        ("adjustment_limit", "NGN:10000000,USD:1"),
+        ("adjustment_limits", "NGN:10000001"),
+        ("adjustment_limits", "NGN:10000000,USD:1"),
         ("second_factor_for_money", "false"),
     ],
 )

@@ -192,7 +192,7 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
     case_id, before = await services.db.value(query, merchant_id), await shop.balance()
     resolve = CaseResolution(case_id, Action.CREDIT, "Ours", merchant_id, None)
     fund = WalletFunding(merchant_id, Environment.PRODUCTION, Money.of("101", "NGN"), "first")
-    await settings.change(services.db, "adjustment_limit", "NGN:500")
+    await settings.change(services.db, "adjustment_limits", "NGN:500")
     try:
         with acting(Actor(ActorKind.PERSON, 901, "Gbenga", "console")):
             assert isinstance(await apply_or_ask(office, fund), Funded)
@@ -201,7 +201,7 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
             assert isinstance(await apply_or_ask(office, resolve), Case)
             assert isinstance(await apply_or_ask(office, fund), Asked)
     finally:
-        await settings.change(services.db, "adjustment_limit", "NGN:10000000")
+        await settings.change(services.db, "adjustment_limits", "NGN:10000000")
     assert await shop.balance() == before + 50_100
 
 

@@ -48,7 +48,7 @@ def platform_settings() -> str:
 def _values(key: str) -> str:
     if key == "payout_days":
         return f"any of `{','.join(WEEKDAYS)}`; empty: no day"
-    if key == "adjustment_limit":
+    if key == "adjustment_limits":
         return "a whole number of major units for each currency, such as `NGN:10000000,USD:10000`"
     bounds = settings.bounds(key)
     if bounds.is_switch:
