@@ -270,10 +270,25 @@ def refused_when_unusable() -> Iterator[None]:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
 
 
-async def connect(url: str) -> Any:
-    """A single session, for work at start."""
+async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
+    """A single session; one without a limit on statements is for migrations, which take hours."""
     with unavailable_when_away(), refused_when_unusable():
-        return await Connector(url, only_host_seconds=START_TIMEOUT_SECONDS).connect()
+        connector = Connector(url, only_host_seconds=START_TIMEOUT_SECONDS)
+        return await connector.connect(command_timeout=statement_seconds)
+
+
+@asynccontextmanager
+async def session(
+    url: str, *, statement_seconds: float = START_TIMEOUT_SECONDS
+) -> AsyncIterator[Any]:
+    """A single session, for work at start."""
+    raw = await connect(url, statement_seconds=statement_seconds)
+    try:
+        with unavailable_when_away():
+            yield raw
+    finally:
+        with suppress(*AWAY):
+            await raw.close(timeout=ACQUIRE_TIMEOUT_SECONDS)
 
 
 def _seconds_to_acquire() -> float:

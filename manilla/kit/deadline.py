@@ -49,19 +49,19 @@ _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 
 @contextmanager
-def limited(seconds: float = REQUEST_SECONDS) -> Iterator[None]:
+def limited(seconds: float | None = None) -> Iterator[None]:
     """The database work of this block fails with Unavailable once it has taken that long."""
-    token = _budget.set(Budget(seconds))
+    token = _budget.set(Budget(seconds or REQUEST_SECONDS))
     try:
         yield
     finally:
         _budget.reset(token)
 
 
-def renew(seconds: float = REQUEST_SECONDS) -> None:
+def renew() -> None:
     """Starts over, for a response that is sent in many parts."""
     if (budget := _budget.get()) is not None:
-        budget.renew(seconds)
+        budget.renew(REQUEST_SECONDS)
 
 
 def left() -> float | None:

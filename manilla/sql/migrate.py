@@ -6,12 +6,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from manilla.kit.db import connect, unavailable_when_away
+from manilla.kit.db import session, unavailable_when_away
 from manilla.kit.errors import Refusal
 from manilla.sql import rights, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
+
+FUNCTIONS_SECONDS = 600  # for one statement; another process may be replacing them just now
 
 
 class MigrationFailed(Refusal):
@@ -38,13 +40,12 @@ async def upgrade(owner_url: str, application_url: str) -> None:
         role = await _role_of(application_url)
         # Alembic brings its own event loop along, so it gets a thread of its own.
         await asyncio.to_thread(_upgrade_tables, owner_url)
-        connection = await connect(owner_url)
-        try:
-            async with connection.transaction():
-                await _replace_functions(connection, role)
-                await statistics.seed(connection)
-        finally:
-            await connection.close()
+        async with (
+            session(owner_url, statement_seconds=FUNCTIONS_SECONDS) as connection,
+            connection.transaction(),
+        ):
+            await _replace_functions(connection, role)
+            await statistics.seed(connection)
 
 
 async def check_ready(url: str) -> None:
@@ -52,31 +53,23 @@ async def check_ready(url: str) -> None:
 
     Versions next to each other run together, so that an upgrade needs no pause.
     """
-    with unavailable_when_away():
-        connection = await connect(url)
-        try:
-            revision = None
-            if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
-                revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-        finally:
-            await connection.close()
+    async with session(url) as connection:
+        revision = None
+        if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
+            revision = await connection.fetchval("SELECT version_num FROM alembic_version")
     if revision is None or revision in revisions()[:-1]:
         raise NotMigrated
 
 
 async def is_current(url: str) -> bool:
     """Whether this version of the code may run on the database as it is."""
-    with unavailable_when_away():
-        connection = await connect(url)
-        try:
-            if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
-                return False
-            revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-            role = await connection.fetchval("SELECT quote_ident(current_user)")
-            digest = await connection.fetchval("SELECT digest FROM function_set")
-            return bool(revision == newest_revision() and digest == _digest(role))
-        finally:
-            await connection.close()
+    async with session(url) as connection:
+        if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+            return False
+        revision = await connection.fetchval("SELECT version_num FROM alembic_version")
+        role = await connection.fetchval("SELECT quote_ident(current_user)")
+        digest = await connection.fetchval("SELECT digest FROM function_set")
+        return bool(revision == newest_revision() and digest == _digest(role))
 
 
 def _upgrade_tables(url: str) -> None:
@@ -115,9 +108,6 @@ def _digest(role: str) -> str:
 
 
 async def _role_of(url: str) -> str:
-    connection = await connect(url)
-    try:
+    async with session(url) as connection:
         role: str = await connection.fetchval("SELECT quote_ident(current_user)")
         return role
-    finally:
-        await connection.close()

@@ -29,6 +29,7 @@ class Proxy:
         self._nth = 0
         self._cut = Cut.BEFORE
         self._links: set[asyncio.Task[None]] = set()
+        self._freezing = b""
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.has_cut = False
@@ -52,6 +53,10 @@ class Proxy:
         """Connections stay open and are accepted, and nothing comes through: the host hangs."""
         self._flowing.clear()
 
+    def freeze_at(self, needle: str) -> None:
+        """From the message on that holds the needle; it does not reach the server either."""
+        self._freezing = needle.encode()
+
     def thaw(self) -> None:
         self._flowing.set()
 
@@ -63,6 +68,9 @@ class Proxy:
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
         try:
             while data := await reader.read(1 << 20):
+                if self._freezing and self._freezing in data:
+                    self._freezing = b""
+                    self.freeze()
                 await self._flowing.wait()
                 if not self._is_hit(data):
                     server_writer.write(data)

@@ -9,9 +9,15 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from manilla.kit.db import connect
+from manilla.sql.migrate import MigrationFailed
 
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA"
 LOCK_POLL_SECONDS = 0.2
+LOCK_SECONDS_MAX = 600
+BUSY = (
+    "Another process has been migrating this database for 10 minutes. Nothing was changed here: "
+    "run `manilla migrate` again when it has ended."
+)
 
 
 def _lock(connection: Connection) -> None:
@@ -20,8 +26,11 @@ def _lock(connection: Connection) -> None:
     It asks again and again, because a statement that waits for the lock keeps a snapshot open, and
     an index that the first process builds concurrently would wait for that: a deadlock.
     """
+    deadline = time.monotonic() + LOCK_SECONDS_MAX
     while not connection.execute(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
         connection.commit()
+        if time.monotonic() > deadline:
+            raise MigrationFailed(BUSY)
         time.sleep(LOCK_POLL_SECONDS)
 
 
