@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 # prometheus-client chooses its storage when it is imported: files that processes share.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
@@ -19,6 +20,8 @@ from prometheus_client import (
     generate_latest,
     multiprocess,
 )
+
+from manilla.kit import metrics_files
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -175,7 +178,18 @@ measured_at = Gauge(
 )
 
 
+def merge_ended_processes() -> None:
+    metrics_files.merge_ended(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
+
+
 def render() -> bytes:
+    try:
+        return _render()
+    except FileNotFoundError:  # a starting process has just merged an ended one's files
+        return _render()
+
+
+def _render() -> bytes:
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return generate_latest(registry)

@@ -1,0 +1,46 @@
+"""Counts of processes that have ended stay in the sums; their files do not stay."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COUNT = """
+import os
+from manilla.kit import metrics
+
+metrics.notifications.labels("delivered").inc(2)
+metrics.request_seconds.labels("/x").observe(0.3)
+metrics.notifications_waiting.set(int(os.environ["WAITING"]))
+"""
+READ = """
+from manilla.kit import metrics
+
+metrics.merge_ended_processes()
+print(metrics.render().decode())
+"""
+
+
+def _run(program: str, folder: Path, **environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder), **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def test_files_of_ended_processes_are_merged_and_no_count_is_lost(tmp_path: Path) -> None:
+    for waiting in ("7", "4"):
+        _run(COUNT, tmp_path, WAITING=waiting)
+    for _ in range(2):  # the second time there is nothing left to merge
+        lines = _run(READ, tmp_path).splitlines()
+        assert 'manilla_notifications_total{state="delivered"} 4.0' in lines
+        assert 'manilla_request_seconds_count{endpoint="/x"} 2.0' in lines
+        assert 'manilla_request_seconds_bucket{endpoint="/x",le="0.5"} 2.0' in lines
+        assert "manilla_notifications_waiting 4.0" in lines
+    kinds = [file.name for file in tmp_path.glob("*_0.db")]
+    assert sorted(kinds) == ["counter_0.db", "gauge_mostrecent_0.db", "histogram_0.db"]
+    others = {file.stem.rsplit("_", 1)[1] for file in tmp_path.glob("*.db")} - {"0"}
+    assert len(others) <= 1  # of the last reader, which nobody has merged yet
