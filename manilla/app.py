@@ -20,6 +20,7 @@ from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
 from manilla.kit import deadline, http, strict_json
 from manilla.kit.ratelimit import RateLimiter
+from manilla.kit.serving import Drain, DrainingServer
 from manilla.ledger.posting import Environment
 from manilla.merchants import credentials
 from manilla.pages import app as pages
@@ -36,7 +37,7 @@ GRACE_SECONDS = 10
 GARBAGE_MIN = 50_000  # objects, before the collector looks
 
 
-def build(services: Services) -> Any:
+def build(services: Services, drain: Drain | None = None) -> Any:
     """The API does not pass through the framework of the pages: see decision record 2."""
     base_url = services.settings.base_url
     endpoints = _endpoints(services)
@@ -58,6 +59,7 @@ def build(services: Services) -> Any:
             *([_shop(services)] if is_development else ()),
         ],
         is_development=is_development,
+        drain=drain,
     )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -162,9 +164,10 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         connections=CONNECTIONS,
         statement_seconds=STATEMENT_SECONDS,
     ) as services:
-        server = uvicorn.Server(
+        drain = Drain()
+        server = DrainingServer(
             uvicorn.Config(
-                build(services),
+                build(services, drain),
                 http=http.Protocol,
                 ws="none",
                 lifespan="off",
@@ -174,7 +177,9 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
                 proxy_headers=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-            )
+            ),
+            drain,
+            settings.drain_seconds,
         )
         # What is there now stays: the collector need not look at it again and again.
         gc.collect()

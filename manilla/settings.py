@@ -14,6 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, is_web_address
 
 DEFAULT_DATA = ".manilla"
+DRAIN_SECONDS, DRAIN_SECONDS_MAX = 5, 60
 
 
 class Mode(StrEnum):
@@ -35,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     crash_folder: Path | None = None  # where tests arm crash points; in development mode alone
     mail_hook: str | None = None  # a program that sends links to people
     data_folder: Path | None = None  # None: the database is elsewhere
+    drain_seconds: int = 0  # between the signal to stop and the last accepted connection
 
     @property
     def is_development(self) -> bool:
@@ -56,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True):
             crash_folder=_crash_folder(environment, mode),
             mail_hook=_mail_hook(environment, problems),
             data_folder=_data_folder(environment),
+            drain_seconds=_drain_seconds(environment, mode, problems),
         )
         if problems:
             raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
@@ -111,6 +114,15 @@ def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:
 def _data_folder(environment: Mapping[str, str]) -> Path | None:
     folder = environment.get("MANILLA_DATA", "")
     return Path(folder) if folder else None
+
+
+def _drain_seconds(environment: Mapping[str, str], mode: Mode, problems: list[str]) -> int:
+    default = DRAIN_SECONDS if mode is Mode.PRODUCTION else 0
+    text = environment.get("MANILLA_DRAIN_SECONDS") or str(default)
+    if not (text.isascii() and text.isdigit() and int(text) <= DRAIN_SECONDS_MAX):
+        problems.append(f"MANILLA_DRAIN_SECONDS is not a number from 0 to {DRAIN_SECONDS_MAX}")
+        return default
+    return int(text)
 
 
 def _mail_hook(environment: Mapping[str, str], problems: list[str]) -> str | None:

@@ -62,6 +62,13 @@ VARIABLES = (
         "a program that sends links to people; see [Mail](people.md#mail)",
     ),
     Variable(
+        "MANILLA_DRAIN_SECONDS",
+        "5 in production mode, 0 in development mode",
+        "how long an API process goes on serving after the signal to stop: `/readyz` answers 503 "
+        "and every answer closes its connection, so that a proxy moves to other processes first. "
+        "0 to 60; longer than the proxy takes to notice",
+    ),
+    Variable(
         "MANILLA_DATA",
         "`.manilla`",
         "the data folder of `manilla up` and of the commands that look for it; `--data` comes "

@@ -14,7 +14,7 @@ from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
 from manilla.kit.process import Program, Supervisor, until_stopped
-from manilla.settings import Mode, Settings, read_mode
+from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
@@ -107,6 +107,8 @@ def api_program(listener: socket.socket, number: int, environment: dict[str, str
         command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
         environment=environment,
         sockets=[listener],
+        stop_seconds=DRAIN_SECONDS_MAX + 20,
+        group="api",
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import socket
@@ -39,6 +40,7 @@ class Program(msgspec.Struct, frozen=True):
     sockets: Sequence[socket.socket] = ()  # handed down, and kept open for a revived program
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = 20
+    group: str = ""  # programs of one group, started one after another, are ended together
 
 
 class Supervisor:
@@ -56,11 +58,17 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Ends the programs, last started first, each one before the one it depends on."""
-        for program, keeper in reversed(self._keepers):
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
-            await end(self._running[program.name], program)
+        for _, group in itertools.groupby(reversed(self._keepers), _group):
+            await asyncio.gather(*(self._end(program, keeper) for program, keeper in group))
+
+    async def _end(self, program: Program, keeper: asyncio.Task[None]) -> None:
+        keeper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeper
+        # A connection that waits on our copy of a socket when its program is gone would be reset.
+        for each in program.sockets:
+            each.close()
+        await end(self._running[program.name], program)
 
     async def _keep(self, program: Program) -> None:
         failures = 0
@@ -72,6 +80,10 @@ class Supervisor:
             log.error("program_ended", program=program.name, code=code, again_in_seconds=pause)
             await asyncio.sleep(pause)
             self._running[program.name] = await spawn(program)
+
+
+def _group(kept: tuple[Program, asyncio.Task[None]]) -> str:
+    return kept[0].group or kept[0].name
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:

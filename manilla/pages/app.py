@@ -12,6 +12,7 @@ from litestar.static_files import create_static_files_router
 
 from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.kit.serving import Drain
 from manilla.pages import health
 from manilla.platform.settings import CurrentSettings
 from manilla.web import static_files
@@ -50,7 +51,12 @@ Asked = Request[Any, Any, Any]
 
 
 def build(
-    db: Database, platform: CurrentSettings, rooms: Sequence[Any], *, is_development: bool
+    db: Database,
+    platform: CurrentSettings,
+    rooms: Sequence[Any],
+    *,
+    is_development: bool,
+    drain: Drain | None = None,
 ) -> Any:
     """`rooms`: the routes of the rooms that have pages."""
     templates = environment(FOLDER / "templates")
@@ -80,7 +86,7 @@ def build(
         route_handlers=[
             front_page,
             health.healthz,
-            health.readyz(db),
+            health.readyz(db, drain or Drain()),
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
             static_files.handler(),

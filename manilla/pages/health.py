@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.serving import Drain
 
 Answer = Response[dict[str, str]]
 
@@ -20,10 +21,12 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-def readyz(db: Database) -> HTTPRouteHandler:
+def readyz(db: Database, drain: Drain) -> HTTPRouteHandler:
     @get("/readyz")
     async def handler() -> Answer:
-        """The database answers too."""
+        """The database answers too, and the process is not about to stop."""
+        if drain.is_on:
+            return Response({"status": "stopping"}, status_code=503)
         try:
             await db.value("SELECT 1")
         except Unavailable as unavailable:
