@@ -51,6 +51,7 @@ class Case(msgspec.Struct, frozen=True):
     resolution: str | None
     opened_at: datetime
     resolved_at: datetime | None
+    vanished_at: datetime | None = None  # what it was about was not found any more
 
     @property
     def amount(self) -> Money | None:
@@ -60,7 +61,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class CaseEvent(msgspec.Struct, frozen=True):
-    """Opened, reopened or resolved; a case that opens anew keeps what was decided before."""
+    """Opened, reopened, resolved, vanished or returned: the history of a case is kept."""
 
     at: datetime
     event: str
@@ -76,10 +77,11 @@ class Way(msgspec.Struct, frozen=True):
 
 CASE = """
     SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail,
-           status, resolution, opened_at, resolved_at
+           status, resolution, opened_at, resolved_at, vanished_at
       FROM operator_case"""
 
 NOTE_LENGTH_MAX = 200
+VANISHED_NOTE = "What it was about has vanished."
 
 
 async def open_case(
@@ -103,7 +105,8 @@ async def open_case(
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
                 ON CONFLICT (merchant_id, kind, reference) DO UPDATE
                SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
-                   opened_at = now(), resolution = NULL, resolved_at = NULL
+                   opened_at = now(), resolution = NULL, resolved_at = NULL,
+                   vanished_at = NULL
              WHERE c.status = 'resolved' AND ($9 OR ($10 AND c.detail <> excluded.detail
                AND NOT EXISTS (SELECT FROM case_event e
                                 WHERE e.merchant_id = c.merchant_id AND e.case_id = c.id
@@ -238,6 +241,34 @@ async def close(
     )
     if case is not None:
         await _close(connection, case, resolution)
+
+
+async def mark_vanished(
+    db: Database, kind: Kind, reference: str, detail: str, *, merchant_id: int, is_vanished: bool
+) -> None:
+    """Notes in the open case, if there is one, that what it is about has vanished or returned."""
+    await db.execute(
+        """
+        WITH noted AS (
+            UPDATE operator_case SET vanished_at = CASE WHEN $4 THEN now() END
+             WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open')
+               AND (vanished_at IS NULL) = $4
+            RETURNING merchant_id, id)
+        INSERT INTO case_event (merchant_id, case_id, event, detail)
+        SELECT merchant_id, id, CASE WHEN $4 THEN 'vanished' ELSE 'returned' END, $5 FROM noted""",
+        *(merchant_id, kind, reference, is_vanished, detail),
+    )
+
+
+async def close_vanished(db: Database | Connection, case_id: int) -> Case:
+    """Closes a case in one step, because what it was about has vanished."""
+    case = await find(db, case_id)
+    _check_open(case)
+    if case.vanished_at is None:
+        raise CaseRefused(
+            f"What case {case_id} is about has not vanished: resolve it with a note instead."
+        )
+    return await resolve(db, case_id, VANISHED_NOTE, Action.NOTHING)
 
 
 async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) -> bool:

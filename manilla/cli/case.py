@@ -83,6 +83,16 @@ def resolve(
 
 
 @app.command()
+def close(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
+    """Close a case whose difference has vanished; exit 1 where it has not."""
+
+    async def command(tools: Tools) -> Case:
+        return await cases.close_vanished(tools.db, case_id)
+
+    print_fields(_described(run(data, command)), as_json=as_json)
+
+
+@app.command()
 def ask(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
     """Ask the provider about it now, which changes nothing; exit 1 where nobody can be asked."""
 
@@ -117,7 +127,13 @@ async def _in_full(tools: Tools, case: Case) -> dict[str, Any]:
 
 def _described(case: Case) -> dict[str, Any]:
     resolved_at = iso(case.resolved_at) if case.resolved_at else None
-    return {**_row(case), "resolution": case.resolution, "resolved_at": resolved_at}
+    vanished_at = iso(case.vanished_at) if case.vanished_at else None
+    return {
+        **_row(case),
+        "vanished_at": vanished_at,
+        "resolution": case.resolution,
+        "resolved_at": resolved_at,
+    }
 
 
 def _row(case: Case) -> dict[str, Any]:

@@ -78,6 +78,7 @@ def _row(report: Reconciled) -> dict[str, Any]:
         "coming_in": report.coming_in.amount,
         "balance": report.balance.amount if report.balance else None,
         "difference": report.difference.amount if report.difference else None,
+        "result": report.result,
         "transfers_asked": report.transfers_asked,
         "transfers_differ": report.transfers_differ,
     }

@@ -77,6 +77,7 @@ class CasePages:
             page("/cases", self.show_all, Permission.CONSOLE_VIEW),
             page(one, self.show, Permission.CONSOLE_VIEW),
             form(one + "/ask", self.ask, needs),
+            form(one + "/close", self.close, needs),
             form(one + "/resolve", self.resolve, needs, step_up=True),
         ]
 
@@ -132,6 +133,15 @@ class CasePages:
             return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
         done = f"Resolved: {ACTIONS[action].lower()}."
         return answers.done_or_asked(visit, f"/cases/{case.id}", result, done)
+
+    async def close(self, visit: Visit) -> Answer:
+        """In one click, where what the case is about has vanished: no money moves."""
+        case = await self._case(visit)
+        try:
+            await cases.close_vanished(self._desk.db, case.id)
+        except Refusal as refusal:
+            return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
+        return visit.redirect(f"/cases/{case.id}", done="Closed: the difference has vanished.")
 
     async def _case(self, visit: Visit) -> Case:
         number = int(visit.parameter("case"))

@@ -24,6 +24,11 @@ PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
 # No new question after this: with the last answers it all ends before a job's time does.
 ASKING_SECONDS = 45.0
+# A difference opens a case when it is still there after this time: what is booked at this moment,
+# or settled late by the provider, is gone by then.
+CONFIRMED_AFTER = timedelta(minutes=3)
+# The most that a provider may take for one transfer whose fee it has not told us yet.
+UNKNOWN_FEE_MINOR_MAX = 100_000
 # How old a charge is that the customer may be paying at this moment.
 PAYABLE = timedelta(hours=1)
 
@@ -37,9 +42,20 @@ class Reconciled(msgspec.Struct, frozen=True):
     under_way: Money  # of that, sent and not yet decided: it may have left already
     coming_in: Money  # asked of customers: it may be there already
     balance: Money | None  # what it says; None: it did not answer
-    difference: Money | None  # what cannot be explained by what is under way
+    difference: Money | None  # what cannot be explained; None: no answer, or not comparable yet
     transfers_asked: int
     transfers_differ: list[str]
+    is_confirmed: bool = False  # the difference was seen before, minutes ago
+
+    @property
+    def result(self) -> str:
+        if self.balance is None:
+            return "no answer"
+        if self.difference is None:
+            return "not comparable yet"
+        if self.difference.minor == 0:
+            return "agrees"
+        return "differs" if self.is_confirmed else "differs, seen once"
 
 
 class Books(msgspec.Struct, frozen=True):
@@ -48,6 +64,7 @@ class Books(msgspec.Struct, frozen=True):
     ledger: int
     under_way: int
     coming_in: int
+    unknown_fees: int  # transfers under way whose fee the provider has not told us
 
     @property
     def highest(self) -> int:
@@ -77,21 +94,48 @@ async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> R
     ledger, under_way, coming_in = (
         Money(CURRENCY, minor) for minor in (after.ledger, after.under_way, after.coming_in)
     )
-    if difference is not None and difference.minor != 0:
-        await cases.open_case(
-            db,
-            Kind.CLEARING_DIFFERS,
-            f"{provider}:{CURRENCY}",
-            f"Our books say {ledger}, {under_way} of it under way and {coming_in} coming in; "
-            f"the provider says {balance}.",
-            merchant_id=0,
-            amount=difference,
-        )
     report = Reconciled(
-        *(provider, CURRENCY, ledger, under_way, coming_in, balance, difference, asked, differ)
+        *(provider, CURRENCY, ledger, under_way, coming_in, balance, difference, asked, differ),
+        is_confirmed=difference is not None and await _is_confirmed(db, provider, difference),
     )
+    await _report(db, report)
     _measure(report)
     return report
+
+
+async def _is_confirmed(db: Database, provider: Provider, difference: Money) -> bool:
+    """Notes the difference; true where one in the same direction was seen minutes ago."""
+    is_old: bool = await db.value(
+        """
+        INSERT INTO clearing_difference AS seen (provider, currency, minor)
+        VALUES ($1, $2, $3)
+            ON CONFLICT (provider, currency) DO UPDATE
+           SET minor = excluded.minor,
+               since = CASE WHEN sign(seen.minor) = sign(excluded.minor) THEN seen.since
+                            ELSE now() END
+        RETURNING since <= now() - $4::interval""",
+        *(provider, difference.currency, difference.minor, CONFIRMED_AFTER),
+    )
+    return difference.minor != 0 and is_old
+
+
+async def _report(db: Database, report: Reconciled) -> None:
+    """Opens a case for a confirmed difference; notes in an open one that it has vanished."""
+    reference = f"{report.provider}:{report.currency}"
+    detail = (
+        f"Our books say {report.ledger}, {report.under_way} of it under way and "
+        f"{report.coming_in} coming in; the provider says {report.balance}."
+    )
+    kind, difference = Kind.CLEARING_DIFFERS, report.difference
+    if difference is None:
+        return
+    is_vanished = difference.minor == 0
+    if report.is_confirmed:
+        await cases.open_case(db, kind, reference, detail, merchant_id=0, amount=difference)
+    if report.is_confirmed or is_vanished:
+        await cases.mark_vanished(
+            db, kind, reference, detail, merchant_id=0, is_vanished=is_vanished
+        )
 
 
 def _measure(report: Reconciled) -> None:
@@ -103,12 +147,16 @@ def _measure(report: Reconciled) -> None:
         difference.set(float(report.difference.amount))
 
 
-def _unexplained(before: Books, after: Books, balance: Money) -> Money:
-    """What is under way, or booked while we asked, explains anything that lies between."""
+def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
+    """What is under way, or booked while we asked, explains anything that lies between.
+
+    None: fees that the provider has taken, and not told us yet, may explain the rest.
+    """
     highest = max(before.highest, after.highest)
     lowest = min(before.lowest, after.lowest)
     minor = max(balance.minor - highest, 0) + min(balance.minor - lowest, 0)
-    return Money(balance.currency, minor)
+    fees_max = max(before.unknown_fees, after.unknown_fees) * UNKNOWN_FEE_MINOR_MAX
+    return None if -fees_max <= minor < 0 else Money(balance.currency, minor)
 
 
 async def in_our_books(db: Database, provider: Provider) -> Books:
@@ -134,7 +182,14 @@ async def in_our_books(db: Database, provider: Provider) -> Books:
                   JOIN charge c ON c.merchant_id = j.merchant_id AND c.reference = j.subject
                  WHERE j.kind = 'charge' AND c.provider = $2 AND c.currency = $3
                    AND c.status IN ('opening', 'open') AND c.created_at > now() - $4::interval)
-               AS coming_in""",
+               AS coming_in,
+               (SELECT count(*)
+                  FROM job j
+                  JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
+                 WHERE j.kind = 'transfer' AND p.provider = $2 AND p.environment = 'production'
+                   AND p.currency = $3 AND p.status = 'pending' AND p.began_at IS NOT NULL
+                   AND p.provider_fee_minor IS NULL)
+               AS unknown_fees""",
         *(posting.clearing(provider), provider, CURRENCY, PAYABLE),
     )
     assert books is not None

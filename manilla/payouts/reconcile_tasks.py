@@ -13,6 +13,7 @@ from manilla.providers.rails import Rails
 
 RECONCILE = "reconcile"
 EVERY_SECONDS = 3600.0
+SOON_SECONDS = 300.0  # what was not compared, or seen to differ once, is looked at again
 SPREAD = 0.1  # neither all providers nor all installations at once
 
 
@@ -53,5 +54,7 @@ class ReconcileTasks:
         if adapter is None:
             return None
         async with self._patient() as db:
-            await reconcile.reconcile_one(db, adapter, provider)
+            report = await reconcile.reconcile_one(db, adapter, provider)
+        if report.result != "agrees" and not report.is_confirmed:
+            return SOON_SECONDS
         return EVERY_SECONDS * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311

@@ -22,6 +22,7 @@ RIGHTS = {
     "case_event": APPEND,
     "change": CHANGE,
     "charge": KEEP,
+    "clearing_difference": KEEP,
     "credential": ALL,
     "delivery_attempt": EXPIRE,
     "entry": APPEND,

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from manilla.kit import ids
+from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
@@ -40,7 +41,7 @@ REFUND_FIELDS = [
 ]
 RECONCILED_FIELDS = [
     *("provider", "currency", "ledger", "under_way", "coming_in", "balance", "difference"),
-    *("transfers_asked", "transfers_differ"),
+    *("result", "transfers_asked", "transfers_differ"),
 ]
 HUGE = "99999999999999999999"
 
@@ -295,9 +296,37 @@ def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
     return ("settle", "top_up", row["provider"], amount, "--note", "opening balance")
 
 
+async def _differ_for_minutes(office: Office, rail: str, available: float) -> None:
+    """A provider's balance differs when it is compared, and again minutes later."""
+    assert office.control(f"{rail}/balance", {"available": available})
+    folder = office.instance.folder
+    assert manilla("reconcile", "--data", str(folder)).returncode == 1
+    url = json.loads((folder / "instance.json").read_text())["database_url"]
+    db = await Database.open(url, size=1, name="tests")
+    await db.execute("UPDATE clearing_difference SET since = since - interval '5 minutes'")
+    await db.close()
+    assert manilla("reconcile", "--data", str(folder)).returncode == 1
+
+
+async def test_a_case_whose_difference_has_vanished_is_closed_by_one_command(
+    office: Office,
+) -> None:
+    level = json.loads(manilla("reconcile", "--json", "--data", str(office.instance.folder)).stdout)
+    [held] = [float(row["ledger"]) for row in level if row["provider"] == "providerb"]
+    await _differ_for_minutes(office, "b", held + 5)
+    [listed] = await office.commands(("case", "list"))
+    [case] = [each for each in listed if each["reference"] == "providerb:NGN"]
+    words = ("case", "close", str(case["id"]))
+    assert "has not vanished" in (await office.refused(words))[0]
+    assert office.control("b/balance", {"available": held})
+    manilla("reconcile", "--data", str(office.instance.folder))
+    [closed] = await office.commands(words)
+    assert closed["status"] == "resolved"
+    assert closed["vanished_at"] is not None
+
+
 async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
-    assert office.control("c/balance", {"available": 12345.67})
-    assert manilla("reconcile", "--data", str(office.instance.folder)).returncode == 1
+    await _differ_for_minutes(office, "c", 12345.67)
     [listed] = await office.commands(("case", "list"))
     [case] = [each for each in listed if each["reference"] == "providerc:NGN"]
     assert list(case) == CASE_FIELDS
@@ -311,7 +340,7 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
     [opened], [way] = shown.pop("history"), shown.pop("ways")
     assert (opened["event"], opened["detail"]) == ("opened", case["detail"])
     assert way["action"] == "nothing"
-    assert shown == {**case, "resolution": None, "resolved_at": None}
+    assert shown == {**case, "vanished_at": None, "resolution": None, "resolved_at": None}
     assert "suspense" in nothing_held
     [resolved] = await office.commands(words)
     assert (resolved["status"], resolved["resolution"]) == ("resolved", "nothing: a test's balance")

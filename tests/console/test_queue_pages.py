@@ -459,3 +459,23 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     again = await operations.post(path, given)
     assert (again.status, "started meanwhile" in text(again)) == (409, True)
     await shop.change(Change(status=Status.APPROVED))
+
+
+async def test_a_case_whose_difference_has_vanished_is_closed_in_one_click(
+    services: Services, operations: Visitor
+) -> None:
+    reference = "providerz:NGN"
+    kind, detail = Kind.CLEARING_DIFFERS, "Our books say 5.00 NGN; the provider says 1.00 NGN."
+    await cases.open_case(services.db, kind, reference, detail, merchant_id=0)
+    case = await services.db.value("SELECT id FROM operator_case WHERE reference = $1", reference)
+    assert "Close case" not in text(await operations.get(f"/cases/{case}"))
+    early = await operations.post(f"/cases/{case}/close", {})
+    assert "has not vanished" in text(early)
+    await cases.mark_vanished(
+        services.db, kind, reference, "Both say 5.00 NGN.", merchant_id=0, is_vanished=True
+    )
+    page = text(await operations.get(f"/cases/{case}"))
+    assert "The difference has vanished" in page
+    assert "Close case" in page
+    await operations.post(f"/cases/{case}/close", {})
+    assert (await cases.find(services.db, case)).status == "resolved"

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from manilla.cases import cases
-from manilla.cases.cases import Case
+from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
 from manilla.kit import metrics
 from manilla.kit.db import Database
@@ -37,17 +37,30 @@ async def _the_books_are_level(desk: Desk, db: Database, owner: Database) -> Non
     await db.execute("UPDATE refund SET sent_at = NULL WHERE status = 'pending'")
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind IN ('charge', 'refund')")
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
+    await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
     for report in await reconcile.reconcile(db, desk.services.rails):
         lacking = 100_000_000_00 - report.ledger.minor
         kind = Kind.TOP_UP if lacking > 0 else Kind.SETTLEMENT
         if lacking:
             await settlements.settle(db, kind, report.provider, Money("NGN", abs(lacking)), "level")
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
+    await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
 
 
 async def reports(services: Services) -> dict[str, Reconciled]:
     found = await reconcile.reconcile(services.db, services.rails)
     return {report.provider[-1]: report for report in found}
+
+
+async def minutes_pass(services: Services) -> None:
+    await services.db.execute("UPDATE clearing_difference SET since = since - interval '5 minutes'")
+
+
+async def confirmed(services: Services) -> dict[str, Reconciled]:
+    """Compared twice, minutes apart."""
+    await reports(services)
+    await minutes_pass(services)
+    return await reports(services)
 
 
 async def differences(services: Services) -> list[Case]:
@@ -109,7 +122,7 @@ async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(desk: Desk,
     if rail == "b":
         await settlements.settle(db, Kind.FEE, "providerb", naira(FEES["b"]), "statement")
     await desk.settle(rail, trx_id, "reversed")
-    found = (await reports(desk.services))[rail]
+    found = (await confirmed(desk.services))[rail]
     assert (await desk.payout(trx_id)).status == "failed"
     if rail == "b":
         assert found.difference == naira(FEES["b"])
@@ -180,7 +193,7 @@ async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
     desk: Desk, services: Services, available: str, difference: str | None
 ) -> None:
     await desk.world.control("c/balance", {"available": float(Decimal(available))})
-    found = await reports(services)
+    found = await confirmed(services)
     assert found["c"].difference == naira(difference or "-100000000")
     assert [found[rail].difference for rail in "ab"] == [naira("0")] * 2
     [case] = await differences(services)
@@ -206,7 +219,7 @@ async def test_what_is_under_way_does_not_explain_more_than_itself(desk: Desk) -
 async def test_a_difference_that_stays_is_one_case(desk: Desk, services: Services) -> None:
     await desk.world.control("a/balance", {"available": 1})
     for _ in range(3):
-        await reports(services)
+        await confirmed(services)
     assert len(await differences(services)) == 1
 
 
@@ -214,13 +227,78 @@ async def test_a_difference_after_the_first_was_resolved_is_a_case_again(
     desk: Desk, services: Services
 ) -> None:
     await desk.world.control("a/balance", {"available": 1})
-    await reports(services)
+    await confirmed(services)
     [case] = await differences(services)
     await cases.resolve(services.db, case.id, "booked by mistake", Action.NOTHING)
     await desk.world.control("a/balance", {"available": 2})
     report = (await reports(services))["a"]
     [again] = await differences(services)
     assert (again.status, again.amount) == ("open", report.difference)
+
+
+async def test_a_difference_that_is_seen_once_is_no_case(desk: Desk, services: Services) -> None:
+    await desk.world.control("a/balance", {"available": 1})
+    assert (await reports(services))["a"].result == "differs, seen once"
+    assert (await reports(services))["a"].result == "differs, seen once"
+    assert await differences(services) == []
+    await desk.world.control("a/balance", {"available": 100_000_000})
+    assert (await reports(services))["a"].result == "agrees"
+    await minutes_pass(services)
+    await desk.world.control("a/balance", {"available": 1})
+    assert (await reports(services))["a"].result == "differs, seen once"
+    await minutes_pass(services)
+    assert (await reports(services))["a"].result == "differs"
+    assert len(await differences(services)) == 1
+
+
+async def test_a_case_whose_difference_has_vanished_says_so_and_is_closed_in_one_step(
+    desk: Desk, services: Services
+) -> None:
+    await desk.world.control("a/balance", {"available": 1})
+    await confirmed(services)
+    [case] = await differences(services)
+    with pytest.raises(CaseRefused, match="has not vanished"):
+        await cases.close_vanished(services.db, case.id)
+    await desk.world.control("a/balance", {"available": 100_000_000})
+    for _ in range(2):
+        await reports(services)
+    [vanished] = await differences(services)
+    assert vanished.vanished_at is not None
+    closed = await cases.close_vanished(services.db, case.id)
+    assert closed.status == "resolved"
+    events = [each.event for each in await cases.history(services.db, closed)]
+    assert events == ["opened", "vanished", "resolved"]
+
+
+async def test_a_difference_that_returns_is_noted_in_its_case(
+    desk: Desk, services: Services
+) -> None:
+    for available in (1, 100_000_000, 2):
+        await desk.world.control("a/balance", {"available": available})
+        await confirmed(services)
+    [case] = await differences(services)
+    assert case.vanished_at is None
+    events = [each.event for each in await cases.history(services.db, case)]
+    assert events == ["opened", "vanished", "returned"]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_transfer_under_way_with_an_unknown_fee_is_not_comparable_yet(
+    desk: Desk, services: Services, rail: str
+) -> None:
+    """Accepted by the provider, whose answer was lost: it has taken a fee that we do not know."""
+    lost = {"call": "transfer", "fault": "5xx_after_accept"}
+    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
+    await desk.pay_out(rail)
+    await desk.world.run_jobs()
+    found = (await confirmed(services))[rail]
+    assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
+    assert (found.difference, found.result) == (None, "not comparable yet")
+    assert await differences(services) == []
+    # No fee explains this much.
+    await desk.world.control(f"{rail}/balance", {"available": 99_990_000})
+    assert (await confirmed(services))[rail].difference == naira("-9000")
+    assert len(await differences(services)) == 1
 
 
 async def test_a_provider_that_does_not_answer_is_reported_without_a_difference(
@@ -345,10 +423,14 @@ async def test_a_worker_compares_every_hour_by_itself(desk: Desk, db: Database) 
     assert 'manilla_reconciliation_expected{provider="providera"} 1.0' in expected
     assert 'manilla_reconciliation_expected{provider="providerb"} 0.0' in expected
     await desk.world.run_job_now("reconcile", "providera")
+    assert await differences(desk.services) == []
+    due = "SELECT extract(epoch FROM due_at - now())::float FROM job WHERE subject = 'providera'"
+    assert 200 < await db.value(due) <= 300
+    await minutes_pass(desk.services)
+    await desk.world.run_job_now("reconcile", "providera")
     [case] = await differences(desk.services)
     assert case.reference == "providera:NGN"
     assert await _scheduled(db) == ["providera", "providerc"]
-    due = "SELECT extract(epoch FROM due_at - now())::float FROM job WHERE subject = 'providera'"
     assert 3000 < await db.value(due) < 4000
     assert 'manilla_reconciled_at_seconds{provider="providera"}' in metrics.render().decode()
     await clear_credentials(desk.services, "a")

@@ -162,6 +162,7 @@ CONSOLE: dict[str, Effect] = {
     "GET /cases": Effect.NOTHING,
     "GET /cases/{case:int}": Effect.NOTHING,
     "POST /cases/{case:int}/ask": Effect.NOTHING,
+    "POST /cases/{case:int}/close": Effect.NOTHING,
     "POST /cases/{case:int}/resolve": Effect.ASK,
     "GET /jobs": Effect.NOTHING,
     "POST /jobs/retry": Effect.NOTHING,

@@ -1,0 +1,25 @@
+"""Since when a provider's balance differs from our books, and cases whose cause has vanished."""
+
+from manilla.sql import script
+
+revision = "0022"
+down_revision = "0021"
+
+SCHEMA = """
+CREATE TABLE clearing_difference (
+    provider text NOT NULL,
+    currency currency NOT NULL,
+    minor    bigint NOT NULL,  -- as last seen; 0: the books agree
+    since    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (provider, currency)
+);
+
+ALTER TABLE operator_case ADD vanished_at timestamptz;  -- what it was about is not there any more
+ALTER TABLE case_event DROP CONSTRAINT case_event_event_check;
+ALTER TABLE case_event ADD CONSTRAINT case_event_event_check
+    CHECK (event IN ('opened', 'reopened', 'resolved', 'vanished', 'returned')) NOT VALID;
+"""
+
+
+def upgrade() -> None:
+    script.run(SCHEMA)
