@@ -64,7 +64,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def limits(self) -> str:
         """A sentence; empty where there are none to speak of."""
-        if self.setting.key == "adjustment_limit":
+        if self.setting.key == "adjustment_limits":
             return "Each currency with whole major units, such as NGN:10000000,USD:10000."
         unit, words = _unit(self.setting.key), self.bounds.words
         if self.setting.key == DAYS or not words:
