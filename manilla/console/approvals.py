@@ -1,6 +1,7 @@
 """Changes that wait for a second administrator, and what became of those before."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.web import lists
+from manilla.web.display import said, title
 from manilla.web.door import NotAllowed
 from manilla.web.lists import ROWS, ListView
 from manilla.web.routes import Answer, Route, form, page
@@ -50,11 +52,12 @@ class ApprovalPages:
         following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
         return visit.page(
             "approvals.html",
-            waiting=[(each, plain(await self._today(each))) for each in waiting],
+            waiting=[(each, _in_words(each, plain(await self._today(each)))) for each in waiting],
             decided=[row for row in rows if row.status != "waiting"],
             listing=ListView(visit, following),
             is_own=_is_own,
             place=_place,
+            in_words=_in_words,
         )
 
     async def _today(self, asked: Approval) -> dict[str, Any]:
@@ -102,6 +105,29 @@ class ApprovalPages:
         except Refusal as refusal:
             return visit.sent_back("/approvals", refusal)
         return visit.redirect("/approvals", done=f"Approval {number} is refused.")
+
+
+def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Each change as `Setting kyc_required: true → false`, then what else to know about it."""
+    detail, kind = dict(asked.detail), asked.kind
+    if kind == "setting":
+        name = asked.subject.partition(":")[2]
+        before = {each: _lower(today[each]) for each in today}
+        return [f"Setting {name}: {_step(before, name)}{detail['value']}"]
+    changed = [
+        f"{title(name)}: {_step(today, name)}{detail[name]}" for name in detail if name in today
+    ]
+    others = said({name: detail[name] for name in detail if name not in today})
+    known = said({f"{name} today": today[name] for name in today if name not in detail})
+    return [*changed, *others, *known]
+
+
+def _step(today: Mapping[str, Any], name: str) -> str:
+    return f"{today[name]} → " if name in today else ""
+
+
+def _lower(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _named(known: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class CasePages:
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
-        db, scope = self._desk.db, queues.scope(visit)
+        db, scope = self._desk.db, queues.money_scope(visit)
         status = queues.shown(visit, "status", list(CaseStatus))
         kind = visit.query.text("kind")
         wanted = CaseFilter(
@@ -99,7 +99,7 @@ class CasePages:
             "cases.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(visit, found.next),
+            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
             shown_status=status,
             titles=TITLES,
             kinds=[(each.value, TITLES[each]) for each in Kind],

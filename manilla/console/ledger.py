@@ -26,7 +26,8 @@ from manilla.web.visit import Visit
 
 EXPLANATIONS = {
     "wallet": "What merchants own, all wallets together",
-    "clearing": "What the provider holds for us (below zero by that much)",
+    "clearing": "What the provider holds for us. The books carry it with the opposite sign: "
+    "it is an asset, and what we owe to merchants and others is counted as positive.",
     "commission": "Earned on payments",
     "payout_fee": "Earned on payouts",
     "provider_fee": "Kept by the provider for its services",
@@ -35,6 +36,9 @@ EXPLANATIONS = {
     "adjustment": "Put in or taken out by hand",
     "bank": "Moved between our bank and providers",
 }
+
+
+ASSETS = ("clearing",)  # shown with the opposite sign of the books
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +92,7 @@ class LedgerPages:
             proof=await proofs.last(self._desk.db),
             sums=None if sums is None else _grouped(sums),
             explain=_explain,
+            shown=_shown,
         )
 
     async def show_proof(self, visit: Visit) -> Answer:
@@ -129,6 +134,12 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
         )
         for environment, currency in keys
     ]
+
+
+def _shown(row: AccountBalance) -> Money:
+    """What we hold at a provider reads as what we have."""
+    is_asset = row.account.partition(":")[0] in ASSETS
+    return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
 
 
 def _explain(account: str) -> str:

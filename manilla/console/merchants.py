@@ -14,7 +14,7 @@ from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
-from manilla.kit import ids, listing, money
+from manilla.kit import ids, listing
 from manilla.kit.errors import Refusal
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
@@ -23,6 +23,8 @@ from manilla.merchants.merchants import Change, Status
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.roster import MerchantFilter
 from manilla.merchants.wallets import WalletStatus
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Kind
 from manilla.notify import listing as notifications
 from manilla.notify.listing import NotificationFilter
 from manilla.payments import listing as payments
@@ -120,7 +122,7 @@ class MerchantPages:
         )
 
     async def show_new(self, visit: Visit) -> Answer:
-        return visit.page("merchant_new.html", currencies=_currencies())
+        return visit.page("merchant_new.html", currencies=_currencies(self._desk.methods))
 
     async def create(self, visit: Visit) -> Answer:
         """The one time that the keys are shown, so a page and no redirect.
@@ -139,7 +141,9 @@ class MerchantPages:
                 currencies=[visit.form.needed("currency")],
             )
         except Refusal as refusal:
-            return visit.refused("merchant_new.html", refusal, currencies=_currencies())
+            return visit.refused(
+                "merchant_new.html", refusal, currencies=_currencies(self._desk.methods)
+            )
         if self._desk.is_development:
             return visit.page("merchant_keys.html", new=new, shows_production=True)
         return visit.page(
@@ -173,7 +177,11 @@ class MerchantPages:
             approvals=[each for each in waiting if each.merchant_id == merchant.id],
             wallets=await queries.wallets(db, merchant.id),
             keys=await self._keys(merchant.id),
-            others=[code for code in _currencies() if code[0] not in merchant.currencies],
+            others=[
+                code
+                for code in _currencies(self._desk.methods)
+                if code[0] not in merchant.currencies
+            ],
             **await self._recent(merchant.id),
             people=await members.list_of(db, merchant.id),
             lines=await audit.listed(db, Filters(merchant_id=merchant.id), limit=AUDIT_ROWS),
@@ -278,5 +286,7 @@ def _first_status(visit: Visit) -> Status:
     return status
 
 
-def _currencies() -> list[tuple[str, str]]:
-    return [(code, code) for code in sorted(money.DECIMALS, key=lambda code: (code != "NGN", code))]
+def _currencies(methods: Catalogue) -> list[tuple[str, str]]:
+    """Those that some method can pay in or out: others would be wallets that nobody can use."""
+    codes = {method.currency for kind in Kind for method in methods.all(kind)}
+    return [(code, code) for code in sorted(codes, key=lambda code: (code != "NGN", code))]

@@ -51,20 +51,23 @@ class Overview:
         environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
         return visit.page(
             "overview.html",
-            waiting=await self._waiting(),
+            waiting=await self._waiting(environment),
             shown_environment=environment,
             currency=currency,
             currencies=currencies,
             figures=await self._figures(environment, currency),
         )
 
-    async def _waiting(self) -> list[Waiting]:
+    async def _waiting(self, environment: Environment) -> list[Waiting]:
         db, everyone = self._desk.db, Everyone()
+        chosen, suffix = Everyone(environment=environment), ""
+        if environment is Environment.SANDBOX:
+            suffix = f"?environment={environment}"
         since = datetime.now(UTC) - LATELY
         queues = (
             ("Merchants to decide on", "/merchants?status=pending", "building-store"),
-            ("Manual payouts to pay", "/payouts", "hand-stop"),
-            ("Open cases", "/cases", "gavel"),
+            ("Manual payouts to pay", f"/payouts{suffix}", "hand-stop"),
+            ("Open cases", f"/cases{suffix}", "gavel"),
             ("Approvals waiting", "/approvals", "circle-check"),
             ("Notifications given up, last 7 days", "/notifications?state=failed", "bell"),
             ("Parked jobs", "/jobs", "inbox"),
@@ -72,8 +75,8 @@ class Overview:
         )
         counts = await asyncio.gather(
             _in_time(roster.count_pending(db)),
-            _in_time(payouts.count_manual(db, everyone)),
-            _in_time(cases.count_open(db, everyone)),
+            _in_time(payouts.count_manual(db, chosen)),
+            _in_time(cases.count_open(db, chosen)),
             _in_time(self._approvals_waiting()),
             _in_time(notifications.count_failed(db, everyone, since)),
             _in_time(parked.count_parked(db)),
@@ -101,9 +104,9 @@ class Overview:
             return None
         return {
             "paid_in": sum(day.volume_minor for day in paid_in),
-            "payments": sum(day.count for day in paid_in),
+            "payments": charts.share(paid_in, "paid"),
             "paid_out": sum(day.volume_minor for day in paid_out),
-            "payouts": sum(day.count for day in paid_out),
+            "payouts": charts.share(paid_out, "paid"),
             "success_rate": charts.success_rate(paid_in),
             "chart": charts.volume(currency, paid_in, paid_out),
         }

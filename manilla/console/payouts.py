@@ -92,54 +92,51 @@ class PayoutDesk:
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
-        show = visit.query.text("show")
+        show = visit.query.text(queues.SHOW)
         if show == STUCK:
             return await self._show_stuck(visit)
         if show == ON_HOLD:
             return await self._show_on_hold(visit)
-        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
         if exports.is_wanted(visit):
             pages = queue.all_by_hand(db, scope, search)
             return exports.send(visit, "manual-payouts", COLUMNS, pages)
         found = await queue.by_hand(db, scope, search, after=lists.after(visit))
-        stuck = await queue.stuck(db, Everyone(), limit=1)
+        stuck = await queue.stuck(db, Everyone(environment=scope.environment), limit=1)
         return visit.page(
             "queue_payouts.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
             holds=await manual.holds_of(db, found.rows),
-            listing=lists.ListView(visit, found.next),
+            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
             has_stuck=bool(stuck.rows),
         )
 
     async def _show_stuck(self, visit: Visit) -> Answer:
-        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
         if exports.is_wanted(visit):
             pages = queue.all_stuck(db, scope, search)
             return exports.send(visit, "stuck-payouts", STUCK_COLUMNS, pages)
         found = await queue.stuck(db, scope, search, after=lists.after(visit))
-        return await self._show_rows(visit, "queue_stuck.html", STUCK, found)
+        return await self._show_rows(visit, "queue_stuck.html", found)
 
     async def _show_on_hold(self, visit: Visit) -> Answer:
-        db, scope, search = self._desk.db, queues.scope(visit), visit.query.text("q")
+        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
         if exports.is_wanted(visit):
             pages = queue.all_on_hold(db, scope, search)
             return exports.send(visit, "payouts-on-hold", ON_HOLD_COLUMNS, pages)
         found = await queue.on_hold(db, scope, search, after=lists.after(visit))
-        return await self._show_rows(visit, "queue_on_hold.html", ON_HOLD, found)
+        return await self._show_rows(visit, "queue_on_hold.html", found)
 
     async def _show_rows(
-        self, visit: Visit, template: str, show: str, found: Page[Stuck] | Page[Waiting]
+        self, visit: Visit, template: str, found: Page[Stuck] | Page[Waiting]
     ) -> Answer:
-        view = lists.ListView(visit, found.next)
-        view.plain_address = f"{view.plain_address}?show={show}"
-        view.is_filtered = bool(visit.query.text("q") or queues.scope(visit).merchant_id)
         merchant_ids = (row.payout.merchant_id for row in found.rows)
         return visit.page(
             template,
             rows=found.rows,
             names=await roster.names(self._desk.db, merchant_ids),
-            listing=view,
+            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
             providers=NAMES,
         )
 

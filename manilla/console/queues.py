@@ -9,6 +9,8 @@ from manilla.web.forms import BadForm
 from manilla.web.visit import Visit
 
 ALL = "all"
+ENVIRONMENT, SHOW = "environment", "show"
+VIEWS = (ENVIRONMENT, SHOW)  # which list it is, beside its filters
 
 
 def scope(visit: Visit) -> Everyone:
@@ -16,6 +18,13 @@ def scope(visit: Visit) -> Everyone:
     environment = visit.query.text("environment")
     known = environment in set(Environment)
     return Everyone(merchant(visit), Environment(environment) if known else None)
+
+
+def money_scope(visit: Visit) -> Everyone:
+    """Production, unless the sandbox is chosen: a person pays real money by these lists."""
+    is_sandbox = visit.query.text(ENVIRONMENT) == Environment.SANDBOX
+    visit.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
+    return Everyone(merchant(visit), visit.environment_or_none)
 
 
 def merchant(visit: Visit, name: str = "merchant") -> int | None:

@@ -98,7 +98,7 @@ class RefundPages:
         }
 
     async def show_all(self, visit: Visit) -> Answer:
-        db, scope = self._desk.db, queues.scope(visit)
+        db, scope = self._desk.db, queues.money_scope(visit)
         wanted = listing.read_filter(
             RefundFilter, {"status": visit.query.text("status"), "search": visit.query.text("q")}
         )
@@ -106,9 +106,9 @@ class RefundPages:
             pages = payments.all_refunds(db, scope, wanted)
             return exports.send(visit, "refunds", COLUMNS, pages)
         found = await payments.refunds(db, scope, wanted, after=lists.after(visit))
-        view = lists.ListView(visit, found.next)
+        view = lists.ListView(visit, found.next, views=queues.VIEWS)
         is_plain = not (view.is_filtered or view.is_later)
-        waiting = await refund_queries.waiting(db, QUEUE_ROWS) if is_plain else []
+        waiting = await refund_queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
         return visit.page(
             "queue_refunds.html",
             rows=found.rows,

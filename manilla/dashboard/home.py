@@ -74,6 +74,7 @@ class Home:
             currency=currency,
             volume=sum(day.volume_minor for day in paid_in),
             count=sum(day.count for day in paid_in),
+            paid_count=charts.share(paid_in, "paid"),
             success_rate=charts.success_rate(paid_in),
             chart=charts.volume(currency, paid_in, paid_out),
             attention=await self._attention(visit, tenant),

@@ -36,6 +36,7 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 NAMES_A_MINUTE = 60
+MANUAL_DONE = "Waiting for an administrator: they pay it by hand, and you see it here."
 CHOOSE_BANK = "Please choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
@@ -176,7 +177,10 @@ class PayoutPages:
         except Refusal as refusal:
             details = await self._details(visit, caller, method)
             return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
-        return visit.redirect(f"~/payouts/{trx_id}", done="The payout is on its way.")
+        return visit.redirect(
+            f"~/payouts/{trx_id}",
+            done=MANUAL_DONE if method.is_manual else "The payout is on its way.",
+        )
 
     async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
         given: dict[str, Any] = given_beneficiary(visit.form, method)

@@ -9,6 +9,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
+from manilla.ledger.scope import Scope, within
 
 
 class RefundStatus(StrEnum):
@@ -64,10 +65,11 @@ async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Re
     return None if record is None else msgspec.convert(dict(record), Refund)
 
 
-async def waiting(db: Database, limit: int) -> list[Refund]:
+async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
     """Those that a person must pay, longest waiting first."""
+    conditions = within(scope).add("by_operator AND status = 'pending'")
     records = await db.records(
-        _REFUND + " WHERE by_operator AND status = 'pending' ORDER BY trx_id LIMIT $1", limit
+        f"{_REFUND} WHERE {conditions.sql} ORDER BY trx_id LIMIT {limit}", *conditions.values
     )
     return [msgspec.convert(dict(record), Refund) for record in records]
 

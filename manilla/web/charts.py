@@ -22,6 +22,11 @@ def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> st
     return strict_json.encode(drawn).decode()
 
 
+def share(days: Sequence[Day], word: str) -> str:
+    """`2 of 19 paid`: a volume is that of what succeeded, and says so."""
+    return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
+
+
 def success_rate(days: Sequence[Day]) -> str:
     succeeded = sum(day.succeeded for day in days)
     decided = succeeded + sum(day.failed for day in days)

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from manilla.kit.clock import LAGOS
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 
@@ -63,6 +64,10 @@ SYSTEMS = (
 )
 
 
+# Later ones cannot be written in a zone that is ahead of UTC.
+LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+
+
 def badge(state: str, text: str | None = None) -> Markup:
     """A state as a word with a mark; the word alone says it."""
     tone = TONES.get(state, "secondary")
@@ -71,14 +76,16 @@ def badge(state: str, text: str | None = None) -> Markup:
 
 
 def moment(at: datetime | None) -> Markup:
-    """In UTC; a script turns it into the reader's zone and keeps UTC for whoever hovers."""
+    """In Lagos, as the filters and the payout days; the page says so once. UTC for who hovers."""
     if at is None:
         return Markup('<span class="quiet">never</span>')
-    at = at.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        at.strftime("%d %b %Y, %H:%M UTC"),
+    utc = min(at.astimezone(UTC), LATEST)
+    here = utc.astimezone(LAGOS)
+    return Markup('<time datetime="{}" title="{}">{}<span class="seconds">{}</span></time>').format(
+        utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        utc.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        here.strftime("%-d %b %Y, %H:%M"),
+        here.strftime(":%S"),
     )
 
 

@@ -1,5 +1,6 @@
 """Lists: filters that live in the address, and a way on by keyset."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -16,15 +17,26 @@ NO_FILTERS = (AFTER, FORMAT, KNOWN)
 class ListView:
     """What a template needs to draw around the rows of a list."""
 
-    def __init__(self, visit: Visit, following: str | None, path: str | None = None) -> None:
-        """`path` is the page's own, where a part of the page is drawn by itself."""
+    def __init__(
+        self,
+        visit: Visit,
+        following: str | None,
+        path: str | None = None,
+        *,
+        views: Sequence[str] = (),
+    ) -> None:
+        """`path` is the page's own, where a part of the page is drawn by itself.
+
+        `views` name parameters that choose the list itself: clearing its filters keeps them.
+        """
         self.given: Form = visit.query
         self._path = path or visit.request.url.path
         pairs = [pair for pair in visit.query.pairs() if pair[1] and pair[0] not in NO_FILTERS]
         self._pairs = pairs
-        self.is_filtered = bool(pairs)
+        self.is_filtered = any(pair[0] not in views for pair in pairs)
         self.is_later = AFTER in visit.query
-        self.plain_address = self._path
+        kept = urlencode([pair for pair in pairs if pair[0] in views])
+        self.plain_address = f"{self._path}?{kept}" if kept else self._path
         self.here = self._address(*(pair for pair in visit.query.pairs() if pair[0] == AFTER))
         self.first_address = self._address()
         self.next_address = self._address((AFTER, following)) if following else None

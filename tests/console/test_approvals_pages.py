@@ -5,7 +5,7 @@ import asyncio
 from playwright.async_api import Browser, Page
 
 from manilla.approvals import approvals
-from manilla.approvals.kinds import WalletAdjustment
+from manilla.approvals.kinds import SettingChange, WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.console.desk import ConsoleDesk
 from manilla.kit.money import Money
@@ -14,7 +14,7 @@ from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.client import Merchant
-from tests.console.belongings import ask
+from tests.console.belongings import SOMEBODY, ask
 from tests.console.conftest import House
 from tests.web.visitors import Visitor
 
@@ -69,7 +69,7 @@ async def test_nobody_approves_what_they_asked_for(
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
-    assert "Balance: " in page  # what it would change, as it stands today
+    assert "Balance today: " in page  # what it would change, as it stands today
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})
@@ -94,3 +94,12 @@ async def test_operations_take_back_their_own_and_decide_nothing_else(
     back = await officer.post(f"/approvals/{own}/refuse", {"reason": "my mistake"})
     assert f"Approval {own} is refused." in await officer.follow(back)
     assert (await approvals.find(services.db, theirs)).status == "waiting"
+
+
+async def test_an_approval_is_written_as_the_change_that_it_makes(
+    services: Services, desk: ConsoleDesk, people: dict[ConsoleRole, Visitor]
+) -> None:
+    with acting(SOMEBODY):
+        await approvals.request(desk.office, SettingChange("kyc_required", "true"))
+    page = (await people[ConsoleRole.ADMINISTRATOR].get("/approvals")).body.decode()
+    assert "Setting kyc_required: false → true" in page

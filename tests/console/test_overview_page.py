@@ -13,11 +13,11 @@ from tests.console.conftest import House
 
 
 async def test_what_waits_is_counted_and_leads_to_its_queue(house: House) -> None:
-    page = (await house.people[ConsoleRole.SUPPORT].get("/")).body.decode()
+    page = (await house.people[ConsoleRole.SUPPORT].get("/?environment=sandbox")).body.decode()
     for title, path in (
-        ("Manual payouts to pay", "/console/payouts"),
+        ("Manual payouts to pay", "/console/payouts?environment=sandbox"),
         ("Approvals waiting", "/console/approvals"),
-        ("Open cases", "/console/cases"),
+        ("Open cases", "/console/cases?environment=sandbox"),
         ("Parked jobs", "/console/jobs"),
     ):
         assert title in page

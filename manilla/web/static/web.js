@@ -1,17 +1,7 @@
-// Times in the reader's zone, values to copy, menus that close, charts. Every page works without it.
+// Values to copy, menus that close, charts. Every page works without it.
 "use strict";
 (() => {
-  const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit" });
-
-  const exact = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" });
-
-  // What happened within a minute is told apart by its seconds.
-  function localTimes(root) {
-    for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
-      time.textContent = (time.closest(".story") ? exact : short).format(new Date(time.dateTime));
-      time.dataset.local = "";
-    }
-  }
+  const ZONE = "Africa/Lagos"; // of every time on the pages
 
   async function copy(button) {
     const label = button.querySelector(".visually-hidden");
@@ -22,6 +12,8 @@
     button.classList.add("copied");
     if (label) { label.setAttribute("role", "status"); label.textContent = "Copied"; }
     setTimeout(() => {
+  const ZONE = "Africa/Lagos"; // of every time on the pages
+
       button.classList.remove("copied");
       if (label) { label.textContent = before; label.removeAttribute("role"); }
     }, 1500);
@@ -52,16 +44,17 @@
     const ink = style.getPropertyValue("--quiet"), line = style.getPropertyValue("--line");
     const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
     const exact = new Intl.NumberFormat("en", { minimumFractionDigits: money ? 2 : 0, maximumFractionDigits: 2 });
-    const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+    const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: ZONE });
     const number = (value) => (value == null ? "—" : (money || "") + exact.format(value) + (unit || ""));
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     const options = {
+      tzDate: (at) => uPlot.tzDate(new Date(at * 1000), ZONE),
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
       // Of no day in particular, the legend tells of the latest.
       hooks: { setCursor: [(plot) => { if (plot.cursor.idx == null) plot.setLegend({ idx: days.length - 1 }); }] },
       scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, money ? 1000 : 1)] } },
       axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
-      series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" })) },
+      series: [{ label: hours ? "Time" : "Day", value: (_plot, at) => (at == null ? "—" : new Date(at * 1000).toLocaleString(undefined, hours ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZone: ZONE } : { day: "numeric", month: "short", timeZone: ZONE })) },
         ...series.map((one, place) => ({ label: one.label, stroke: colours[place], width: 2, fill: place ? undefined : colours[place] + "22", points: { show: hours || days.length < 2 }, value: (_plot, value) => number(value) }))],
     };
     const plot = new uPlot(options, [days, ...series.map((one) => one.values)], figure);
@@ -80,7 +73,6 @@
   }
 
   function start() {
-    localTimes(document);
     reachTables();
     openMenu();
     const wrong = document.querySelector("[aria-invalid='true']");
@@ -109,6 +101,5 @@
       if (search) { event.preventDefault(); search.focus(); }
     }
   });
-  document.addEventListener("htmx:afterSwap", (event) => localTimes(event.target));
   start();
 })();

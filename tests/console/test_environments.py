@@ -1,0 +1,55 @@
+"""What operators pay by: real money by default, the sandbox only where they choose it."""
+
+import re
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.services import Services
+from tests.console.conftest import House
+
+LISTS = ("/payouts", "/payouts?show=on_hold", "/payouts?show=stuck", "/refunds", "/cases")
+
+
+def _in(path: str, environment: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}environment={environment}"
+
+
+async def test_money_queues_show_production_unless_the_sandbox_is_chosen(house: House) -> None:
+    visitor = house.administrator
+    for path in LISTS:
+        plain = (await visitor.get(path)).body.decode()
+        chosen = (await visitor.get(_in(path, "sandbox"))).body.decode()
+        assert 'class="switch-production" aria-current="true"' in plain
+        assert 'class="switch-sandbox" aria-current="true"' in chosen
+        assert '<span class="sub">Sandbox</span>' not in plain
+        assert 'class="realm-console in-production"' in plain
+        assert 'class="realm-console in-sandbox"' in chosen
+
+
+async def test_a_sandbox_payout_is_not_in_the_list_by_which_real_money_is_paid(
+    house: House, services: Services
+) -> None:
+    visitor = house.administrator
+    trx_id = await services.db.value(
+        "SELECT trx_id FROM payout WHERE merchant_id = $1 AND provider IS NULL",
+        house.merchant.new.id,
+    )
+    for environment, is_there in (("", False), ("production", False), ("sandbox", True)):
+        page = (await visitor.get(f"/payouts?environment={environment}")).body.decode()
+        assert (f"/payouts/{trx_id}" in page) is is_there
+    overview = (await visitor.get("/")).body.decode()
+    counted = re.search(r"Manual payouts to pay</span><span class=\"figure\">(\d+)", overview)
+    listed = (await visitor.get("/payouts")).body.decode().count('class="row-link"')
+    assert (int(counted.group(1)) if counted else 0) == listed
+
+
+async def test_a_case_of_no_known_environment_counts_as_real_money(
+    house: House, services: Services
+) -> None:
+    async with services.db.transaction() as connection:
+        await cases.open_case(
+            connection, Kind.NO_ANSWER, "nobody-knows-it", "A test.", merchant_id=0
+        )
+    assert "nobody-knows-it" in (await house.administrator.get("/cases")).body.decode()
+    sandbox = await house.administrator.get("/cases?environment=sandbox")
+    assert "nobody-knows-it" not in sandbox.body.decode()

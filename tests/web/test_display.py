@@ -1,0 +1,90 @@
+"""How times, states and figures look on the pages."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from playwright.async_api import Browser
+
+from manilla.kit.clock import LAGOS
+from manilla.ledger.daily import Day
+from manilla.services import Services
+from manilla.web import charts, display
+from tests.client import Site
+from tests.dashboard.till import Till, new_till
+
+
+@pytest.fixture(scope="module")
+async def till(services: Services, site: Site) -> Till:
+    return await new_till(services, site)
+
+
+def test_a_time_is_shown_in_lagos_and_kept_in_utc() -> None:
+    shown = display.moment(datetime(2026, 1, 31, 23, 30, 5, tzinfo=UTC))
+    assert "1 Feb 2026, 00:30" in shown
+    assert 'datetime="2026-01-31T23:30:05.000Z"' in shown
+    assert "9999" in display.moment(datetime.max.replace(tzinfo=UTC))
+
+
+def test_a_tile_counts_what_was_paid_of_what_was_started() -> None:
+    days = [Day(date(2026, 1, day), "NGN", 10 - day, day, 1, 1500_00) for day in (1, 2)]
+    assert charts.share(days, "paid") == "3 of 17 paid"
+
+
+async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(till: Till) -> None:
+    await till.pay_in()
+    home = (await till.owner.get("/sandbox")).body.decode()
+    assert "1 of 1 paid" in home
+    page = (await till.owner.get("/sandbox/payments")).body.decode()
+    assert page.count("Africa/Lagos") == 1
+
+
+async def test_times_do_not_follow_the_browser(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    await till.pay_in()
+    context = await browser.new_context(timezone_id="America/New_York", locale="en-US")
+    await till.owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
+    time = page.locator("main time").first
+    at = datetime.fromisoformat(await time.get_attribute("datetime") or "")
+    assert await time.inner_text() == at.astimezone(LAGOS).strftime("%-d %b %Y, %H:%M")
+    await context.close()
+
+
+async def test_the_menu_button_of_a_phone_stays_where_it_is(
+    till: Till, services: Services, browser: Browser
+) -> None:
+    context = await browser.new_context(viewport={"width": 390, "height": 844})
+    await till.owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
+    button, heading = page.locator("[data-menu] summary"), page.locator("main h1")
+    before = await button.bounding_box(), await heading.bounding_box()
+    await button.click()
+    await page.get_by_role("link", name="Wallets").wait_for()
+    assert (await button.bounding_box(), await heading.bounding_box()) == before
+    await context.close()
+
+
+async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(till: Till) -> None:
+    trx_id = await till.pay_in()
+    page = (await till.owner.get(f"/sandbox/payments/{trx_id}")).body.decode()
+    assert f'<a class="btn" href="/dashboard/sandbox/payments/{trx_id}/refund">' in page
+
+
+async def test_a_manual_payout_waits_for_an_administrator(till: Till) -> None:
+    fields = {
+        "method": str(await till.method_id("platform")),
+        "bank_code": "GTBank",
+        "account_number": "0123456789",
+        "amount": "1000",
+        "once": "MANUAL-1",
+    }
+    reply = await till.owner.post("/sandbox/payouts", fields)
+    page = await till.owner.follow(reply)
+    assert "Waiting for an administrator" in page
+    assert "on its way" not in page
+    assert (
+        "Waiting for an administrator" in (await till.owner.get("/sandbox/payouts")).body.decode()
+    )
