@@ -67,6 +67,10 @@ FIELDS: dict[Provider, tuple[Field, ...]] = {
 }
 
 
+# Another name under which the same value can be given.
+ALIASES = {(Provider.C, "secret_key"): "api_key"}
+
+
 class BadCredentials(Refusal):
     status, code = 400, "VALIDATION_FAILED"
     message = "The provider cannot have this setting."
@@ -80,7 +84,8 @@ class Credentials(msgspec.Struct, frozen=True):
 
     def value(self, name: str) -> str:
         field = _field(self.provider, name)
-        return self.given.get(name) or field.default
+        alias = ALIASES.get((self.provider, name), "")
+        return self.given.get(name) or self.given.get(alias) or field.default
 
     def is_on(self, name: str) -> bool:
         return self.value(name) == "true"
@@ -132,6 +137,7 @@ async def change(
         sealed = await queries.lock_sealed_credentials(connection, provider)
         before = _open(keyring, provider, sealed) if sealed else Credentials(provider, {})
         given = {name: text for name, text in {**before.given, **wanted}.items() if text}
+        check_aliases(provider, given)
         after = Credentials(provider, given)
         await _store(connection, keyring, after)
         if changed := _difference(before, after):
@@ -199,6 +205,17 @@ def _field(provider: Provider, name: str) -> Field:
 def check(provider: Provider, wanted: Mapping[str, str]) -> None:
     for name, value in wanted.items():
         _check(provider, name, value)
+    check_aliases(provider, wanted)
+
+
+def check_aliases(provider: Provider, given: Mapping[str, str]) -> None:
+    """Refuses a setting and its alias with different values: one of them would be ignored."""
+    for (owner, name), alias in ALIASES.items():
+        values = {given[key] for key in (name, alias) if given.get(key)}
+        if owner is provider and len(values) > 1:
+            raise BadCredentials(
+                f"{alias} is another name for {name}: set both to the same value, or unset one."
+            )
 
 
 def _check(provider: Provider, name: str, value: str) -> None:

@@ -49,6 +49,24 @@ async def test_a_provider_is_valid_when_what_it_needs_is_set(
     await credentials.clear(db, provider)
 
 
+async def test_the_api_key_of_c_is_another_name_for_its_secret_key(
+    db: Database, keyring: Keyring
+) -> None:
+    await credentials.clear(db, Provider.C)
+    given = {"api_key": "c-key", "webhook_secret": "c-hook"}
+    current = await credentials.change(db, keyring, Provider.C, given)
+    assert current.is_valid
+    assert current.value("secret_key") == "c-key"
+    with pytest.raises(BadCredentials, match="api_key is another name for secret_key"):
+        await credentials.change(db, keyring, Provider.C, {"secret_key": "other"})
+    both = {"secret_key": "other", "api_key": "c-key"}
+    with pytest.raises(BadCredentials, match="api_key is another name for secret_key"):
+        credentials.check(Provider.C, both)
+    same = await credentials.change(db, keyring, Provider.C, {"secret_key": "c-key"})
+    assert same.is_valid
+    await credentials.clear(db, Provider.C)
+
+
 @pytest.mark.parametrize(
     ("provider", "name", "value"),
     [
