@@ -104,7 +104,7 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
     rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
     links = Links(keyring, settings.base_url)
-    till = Till(db, keyring, rails, links, settings.base_url)
+    till = Till(db, keyring, platform, rails, links, settings.base_url)
     banks = Banks(rails, methods)
     resolver = Resolver(rails, banks)
     return Services(

@@ -104,7 +104,7 @@ def works(services: Services) -> dict[str, Work]:
         **PaymentTasks(services.db, services.till).works(),
         **RefundTasks(services.db, services.rails).works(),
         **PayoutTasks(
-            services.db, services.directory, services.rails, services.settings.base_url
+            services.db, services.platform, services.rails, services.settings.base_url
         ).works(),
         **_reconciliation(services).works(),
         **BulkTasks(services.db, services.directory, services.methods, services.payouts).works(),

@@ -209,7 +209,7 @@ async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
             catalogue=catalogue,
             payments=pay_in.Initiation(db, platform, catalogue, rails, links),
             payouts=pay_out.Initiation(db, platform, catalogue, rails, resolver),
-            payout_tasks=PayoutTasks(db, directory, rails, base_url),
+            payout_tasks=PayoutTasks(db, platform, rails, base_url),
             refund_tasks=RefundTasks(db, rails),
         )
 

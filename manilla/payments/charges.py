@@ -12,6 +12,7 @@ from manilla.methods.method import Flow, Method
 from manilla.payments import charge_queries, queries, states
 from manilla.payments.link import Links
 from manilla.payments.payment import Charge, ChargeStatus, Payment, Status
+from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -59,9 +60,16 @@ class Till:
     """Opens charges at providers, and asks what became of them."""
 
     def __init__(
-        self, db: Database, keyring: Keyring, rails: Rails, links: Links, base_url: str
+        self,
+        db: Database,
+        keyring: Keyring,
+        platform: CurrentSettings,
+        rails: Rails,
+        links: Links,
+        base_url: str,
     ) -> None:
         self._db = db
+        self._platform = platform
         self._keyring = keyring
         self._rails = rails
         self._links = links
@@ -114,7 +122,9 @@ class Till:
             amount=charge.amount,
             description=_short(payment.description) or f"Payment to {caller.name}",
             customer_name=_short(payment.customer_name) or NO_NAME,
-            customer_email=payment.customer_email or caller.email,
+            customer_email=payment.customer_email
+            or self._platform.now.customer_email(self._base_url),
+            merchant_name=_short(caller.name) or NO_NAME,
             redirect_url=self._links.url(payment.trx_id, payment.expires_at, "/return"),
             notification_url=f"{self._base_url}/webhooks/{charge.provider}",
         )

@@ -13,13 +13,13 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.merchants.directory import Directory
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, sandbox, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.sending import Accepted
 from manilla.payouts.states import Event, News
+from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -67,9 +67,11 @@ CODES = {
 
 
 class PayoutTasks:
-    def __init__(self, db: Database, directory: Directory, rails: Rails, base_url: str) -> None:
+    def __init__(
+        self, db: Database, platform: CurrentSettings, rails: Rails, base_url: str
+    ) -> None:
         self._db = db
-        self._directory = directory
+        self._platform = platform
         self._rails = rails
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(queries.payouts_of, db))
@@ -113,7 +115,7 @@ class PayoutTasks:
 
     async def _send_first(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         """The one send whose refusal is conclusive."""
-        order = await self._order(payout)
+        order = self._order(payout)
         crash.point("before_transfer_is_sent")
         if not await self._begin.submit(job):
             return await self._not_begun(adapter, payout)
@@ -168,7 +170,7 @@ class PayoutTasks:
             case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
                 # It never arrived. All providers refuse a reference twice, so that sending it
                 # again cannot pay twice; but a refusal now may be about the repetition.
-                order = await self._order(payout)
+                order = self._order(payout)
                 if not await sending.begin_again(self._db, job):
                     hold = await self._hold(payout)
                     if hold is not None:
@@ -226,8 +228,7 @@ class PayoutTasks:
             merchant_id=job.merchant_id,
         )
 
-    async def _order(self, payout: Payout) -> TransferOrder:
-        merchant = await self._directory.of(payout.environment, payout.merchant_id)
+    def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(
             reference=payout.trx_id,
             amount=payout.amount,
@@ -235,7 +236,7 @@ class PayoutTasks:
             account_number=payout.beneficiary["account_number"],
             account_name=payout.account_name or "",
             narration=(payout.description or f"Payout {payout.ref_trx}")[:NARRATION_LENGTH_MAX],
-            customer_email=merchant.email,
+            customer_email=self._platform.now.customer_email(self._base_url),
             notification_url=f"{self._base_url}/webhooks/{payout.provider}",
             name_enquiry_reference=payout.beneficiary.get("name_enquiry_reference"),
         )

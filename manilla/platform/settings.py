@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +12,7 @@ from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money
+from manilla.kit.texts import is_email
 from manilla.platform import changes
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -96,6 +98,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "hours, in production mode. A currency that is not listed always needs a second one."
         ),
     ] = "NGN:10000000"
+    customer_email_fallback: Annotated[
+        Text,
+        Meta(
+            description="Sent to providers as the customer's e-mail address where a payment or "
+            "payout has none; empty: no-reply@ and the host of MANILLA_BASE_URL."
+        ),
+    ] = ""
     webhook_retention_days: Annotated[
         int,
         Meta(
@@ -121,6 +130,10 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         """None where nobody may move money of this currency alone."""
         limit = parse_limits(self.adjustment_limits).get(currency)
         return None if limit is None else Money.of(limit, currency)
+
+    def customer_email(self, base_url: str) -> str:
+        """For providers, where a customer gave no address: never that of a merchant's people."""
+        return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
 class UnknownSetting(Refusal):
@@ -175,6 +188,8 @@ def parse(key: str, text: str) -> Any:
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} is an address that begins with https:// or http://.")
+    if key == "customer_email_fallback" and text and not is_email(text):
+        raise BadSetting(f"{key} is an e-mail address, such as no-reply@example.com.")
     if not text.isprintable():
         raise BadSetting(f"{key} has a character that cannot be shown.")
     if _is_switch(field.default):

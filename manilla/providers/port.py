@@ -128,6 +128,7 @@ class ChargeOrder(msgspec.Struct, frozen=True):
     customer_email: str
     redirect_url: str
     notification_url: str
+    merchant_name: str  # what the customer knows the shop by
 
 
 class HostedCheckout(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ class ProviderC:
             "currency": order.amount.currency,
             "redirect_url": order.redirect_url,
             "customer": {"email": order.customer_email, "name": order.customer_name},
-            "customizations": {"title": order.customer_name, "description": order.description},
+            "customizations": {"title": order.merchant_name, "description": order.description},
         }
         return await self._wire.call(self._pay_in, "POST", "/v3/payments", read, body=body)
 

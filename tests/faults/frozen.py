@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any, cast
 
 from manilla.kit import jobs
+from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Runner
-from manilla.merchants.directory import Caller, Directory
 from manilla.payouts.tasks import PayoutTasks
 from manilla.providers.port import Adapter, Answer, Direction, Provider, Sent, TransferOrder
 from manilla.providers.rails import Rails
@@ -41,10 +41,11 @@ class FrozenWorker:
         self._db = services.db
         tasks = PayoutTasks(
             services.db,
-            cast(Directory, _Merchants(self, services.directory)),
+            services.platform,
             cast(Rails, _Rails(self, services.rails)),
             services.settings.base_url,
         )
+        tasks._begin = cast(Any, _Begin(self, tasks._begin))
         self._runner = Runner(services.db, tasks.works())
         self._working: asyncio.Task[None] | None = None
         self.job: Job | None = None
@@ -68,16 +69,16 @@ class FrozenWorker:
             await self._resumed.wait()
 
 
-class _Merchants:
-    """What is asked last before a send begins."""
+class _Begin:
+    """What saves that a send begins."""
 
-    def __init__(self, worker: FrozenWorker, directory: Directory) -> None:
+    def __init__(self, worker: FrozenWorker, begin: Batcher[Job, bool]) -> None:
         self._worker = worker
-        self._directory = directory
+        self._begin = begin
 
-    async def of(self, *whom: Any) -> Caller:
+    async def submit(self, job: Job) -> bool:
         await self._worker.at(Step.BEFORE_BEGIN)
-        return await self._directory.of(*whom)
+        return await self._begin.submit(job)
 
 
 class _Rails:

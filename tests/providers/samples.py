@@ -17,6 +17,7 @@ CHARGE = ChargeOrder(
     customer_email="ada@example.com",
     redirect_url="https://pay.example.com/return",
     notification_url="https://pay.example.com/webhooks/providera",
+    merchant_name="Obi Shoes",
 )
 TRANSFER = TransferOrder(
     reference="TXN1",

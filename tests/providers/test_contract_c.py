@@ -46,7 +46,7 @@ class TestProviderC:
         assert (sent.method, sent.target) == ("POST", "/v3/payments")
         assert sent.headers["authorization"] == "Bearer c-secret"
         body = sent.json
-        assert body.pop("customizations")["description"] == "Shoes"
+        assert body.pop("customizations") == {"title": "Obi Shoes", "description": "Shoes"}
         assert body == {
             "tx_ref": "TXN0-1",
             "amount": 1015.5,
