@@ -6,7 +6,7 @@ idle batcher therefore adds no delay, and a busy one turns a hundred commits int
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from manilla.kit import deadline
@@ -19,13 +19,8 @@ Result = TypeVar("Result")
 CONFLICT_TRIES = 5
 
 
-def everything(_item: object) -> Hashable:
-    """One group: any items may share a statement. Right for a database on one node."""
-    return None
-
-
 class Batcher(Generic[Item, Result]):
-    """`run` takes items of one group and returns a result for each, in their order.
+    """`run` takes items and returns a result for each, in their order.
 
     `gather_seconds` trades a little of busy callers' time for fewer statements; a lone caller never
     waits for it.
@@ -40,51 +35,45 @@ class Batcher(Generic[Item, Result]):
         self,
         run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
-        group: Callable[[Item], Hashable] = everything,
         batch_max: int = 128,
         waiting_max: int = 4096,
         gather_seconds: float = 0,
     ) -> None:
         self._run = run
-        self._group = group
         self._batch_max = batch_max
         self._waiting_max = waiting_max
         self._gather_seconds = gather_seconds
-        self._waiting = 0
-        self._queues: dict[Hashable, deque[tuple[Item, asyncio.Future[Result]]]] = {}
-        self._drains: set[asyncio.Task[None]] = set()
+        self._queue: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._drain: asyncio.Task[None] | None = None
 
     async def submit(self, item: Item) -> Result:
-        if self._waiting >= self._waiting_max:
+        if len(self._queue) >= self._waiting_max:
             raise Unavailable
+        deadline.left()  # a request that is late already must not write any more
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        key = self._group(item)
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = deque()
-            drain = deadline.detached(self._drain(key, queue))
-            self._drains.add(drain)
-            drain.add_done_callback(self._drains.discard)
-        queue.append((item, future))
-        self._waiting += 1
+        self._queue.append((item, future))
+        if self._drain is None:
+            self._drain = deadline.detached(self._settle_all())
         return await deadline.answered(future)
 
     async def close(self) -> None:
         """Waits for what was submitted; its submitters still get their results."""
-        await asyncio.gather(*self._drains)
+        if self._drain is not None:
+            await self._drain
 
-    async def _drain(
-        self, key: Hashable, queue: deque[tuple[Item, asyncio.Future[Result]]]
-    ) -> None:
-        while queue:
-            taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
-            self._waiting -= len(taken)
-            # A submitter that has gone away before its turn (a closed connection) wants nothing.
-            await self._settle([pair for pair in taken if not pair[1].done()])
-            if self._gather_seconds and len(taken) > 1:
-                # Many are asking: a moment's rest lets more of them share the next statement.
-                await asyncio.sleep(self._gather_seconds)
-        del self._queues[key]
+    async def _settle_all(self) -> None:
+        queue = self._queue
+        try:
+            while queue:
+                taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
+                # A submitter that has gone away before its turn (it was too late, or its
+                # connection was closed) wants nothing.
+                await self._settle([pair for pair in taken if not pair[1].done()])
+                if self._gather_seconds and len(taken) > 1:
+                    # Many are asking: a moment's rest lets more of them share the next statement.
+                    await asyncio.sleep(self._gather_seconds)
+        finally:
+            self._drain = None
 
     async def _settle(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         if not batch:

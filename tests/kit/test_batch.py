@@ -1,11 +1,13 @@
 """The batcher alone, with functions that record how they were called."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import asyncpg
 import pytest
 
+from manilla.kit import deadline
 from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
 
@@ -57,13 +59,6 @@ async def test_a_failing_item_fails_alone() -> None:
     )
     assert isinstance(results[13], ZeroDivisionError)
     assert [r for i, r in enumerate(results) if i != 13] == [i * 2 for i in range(32) if i != 13]
-
-
-async def test_groups_do_not_share_statements() -> None:
-    recorder = Recorder()
-    batcher = Batcher(recorder.run, group=lambda item: item % 2)
-    await asyncio.gather(*(batcher.submit(number) for number in range(6)))
-    assert sorted(recorder.calls) == [[0, 2, 4], [1, 3, 5]]
 
 
 async def test_a_full_queue_refuses_and_recovers() -> None:
@@ -135,3 +130,35 @@ async def test_busy_callers_gather_and_a_lone_one_does_not_wait() -> None:
     later = asyncio.create_task(batcher.submit(6))
     await asyncio.gather(*crowd, *late, later)
     assert recorder.calls == [[1], [2, 3], [4, 5, 6]]
+
+
+async def test_a_submitter_whose_time_is_up_is_told_and_the_others_are_not_held_back() -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+    calls: list[list[int]] = []
+
+    async def run(items: Sequence[int]) -> Sequence[int]:
+        calls.append(list(items))
+        started.set()
+        await release.wait()
+        return items
+
+    async def hurried(number: int) -> int:
+        with deadline.limited(0.1):
+            return await batcher.submit(number)
+
+    batcher = Batcher(run)
+    first = asyncio.create_task(hurried(1))
+    await started.wait()
+    patient, second = asyncio.create_task(batcher.submit(2)), asyncio.create_task(hurried(3))
+    for late in (first, second):
+        with pytest.raises(Unavailable):
+            await late
+    release.set()
+    assert await patient == 2
+    assert calls == [[1], [2]]  # the one that was under way went on; the one in the queue did not
+    with deadline.limited(0.01):
+        with contextlib.suppress(Unavailable), deadline.counted():
+            await asyncio.sleep(0.02)
+        with pytest.raises(Unavailable):
+            await batcher.submit(4)
+    assert calls == [[1], [2]]
