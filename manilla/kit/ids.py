@@ -1,4 +1,4 @@
-"""Identifiers: transaction ids that find their shard, request ids, and unguessable keys."""
+"""Identifiers: transaction ids that name their merchant, request ids, and unguessable keys."""
 
 import secrets
 import time

@@ -68,7 +68,7 @@ async def test_one_role_for_everything_is_possible_and_guarded(empty: str) -> No
 
 
 async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Database) -> None:
-    """So that it can be distributed by merchant: see the decision record on the ledger."""
+    """So that a merchant can move to another cell: see the decision record on growth."""
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first

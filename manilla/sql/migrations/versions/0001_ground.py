@@ -87,7 +87,7 @@ CREATE TABLE wallet (
 ) WITH (fillfactor = 50);
 
 -- Wallets are the merchants'; the other accounts are the platform's, kept per merchant so that a
--- posting stays on its merchant's shard. Only a wallet's balance is also a row of its own.
+-- posting concerns one merchant alone. Only a wallet's balance is also a row of its own.
 CREATE DOMAIN ledger_account AS text CHECK (VALUE ~
     '^(wallet|commission|payout_fee|in_flight|suspense|adjustment|bank|(clearing|provider_fee):[a-z0-9_]+)$');
 
