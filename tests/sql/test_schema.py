@@ -19,6 +19,7 @@ SMALL |= {"provider_credentials", "rail_state", "rail_minute", "method", "transf
 SMALL |= {"person", "invitation", "password_reset", "session"}
 SMALL |= {"audit", "audit_head", "approval"}  # one chain for all, by people's hands alone
 SMALL |= {"proof"}  # one row
+SMALL |= {"clearing_difference"}  # one for each provider and currency
 SMALL |= {"shop_order", "shop_news"}  # of the demonstration
 
 
