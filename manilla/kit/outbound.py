@@ -4,6 +4,7 @@ The address is checked where the socket is made, after every resolution of its n
 matter how it was written, what the name meant a moment ago, or what it will mean next.
 """
 
+import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -11,11 +12,13 @@ import os
 import socket
 import ssl
 import unicodedata
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 # Global by the registries, but ways around the check: they carry an IPv4 address within.
 _WRAPPED = tuple(
@@ -69,6 +72,40 @@ def _written_address(host: str) -> str | None:
     return None
 
 
+class Resolver(AbstractResolver):
+    """Resolves names that other people choose in threads of its own.
+
+    The system's resolver holds a thread for as long as a name server does not answer, longer than
+    any call waits. In the threads that everybody shares, a few such names would keep the process
+    from resolving its own database and providers.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, family=family)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, partial(ask, flags=socket.AI_ADDRCONFIG))
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=int(address[1]),
+                family=kind,
+                proto=protocol,
+                flags=flags,
+            )
+            for kind, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
 def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:
     """No redirects are followed by who uses it, no cookies kept, no proxy of the environment."""
 
@@ -81,6 +118,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,
+            resolver=Resolver(connections),
             use_dns_cache=not is_public_only,
             keepalive_timeout=15,
             socket_factory=make_socket,

@@ -1,7 +1,9 @@
 """Where notifications may go: checked on the address itself, however it was written."""
 
+import asyncio
 import re
 import socket
+import threading
 from typing import Any
 
 import aiohttp
@@ -91,7 +93,7 @@ async def test_a_name_that_turns_to_loopback_is_refused_at_the_socket(
             }
         ]
 
-    monkeypatch.setattr(aiohttp.ThreadedResolver, "resolve", resolve)
+    monkeypatch.setattr(outbound.Resolver, "resolve", resolve)
     made: list[str] = []
     real = outbound.is_public
 
@@ -105,3 +107,34 @@ async def test_a_name_that_turns_to_loopback_is_refused_at_the_socket(
             await _post(f"http://shop.example:{receiver.port}/ipn", is_public_only=True)
     assert made == ["8.8.8.8", "127.0.0.1"]
     assert receiver.received == []
+
+
+async def test_names_that_nobody_resolves_do_not_keep_us_from_resolving_our_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name server that does not answer holds a thread, for longer than the call waits."""
+    names, system = 40, socket.getaddrinfo
+    asked, answer = threading.Semaphore(0), threading.Event()
+
+    def resolve(host: Any, *about: Any, **more: Any) -> Any:
+        if str(host).endswith(".hangs.example"):
+            asked.release()
+            answer.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return system(host, *about, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    async with outbound.open_session(is_public_only=True, connections=names, seconds=30) as session:
+        calls = [
+            asyncio.create_task(session.get(f"http://{number}.hangs.example/"))
+            for number in range(names)
+        ]
+        try:
+            async with asyncio.timeout(10):
+                for _ in range(names):
+                    while not asked.acquire(blocking=False):
+                        await asyncio.sleep(0.05)
+                assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+        finally:
+            answer.set()
+            await asyncio.gather(*calls, return_exceptions=True)
