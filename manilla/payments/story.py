@@ -42,6 +42,8 @@ async def payment_story(
     charges = await charge_queries.charges(db, merchant_id, trx_id)
     refunds = await refund_queries.refunds_of(db, merchant_id, trx_id)
     references = [charge.reference for charge in charges] + [refund.trx_id for refund in refunds]
+    owners: dict[str, str | None] = {each.reference: each.provider for each in charges}
+    owners |= {each.trx_id: each.provider for each in refunds}
     posted_under = [trx_id, *references]
     if payment.commission_trx_id is not None:
         posted_under.append(payment.commission_trx_id)
@@ -53,7 +55,7 @@ async def payment_story(
         charges=charges,
         held=await held_money(db, charges),
         refunds=refunds,
-        webhooks=await providers.heard_of(db, merchant_id, references),
+        webhooks=await providers.heard_from_owners(db, merchant_id, owners),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, posted_under),
         notifications=await notices.told_of(db, merchant_id, trx_id),

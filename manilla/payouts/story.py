@@ -39,7 +39,7 @@ async def payout_story(
         requests=await request_queries.requests_about(
             db, merchant_id, trx_id, payout.ref_trx, payout.created_at
         ),
-        webhooks=await providers.heard_of(db, merchant_id, [trx_id]),
+        webhooks=await providers.heard_from_owners(db, merchant_id, {trx_id: payout.provider}),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, [trx_id]),
         notifications=await notices.told_of(db, merchant_id, trx_id),

@@ -1,6 +1,6 @@
 """What providers told us about a transaction, without the words of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -19,6 +19,14 @@ class Heard(msgspec.Struct, frozen=True):
     claimed_currency: str | None
     claimed_status: str | None  # of a transfer
     received_at: datetime
+
+
+async def heard_from_owners(
+    db: Database, merchant_id: int, owners: Mapping[str, str | None]
+) -> list[Heard]:
+    """About these references, each of the provider that owns it: others' webhooks are ignored."""
+    heard = await heard_of(db, merchant_id, list(owners))
+    return [each for each in heard if owners[each.reference] == each.provider]
 
 
 async def heard_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[Heard]:

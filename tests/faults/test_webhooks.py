@@ -9,6 +9,7 @@ import pytest
 from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.payments import refunds
+from manilla.payments.story import payment_story
 from manilla.providers import inbox
 from tests.client import Site
 from tests.faults import news
@@ -96,6 +97,9 @@ async def test_a_webhook_about_another_providers_charge_is_stored_counted_and_ig
     assert not await _is_due(desk, "charge", charge.reference)
     stored = "SELECT count(*) FROM webhook WHERE reference = $1 AND query_due_at IS NULL"
     assert await desk.services.db.value(stored, charge.reference) == 2
+    story = await payment_story(desk.services.db, desk.merchant.new.id, started.trx_id)
+    assert story is not None
+    assert story.webhooks == []
 
     await shop.pay(charge)
     await desk.world.run_job_now("charge", charge.reference)
