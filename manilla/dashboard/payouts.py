@@ -12,7 +12,6 @@ from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.ratelimit import RateLimiter
-from manilla.kit.texts import ONE_LINE, has_controls
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
@@ -153,7 +152,7 @@ class PayoutPages:
         caller = await self._caller(visit)
         method = self._method(caller, visit.form)
         try:
-            _check_texts(visit.form)
+            _check_form(visit.form, method)
             preview = await self._preview(visit, caller, method)
         except Refusal as refusal:
             details = await self._details(visit, caller, method)
@@ -168,7 +167,7 @@ class PayoutPages:
         limit = self._desk.platform.now.rate_limit_per_minute
         ticket = request_limit.ticket(visit.merchant_id, "dashboard", limit)
         try:
-            _check_texts(visit.form)
+            _check_form(visit.form, method)
             order = _order(visit, method)
             trx_id = await ordering.order(self._desk.db, self._desk.payouts, caller, order, ticket)
         except DuplicateReference as duplicate:
@@ -184,9 +183,7 @@ class PayoutPages:
 
     async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
         given: dict[str, Any] = given_beneficiary(visit.form, method)
-        if not visit.form.text("account_id"):
-            check_beneficiary(visit.form, method)
-        else:
+        if visit.form.text("account_id"):
             saved = await self._saved(visit, visit.form.whole("account_id"))
             if saved is None or saved.method_code != method.code:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
@@ -251,6 +248,11 @@ def _is_complete(given: dict[str, str], method: Method) -> bool:
 
 def check_beneficiary(given: Form, method: Method) -> None:
     """What a person can leave out or mistype, in words of the form."""
+    if errors := _beneficiary_errors(given, method):
+        raise BadForm(errors=errors)
+
+
+def _beneficiary_errors(given: Form, method: Method) -> dict[str, str]:
     errors = {}
     number = given.text("account_number").replace(" ", "")
     if not given.text("bank_code"):
@@ -262,19 +264,22 @@ def check_beneficiary(given: Form, method: Method) -> None:
             beneficiary.check_account_number(number)
         except Refusal as refusal:
             errors["account_number"] = refusal.text
-    if errors:
-        raise BadForm(errors=errors)
+    return errors
 
 
-def _check_texts(given: Form) -> None:
-    errors = {}
-    if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):
-        errors["ipn_url"] = "An address begins with https:// or http://."
+def _check_form(given: Form, method: Method) -> None:
+    """All errors at once, in the order of the fields."""
+    errors = {} if given.text("account_id") else _beneficiary_errors(given, method)
+    try:
+        given.money("amount", method.currency)
+    except BadForm as refusal:
+        errors.update(refusal.errors or {})
     if len(given.text("reference")) > REFERENCE_LENGTH_MAX:
         errors["reference"] = f"At most {REFERENCE_LENGTH_MAX} characters."
-    for name in ("reference", "description"):
-        if has_controls(given.text(name)):
-            errors[name] = ONE_LINE
+    if not given.text("reference").isprintable():
+        errors["reference"] = "Write plain text on one line."
+    if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):
+        errors["ipn_url"] = "A URL begins with https:// or http://."
     if errors:
         raise BadForm(errors=errors)
 
@@ -282,8 +287,6 @@ def _check_texts(given: Form) -> None:
 def _order(visit: Visit, method: Method) -> PayoutOrder:
     given = visit.form
     account_id = given.whole("account_id") if given.text("account_id") else None
-    if account_id is None:
-        check_beneficiary(given, method)
     return PayoutOrder(
         amount=given.money("amount", method.currency).amount,
         currency_code=method.currency,

@@ -316,7 +316,7 @@ async def test_the_demonstration_shows_a_whole_sale(
             await expect(customer.locator("tbody tr").first).to_contain_text("Completed")
         await owner.reload()
         await expect(figure).not_to_have_text(before)
-        await expect(owner.get_by_text("1 payment")).to_be_visible()
+        await expect(owner.get_by_text("1 of 1 paid")).to_be_visible()
 
 
 async def _deliver(services: Services, messenger: Courier, merchant_id: int) -> None:

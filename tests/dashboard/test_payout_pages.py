@@ -92,7 +92,7 @@ async def _notifications(till: Till, trx_id: str) -> list[str]:
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
         ({"account_id": "999999999"}, "There is no such saved account."),
-        ({"ipn_url": "javascript:alert(1)"}, "An address begins with https:// or http://."),
+        ({"ipn_url": "javascript:alert(1)"}, "A URL begins with https:// or http://."),
     ],
 )
 async def test_a_refused_payout_says_why_and_debits_nothing(

@@ -124,6 +124,7 @@ async def test_the_first_wrong_field_has_the_focus(
         await page.get_by_label("Amount").fill("1500,50")
         await page.get_by_role("button", name="Review payout").click()
         await page.locator("#h-account_number").wait_for()
+        assert await page.locator("#h-amount").inner_text() != ""  # all errors at once
         assert await _focused(page) == "f-account_number"
         assert not await faults_found(page)
         await context.close()
