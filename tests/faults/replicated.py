@@ -25,6 +25,7 @@ class Replicated:
         self.cluster = postgres.prepare(folder)
         self._ports = (free_port(), free_port())
         self._servers: list[subprocess.Popen[bytes]] = []
+        self._frozen: list[int] = []
 
     async def open(self) -> Self:
         primary, standby = self.cluster.folder, self._folder / "standby"
@@ -50,6 +51,9 @@ class Replicated:
         for server in self._servers:
             server.kill()
             server.wait()
+        for pid in self._frozen:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def url(self, role: str) -> str:
         """Both hosts; whoever connects looks for the one that can be written to."""
@@ -68,6 +72,18 @@ class Replicated:
         """It is gone, and the standby is told to take over."""
         self._servers[0].kill()
         await asyncio.to_thread(self._servers[0].wait)
+        await self._promote_the_standby()
+
+    async def freeze_the_primary(self) -> None:
+        """It keeps its connections, takes new ones and answers nothing; the standby takes over."""
+        server = self._servers[0].pid
+        self._frozen = [server, *_children(server)]
+        for pid in self._frozen:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        await self._promote_the_standby()
+
+    async def _promote_the_standby(self) -> None:
         # Nobody follows the new one yet.
         await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", self._ports[1])
         assert await self._ask("SELECT pg_promote()", self._ports[1])
@@ -130,3 +146,7 @@ class Replicated:
                     return
             assert time.monotonic() < deadline, statement
             await asyncio.sleep(0.1)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
