@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 import msgspec
@@ -151,22 +152,40 @@ def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
         raise ValueError("sslrootcert=system needs sslmode=verify-full")
     del query["sslrootcert"], query["sslmode"]
     # asyncpg's True: the system's certificates, and the host's name must match.
-    return urlunsplit(urlsplit(url)._replace(query=urlencode(query))), {"ssl": True}
+    return _split(url).url(query=query), {"ssl": True}
 
 
 def _query(url: str) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(url).query))
+    return dict(parse_qsl(_split(url).query))
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """A database URL. urllib rejects a list of hosts that contains an IPv6 address in brackets."""
+
+    start: str  # up to the hosts: scheme, user and password
+    hosts: str
+    path: str
+    query: str
+
+    def url(self, *, hosts: str | None = None, query: Mapping[str, str] | None = None) -> str:
+        text = self.query if query is None else urlencode(query)
+        where = self.hosts if hosts is None else hosts
+        return f"{self.start}{where}{self.path}" + (f"?{text}" if text else "")
+
+
+def _split(url: str) -> _Parts:
+    rest, _, query = url.partition("?")
+    scheme, mark, rest = rest.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, hosts = authority.rpartition("@")
+    return _Parts(f"{scheme}{mark}{user}{at}", hosts, slash + path, query)
 
 
 def hosts_of(url: str) -> list[Host]:
     """Each host that the URL names, with the same URL for that host alone."""
-    parts = urlsplit(url)
-    user, at, named = parts.netloc.rpartition("@")
-    if named:
-        return [
-            Host(name, urlunsplit(parts._replace(netloc=f"{user}{at}{name}")))
-            for name in named.split(",")
-        ]
+    parts = _split(url)
+    if parts.hosts:
+        return [Host(name, parts.url(hosts=name)) for name in parts.hosts.split(",")]
     query = _query(url)
     names = query.get("host", "").split(",")
     ports = query.get("port", "").split(",")
@@ -177,6 +196,5 @@ def hosts_of(url: str) -> list[Host]:
     hosts = []
     for name, port in zip(names, ports, strict=True):
         alone = {**query, "host": name, **({"port": port} if port else {})}
-        label = f"{name}:{port}" if port else name
-        hosts.append(Host(label, urlunsplit(parts._replace(query=urlencode(alone)))))
+        hosts.append(Host(f"{name}:{port}" if port else name, parts.url(query=alone)))
     return hosts

@@ -275,7 +275,9 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
         ("second_factor_for_money", "false"),
     ],
 )
-async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) -> None:
+async def test_a_setting_that_loosens_waits(
+    office: Desk, owner: Database, key: str, value: str
+) -> None:
     before = await settings.load(office.db)
     number = await ask(office, SettingChange(key, value))
     assert await settings.load(office.db) == before
@@ -287,6 +289,8 @@ async def test_a_setting_that_loosens_waits(office: Desk, key: str, value: str) 
         # Back to what is safe, at once.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(office, SettingChange(key, safe)) is None
+        # As if it had never been set: other tests of this process rely on the default.
+        await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
 async def test_a_provider_that_has_no_credentials_yet_is_set_up_at_once(office: Desk) -> None:
