@@ -119,7 +119,7 @@ class Home:
 
     async def _blocked_notifications(self, visit: Visit) -> list[Attention]:
         urls = await blocked_urls(self._desk.db, visit.merchant_id, visit.environment)
-        text = "Notifications are not sent to {}: it is not on the public internet"
+        text = "Notifications are not sent to {}: its host is unknown or not on the public internet"
         return [
             Attention(text.format(clean(url, 100)), visit.at("~/notifications")) for url in urls
         ]
