@@ -61,7 +61,7 @@ from manilla.client.notifications import Notification, verify_ipn
 from manilla.client.retries import Retries
 from manilla.client.synchronous import Client
 
-__version__ = "0.1.0"  # the platform's
+__version__ = "0.2.0"  # the platform's
 
 __all__ = [
     "ApiError",
