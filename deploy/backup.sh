@@ -1,18 +1,18 @@
 #!/bin/sh
-# Writes one logical backup of the database, whole or not at all.
+# Creates one logical backup of the database. The file is written completely or not at all.
 #
 #   MANILLA_MIGRATION_URL=postgresql://manilla_owner:...@db.internal/manilla deploy/backup.sh FILE
 #
-# The master key is not in it, on purpose: keep that elsewhere. Without it the secrets in a backup
-# cannot be opened. See docs/operating/backup.md.
+# The backup deliberately does not contain the master key: store the key elsewhere. Without it, the
+# secrets in a backup cannot be decrypted. See docs/operating/backup.md.
 set -eu
 
 file=${1:?usage: backup.sh FILE}
-: "${MANILLA_MIGRATION_URL:?is the connection of the role that owns the database}"
+: "${MANILLA_MIGRATION_URL:?must be the URL of the role that owns the database}"
 PATH=${PG_BIN:+$PG_BIN:}$PATH
 . "$(dirname "$0")/connection.sh"
 
-# Rate windows are unlogged, and worth nothing tomorrow.
+# Rate limit counters are in an unlogged table and are not worth backing up.
 pg_dump --format=custom --no-unlogged-table-data --lock-wait-timeout=60s \
   --dbname="$database" --file="$file.part"
 pg_restore --list "$file.part" >/dev/null

@@ -1,6 +1,7 @@
-# Sourced by the scripts beside it. Everybody on a machine can read the arguments of its processes,
-# so the password of MANILLA_MIGRATION_URL goes to PostgreSQL's programs in a password file: `database`
-# is the URL without it. A URL without a password is left to PGPASSFILE or ~/.pgpass.
+# Sourced by the scripts in this directory. Every user of a host can read the arguments of its
+# processes. So the password in MANILLA_MIGRATION_URL is passed to the PostgreSQL programs in a
+# password file, and `database` is set to the URL without it. If the URL has no password, PGPASSFILE
+# or ~/.pgpass applies.
 umask 077
 
 _password() {
@@ -13,7 +14,7 @@ _without_password() {
     -e 's#^([^:/]*://[^:/@]*):[^@/]*@#\1@#' -e 's#([?&])password=[^&]*&?#\1#' -e 's#[?&]$##'
 }
 
-# A URL writes some characters as %40; a password file puts a backslash before : and \.
+# A URL percent-encodes some characters (%40 for @); a password file escapes : and \ with a backslash.
 _decoded() {
   LC_ALL=C awk '
     function digit(c) { return index("0123456789abcdef", tolower(c)) - 1 }
