@@ -1,1 +1,1 @@
-"""Pay-out: from a merchant's wallet to a beneficiary's bank."""
+"""Payouts: transfers from a merchant's wallet to a beneficiary's bank account."""

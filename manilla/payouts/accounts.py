@@ -1,4 +1,4 @@
-"""Saved payout accounts: beneficiaries that a merchant names by a number."""
+"""Saved payout accounts: beneficiaries that a merchant refers to by id."""
 
 from datetime import datetime
 from typing import Any
@@ -95,7 +95,7 @@ async def remove(db: Database, merchant_id: int, account_id: int) -> bool:
 
 
 def _ending(beneficiary: dict[str, str]) -> str:
-    """Enough to know an account by, for who knows it already."""
+    """Enough to recognize the account without revealing its number."""
     return f"…{_number(beneficiary)[-4:]}"
 
 

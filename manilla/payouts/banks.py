@@ -1,4 +1,4 @@
-"""Which banks a rail can reach, kept for an hour."""
+"""Which banks a provider can pay to, cached for an hour."""
 
 import time
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class BankList(msgspec.Struct, frozen=True):
 
 
 def suggestion(code: str, banks: Sequence[Bank]) -> str:
-    """Which bank was meant: spreadsheets drop the zeros that a code begins with."""
+    """Suggests the intended bank, because spreadsheets drop leading zeros of a code."""
     short = code.lstrip("0")
     meant = next((bank for bank in banks if short and bank.code.lstrip("0") == short), None)
     return f" Did you mean {meant.code}, {meant.name}?" if meant else ""
@@ -46,11 +46,13 @@ class Banks:
     async def listed(self, caller: Caller, method_code: str | None) -> BankList:
         method = self._method(method_code or DEFAULT_METHOD)
         if method.provider is None:
-            raise PayoutFailed("This method has no list of banks: an administrator processes it.")
+            raise PayoutFailed(
+                "This method has no bank list: an administrator processes its payouts."
+            )
         rules.check_usable(self._catalogue, caller, method)
         banks = await self.of_rail(method.provider, is_sandbox=caller.is_sandbox)
         if banks is None:
-            raise ProviderUnavailable("The provider does not answer at the moment.")
+            raise ProviderUnavailable("The provider is not responding right now.")
         return BankList(
             provider=method.provider,
             currency_code=method.currency,
@@ -58,7 +60,7 @@ class Banks:
         )
 
     async def of_rail(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
-        """None where the provider cannot be asked, and was not within the hour."""
+        """Returns None if the provider does not respond and there is no list from the last hour."""
         if is_sandbox:
             return sandbox.BANKS[provider]
         current = self._rails.credentials(provider)

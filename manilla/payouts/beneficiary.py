@@ -1,4 +1,4 @@
-"""Who is paid: read from the request or a saved account, checked, and named by the rail itself."""
+"""Beneficiaries: read from a request or saved account, validated, and resolved by the provider."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ KEPT_MAX = 20_000
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
-    """As the merchant gave it, in canonical names."""
+    """The fields that the merchant gave, under their canonical names."""
 
     fields: dict[str, str]
 
@@ -58,14 +58,14 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
 
 def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
-    """Refuses what the method cannot use; what it does not know is passed over."""
+    """Rejects values that the method cannot use; ignores unknown fields."""
     fields: dict[str, str] = {}
     for name, value in given.items():
         canonical = _canonical(method, name)
         if canonical is None or value is None:
             continue
         if isinstance(value, str) and not value.strip():
-            continue  # an empty field counts as absent, also under an alias beside its field
+            continue  # an empty field counts as absent, even as an alias of a field that is set
         if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
         if has_controls(value.strip()):
@@ -101,10 +101,13 @@ def check_account_number(text: str) -> None:
 
 
 def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
-    """Who is paid, for the timeline: the rail's name for the account rules over a given one."""
+    """Describes the beneficiary for the timeline.
+
+    The name that the provider resolved takes precedence over the given one.
+    """
     if account is None:
         bank, number = (who.fields[field.name] for field in methods.MANUAL)
-        return f"To {bank}, account …{number[-4:]}, by hand."
+        return f"To {bank}, account …{number[-4:]}, paid manually."
     given = who.fields.get(methods.ACCOUNT_NAME)
     parts = [
         f"To {account.account_name}, bank {who.bank_code}, account …{who.account_number[-4:]}."
@@ -112,13 +115,13 @@ def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
     if given is not None and given.casefold() != account.account_name.casefold():
         parts.append(f"The name given was {given}.")
     if nuban.fits(who.bank_code, who.account_number) is False:
-        # Many banks deviate from the check digit: it refuses nobody.
-        parts.append("The account number's check digit does not fit the bank.")
+        # Many banks deviate from the check digit, so a wrong one is only a warning.
+        parts.append("The account number's check digit does not match the bank.")
     return " ".join(parts)
 
 
 class Resolver:
-    """Asks the rail who holds an account. What it says is kept for ten minutes."""
+    """Resolves the holder of an account with the provider; results are cached for ten minutes."""
 
     def __init__(self, rails: Rails, banks: Banks) -> None:
         self._rails = rails
@@ -134,7 +137,7 @@ class Resolver:
         return ResolvedAccount(sandbox.HOLDER)
 
     def known(self, provider: Provider, who: Beneficiary) -> ResolvedAccount | None:
-        """Without asking anybody."""
+        """Returns the cached account, without calling the provider."""
         kept = self._kept.get(self._key(provider, who))
         if kept is None:
             return None
@@ -156,7 +159,7 @@ class Resolver:
                 self._keep(provider, who, current, account)
                 return account
             case Refused(RefusalCode.PAYOUT_FAILED, guidance):
-                raise PayoutFailed(f"The provider refuses payouts: {guidance}")
+                raise PayoutFailed(f"The provider rejects payouts: {guidance}")
             case Refused(_, guidance):
                 raise InvalidBeneficiary(f"The account could not be verified: {guidance}")
             case Unknown(can_pass=False):
@@ -166,12 +169,15 @@ class Resolver:
                 )
             case Unknown():
                 raise ProviderUnavailable(
-                    "The account could not be verified, because the provider does not answer. "
+                    "The account could not be verified, because the provider is not responding. "
                     "Nothing was debited: try again later, or choose another method."
                 )
 
     async def _check_bank(self, provider: Provider, who: Beneficiary) -> None:
-        """Where the rail's list cannot be had, its answer about the account decides alone."""
+        """Rejects a bank code that is not in the provider's list.
+
+        If the list is unavailable, the account lookup decides alone.
+        """
         own = await self._banks.of_rail(provider, is_sandbox=False)
         if own is None or any(bank.code == who.bank_code for bank in own):
             return

@@ -1,4 +1,4 @@
-"""What a payout's end moves in the books. Each posting is there once, whoever asks for it."""
+"""Ledger postings for the end of a payout. Each is posted once, however often it is requested."""
 
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
@@ -12,7 +12,7 @@ SANDBOX = "sandbox"
 
 
 def _payer(payout: Payout) -> str:
-    """Where a delivered payout's money left us."""
+    """The account from which a delivered payout was paid."""
     if payout.is_sandbox:
         return posting.clearing(SANDBOX)
     return posting.BANK if payout.provider is None else posting.clearing(payout.provider)
@@ -45,9 +45,9 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """The exact reverse of the debit; of a delivered one, from where its money went.
+    """Refunds the debit in full; for a delivered payout, from the account that paid it.
 
-    `payout` as it was before: its provider's fee is then the one that was booked.
+    `payout` is the state before the change, so its provider fee is the one that was posted.
     """
     account = _payer(payout) if was_delivered else posting.IN_FLIGHT
     fee = Line(posting.PAYOUT_FEE, -payout.fee_minor) if payout.fee_minor else None
@@ -62,7 +62,10 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
 
 
 def _fee_returned(payout: Payout) -> list[Posting]:
-    """A transfer that came back costs nothing. A provider that keeps its fee: `manilla settle`."""
+    """Returns the posting for the provider's fee, which is free for a returned transfer.
+
+    If the provider keeps its fee, an administrator records that with `manilla settle`.
+    """
     fee_minor = payout.provider_fee_minor or 0
     if not fee_minor or payout.provider is None or payout.is_sandbox:
         return []
@@ -87,5 +90,5 @@ def _posting(
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
-        # The payout's row, which we hold, says that it was not posted before.
+        # We hold the lock on the payout's row, whose status says that this was not posted before.
         assert posted.outcome is Outcome.POSTED, posted.outcome

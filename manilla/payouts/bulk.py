@@ -1,4 +1,4 @@
-"""Many payouts from one file: looked through first, confirmed by a person, then paid row by row."""
+"""Bulk payouts from a file: checked first, confirmed by a user, then paid row by row."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ from manilla.payouts.preview import Previews
 PAY = "payout.bulk"
 FILE_NAME_LENGTH_MAX = 100
 ROWS_AT_ONCE = 200
-NOT_CHOSEN = "Not paid: only the rows before this one were chosen."
-USED_BEFORE = "There is a payout with this reference already."
+NOT_CHOSEN = "Not paid: only the rows above this one were selected."
+USED_BEFORE = "A payout with this reference already exists."
 
 
 class BatchNotFound(Refusal):
@@ -38,16 +38,16 @@ class NothingToPay(Refusal):
 
 
 class NotCovered(Refusal):
-    """The wallet cannot pay every row that was asked for, so none is paid."""
+    """The wallet does not cover all requested rows, so none is paid."""
 
     code = "BATCH_NOT_COVERED"
     message = "The wallet does not cover this file."
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """What of a file the wallet can pay, in the file's order."""
+    """How much of a file the wallet covers, in file order."""
 
-    available: Money  # without what other confirmed files will still take
+    available: Money  # without what other confirmed files will still cost
     total: Money
     affordable_rows: int
     affordable_cost: Money
@@ -71,7 +71,7 @@ async def draft(
     raw: bytes,
     uploaded_by: str,
 ) -> str:
-    """Looks through a file and keeps it; nothing is paid."""
+    """Checks a file and stores it as a draft; pays nothing."""
     banks = await previews.banks(caller, method)
     checked = bulk_checks.check(bulk_file.read(raw), method, banks)
     tenant = Tenant(caller.merchant_id, caller.environment)
@@ -140,10 +140,10 @@ async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
 async def confirm(
     db: Database, tenant: Tenant, batch_id: str, *, by: str, only_first: int | None = None
 ) -> None:
-    """Starts paying, once, however often it is confirmed: all rows, or `only_first` so many.
+    """Starts paying all rows, or the `only_first` first rows; repeated calls have no effect.
 
-    What the rows cost must be in the wallet now, beside what other confirmed files will still take.
-    The wallet's lock lets two files be confirmed one after the other only.
+    The wallet must cover the cost in addition to what other confirmed files will still cost. The
+    lock on the wallet prevents two files from being confirmed at the same time.
     """
     batch = await find(db, tenant, batch_id)
     if not batch.payable:
@@ -172,7 +172,7 @@ async def confirm(
 
 
 async def coverage(db: Database, batch: Batch) -> Coverage:
-    """How far the wallet reaches at this moment; confirming checks it again under a lock."""
+    """Returns the wallet's current coverage; `confirm` checks it again under a lock."""
     available = await bulk_queries.available(db, batch)
     rows, cost = await bulk_queries.affordable(db, batch, available)
     total = await bulk_queries.cost_of_first(db, batch, batch.ready)
@@ -210,7 +210,7 @@ def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
 
 
 def fingerprint(row: BatchRow) -> bytes:
-    """What the row asks for, whatever has become of it."""
+    """Returns the request in the row, without its outcome."""
     return msgspec.json.encode(
         [row.amount_minor, row.bank_code, row.account_number, row.name, row.ref_trx]
     )

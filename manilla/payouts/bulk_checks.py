@@ -1,4 +1,4 @@
-"""Checks the rows of a payout file, without asking anybody outside."""
+"""Checks the rows of a payout file without calling a provider."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from manilla.payouts.rules import check_amount
 from manilla.providers.port import Bank
 
 REFERENCE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 60, 255
-ODD_NUMBER = "The account number's check digit does not fit the bank."
+ODD_NUMBER = "The account number's check digit does not match the bank."
 
 
 class BadRow(Refusal):
@@ -22,7 +22,7 @@ class BadRow(Refusal):
 
 
 class CheckedRow(msgspec.Struct, frozen=True):
-    """A row, and what is wrong with it."""
+    """A row with the errors found in it."""
 
     row: FileRow
     amount: Money
@@ -32,7 +32,7 @@ class CheckedRow(msgspec.Struct, frozen=True):
 
 
 def check(rows: list[FileRow], method: Method, known: list[Bank]) -> list[CheckedRow]:
-    """Account names are resolved later, when the rows are paid."""
+    """Checks all rows. Account names are resolved later, when the rows are paid."""
     seen: set[str] = set()
     checked = []
     for row in rows:
@@ -50,7 +50,7 @@ def check(rows: list[FileRow], method: Method, known: list[Bank]) -> list[Checke
 
 
 def _errors(row: FileRow, method: Method, known: list[Bank], seen: set[str]) -> list[str]:
-    """All at once: who corrects a file wants to upload it one more time, not three times."""
+    """Returns all errors of the row at once, so that one corrected upload is enough."""
     if row.shape_error:
         return [row.shape_error]
     errors = []
@@ -68,7 +68,7 @@ def _errors(row: FileRow, method: Method, known: list[Bank], seen: set[str]) -> 
 
 
 def given(row: FileRow, method: Method) -> dict[str, str]:
-    """The beneficiary, as the method names its parts."""
+    """Returns the beneficiary with the field names of the method."""
     if method.is_manual:
         return {
             methods.BANK_NAME_BY_HAND: row.bank_code,

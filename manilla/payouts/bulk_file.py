@@ -1,4 +1,4 @@
-"""A file of payouts as people write it: comma-separated, one payout a line."""
+"""Reads payout files: CSV with one payout per line."""
 
 import csv
 import io
@@ -10,11 +10,11 @@ from manilla.kit.errors import Refusal
 
 BYTES_MAX = 1024 * 1024
 ROWS_MAX = 1_000
-LINE_ENDS_MAX = 20_000  # of all kinds: a text may have several lines, and a line two ends
+LINE_ENDS_MAX = 20_000  # CR and LF are counted separately, and a value may have several lines
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
 CELL_LENGTH_MAX = 300
-# Spreadsheets separate with semicolons where the decimal sign is a comma, and with tabs on request.
+# Spreadsheets use semicolons in locales with a decimal comma, and tabs on request.
 DELIMITERS = ",;\t"
 
 
@@ -24,14 +24,14 @@ class BadFile(Refusal):
 
 
 class FileRow(msgspec.Struct, frozen=True):
-    number: int  # of the payouts in the file, from 1
+    number: int  # of the payout in the file, from 1
     amount: str
     bank_code: str
     account_number: str
     name: str
     reference: str
     description: str
-    shape_error: str | None = None  # its values cannot be told apart
+    shape_error: str | None = None  # set if the values cannot be assigned to columns
 
 
 def read(raw: bytes) -> list[FileRow]:
@@ -45,9 +45,9 @@ def read(raw: bytes) -> list[FileRow]:
         ) from None
     if "\0" in text:
         raise BadFile("The file is not a CSV file.")
-    # A million empty lines would keep everybody waiting for as long as it takes to read them.
+    # Parsing a million empty lines would block all other requests.
     if text.count("\n") + text.count("\r") > LINE_ENDS_MAX:
-        raise BadFile(f"The file has too many lines. At most {ROWS_MAX:,} payouts go at once.")
+        raise BadFile(f"The file has too many lines. It can have at most {ROWS_MAX:,} payouts.")
     try:
         lines = list(
             csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
@@ -58,7 +58,10 @@ def read(raw: bytes) -> list[FileRow]:
 
 
 def _delimiter(text: str) -> str:
-    """The one that finds the required columns in the first line; amounts have no say in it."""
+    """Returns the delimiter that yields the required columns in the first line.
+
+    The other lines are ignored, because amounts may contain commas.
+    """
     first = next((line for line in text.splitlines() if line.strip()), "")
     for delimiter in DELIMITERS:
         if set(NEEDED) <= {_title(cell) for cell in first.split(delimiter)}:
@@ -83,7 +86,7 @@ def _rows(lines: list[list[str]]) -> list[FileRow]:
     if len(lines) == 1:
         raise BadFile("The file has no payouts below its first line.")
     if len(lines) - 1 > ROWS_MAX:
-        raise BadFile(f"The file has {len(lines) - 1:,} payouts. At most {ROWS_MAX:,} go at once.")
+        raise BadFile(f"The file has {len(lines) - 1:,} payouts. It can have at most {ROWS_MAX:,}.")
     return [_row(number, titles, line) for number, line in enumerate(lines[1:], start=1)]
 
 
@@ -94,13 +97,13 @@ def _row(number: int, titles: list[str], line: list[str]) -> FileRow:
 
 
 def _value(cell: str) -> str:
-    """Our own files put an apostrophe before what a spreadsheet would take for a formula."""
+    """Removes the apostrophe that our own files put before a value that looks like a formula."""
     text = cell.strip()[:CELL_LENGTH_MAX]
     return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
 
 
 def _shape_error(titles: list[str], line: list[str]) -> str | None:
-    """A decimal comma without quotation marks moves every value behind it by one column."""
+    """Detects, for example, an unquoted decimal comma, which shifts later values by one column."""
     unnamed = [cell for cell, title in zip_longest(line, titles) if cell and not title]
     if not any(cell.strip() for cell in unnamed):
         return None

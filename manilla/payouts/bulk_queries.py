@@ -1,4 +1,4 @@
-"""Batches of payouts and their rows, as they are stored."""
+"""SQL queries for payout batches and their rows."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,15 +13,15 @@ from manilla.ledger.scope import Tenant
 
 
 class BatchStatus(StrEnum):
-    DRAFT = "draft"  # looked through, and not confirmed
+    DRAFT = "draft"  # checked, but not confirmed
     RUNNING = "running"
     DONE = "done"
 
 
 class RowState(StrEnum):
-    FAULTY = "faulty"  # never paid: the file must be mended
+    FAULTY = "faulty"  # never paid: the file must be corrected
     READY = "ready"
-    PAID = "paid"  # its payout was made; what became of that is the payout's own story
+    PAID = "paid"  # the payout was created; its status is in the payout itself
     REFUSED = "refused"  # nothing was debited
 
 
@@ -39,12 +39,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     confirmed_at: datetime | None
     ended_at: datetime | None
-    # Of its rows.
+    # Numbers of rows by state.
     faulty: int
     ready: int
     paid: int
     refused: int
-    amount_minor: int  # of those that are not faulty
+    amount_minor: int  # of the rows that are not faulty
     fee_minor: int
 
     @property
@@ -61,7 +61,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def payable(self) -> int:
-        """How many rows are or were to be paid."""
+        """The number of rows that are to be paid or were processed."""
         return self.ready + self.paid + self.refused
 
     @property
@@ -86,11 +86,11 @@ class BatchRow(msgspec.Struct, frozen=True):
 
 
 class Outcomes(msgspec.Struct, frozen=True):
-    """What became of the payouts that a batch has made so far."""
+    """The statuses of the payouts that a batch has created so far."""
 
     pending: int
     delivered: int
-    failed: int  # or canceled: the wallet has its money back
+    failed: int  # or canceled: the wallet was refunded
 
     @property
     def made(self) -> int:
@@ -150,7 +150,7 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
 
 
 async def batches(db: Database, tenant: Tenant, limit: int) -> list[Batch]:
-    """The latest first."""
+    """Returns the most recent batches first."""
     records = await db.records(
         _BATCH
         + """
@@ -169,7 +169,7 @@ async def rows(
     after: int = 0,
     limit: int,
 ) -> list[BatchRow]:
-    """In the file's order, with what became of the payouts."""
+    """Returns rows in file order, with the status of their payouts."""
     records = await db.records(
         """
         SELECT r.number, r.state, r.amount_text, r.amount_minor, r.fee_minor, r.bank_code,
@@ -200,7 +200,7 @@ async def outcomes(db: Database, merchant_id: int, batch_id: str) -> Outcomes:
 
 
 async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:
-    """Those under which there is a payout already."""
+    """Returns the references that existing payouts already use."""
     records = await db.records(
         """
         SELECT g.ref_trx FROM unnest($3::text[]) AS g (ref_trx)
@@ -213,9 +213,9 @@ async def used_references(db: Database, tenant: Tenant, references: Sequence[str
 
 
 async def available(db: Database | Connection, of: Batch, *, lock: bool = False) -> Money:
-    """The wallet's balance, without what the rows of other running batches will take."""
+    """Returns the wallet's balance minus what the rows of other running batches will cost."""
     scope = of.merchant_id, of.environment, of.currency
-    # Locked by a statement of its own: what is counted next is as of the time after the wait.
+    # A separate statement takes the lock, so that the next one sees the state after the wait.
     balance_minor = await db.value(
         """
         SELECT balance_minor FROM wallet
@@ -243,7 +243,7 @@ _SUMS = """
 
 
 async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
-    """How many rows from the first on the limit covers, and what they cost."""
+    """Returns how many rows, from the first on, the limit covers, and what they cost."""
     record = await db.record(
         f"""
         SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s
@@ -255,7 +255,7 @@ async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]
 
 
 async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Money:
-    """What so many rows that are ready cost, with their fees."""
+    """Returns the cost of the first `rows` ready rows, including fees."""
     cost = await db.value(
         f"SELECT coalesce(max(cost), 0)::bigint FROM ({_SUMS}) AS s WHERE place <= $3",
         *(of.merchant_id, of.id, rows),
@@ -264,7 +264,7 @@ async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Mone
 
 
 async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
-    """False where it was confirmed before."""
+    """Returns False if the batch was confirmed before."""
     started = await connection.value(
         """
         UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()
@@ -283,7 +283,7 @@ async def decide(
     trx_id: str | None = None,
     remark: str | None = None,
 ) -> None:
-    """Once: what was decided before stays."""
+    """Sets the final state of a row, only if it has none yet."""
     await db.execute(
         """
         UPDATE payout_batch_row SET state = $4, trx_id = $5, remark = coalesce($6, remark)
@@ -293,7 +293,7 @@ async def decide(
 
 
 async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
-    """Those that are ready, except for the first so many."""
+    """Refuses all ready rows after the first `rows`."""
     await connection.execute(
         """
         UPDATE payout_batch_row SET state = 'refused', remark = $4
@@ -307,7 +307,7 @@ async def refuse_after_first(connection: Connection, of: Batch, rows: int, remar
 
 
 async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
-    """This row and all that follow, in one statement: no later row can be paid in between."""
+    """Refuses this row and all later ones in one statement, so no later row can be paid."""
     await db.execute(
         """
         UPDATE payout_batch_row

@@ -1,7 +1,8 @@
-"""Pays the rows of a confirmed batch, one after the other, and none of them twice.
+"""Pays the rows of a confirmed batch one after the other, and none of them twice.
 
-Each row is an order under a reference and a key of its own. A process may die after a payout is
-made and before its row says so: whoever goes on orders it again, and is answered with the first.
+Each row is ordered with its own reference and idempotency key. If a process dies after it has
+created a payout and before it has updated the row, the next worker orders the row again and gets
+the first payout in return.
 """
 
 import time
@@ -27,10 +28,10 @@ from manilla.payouts.refusals import (
 )
 
 PLACES = 4
-# Well within a job's lease, so that nobody else begins with the rows that are under way.
+# Much shorter than a job's lease, so that no other worker starts on the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
-NO_LIMIT = 2**31  # the rate limit is for those who call; this pace is ours
-PROVIDER_PATIENCE = timedelta(hours=1)  # for a provider that does not answer
+NO_LIMIT = 2**31  # the rate limit applies to API callers, not to this job
+PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
 
@@ -63,13 +64,16 @@ class BulkTasks:
             try:
                 is_covered = await self._pay(caller, batch, row)
             except ProviderUnavailable:
-                return PROVIDER_RETRY_SECONDS  # nothing was debited: the row is still to be paid
+                return PROVIDER_RETRY_SECONDS  # nothing was debited, so the row is retried
             if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
 
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
-        """False where the wallet could not cover the row: then no later one is paid either."""
+        """Pays one row.
+
+        Returns False if the wallet cannot cover it; then no later row is paid either.
+        """
         method = self._catalogue.by_id(Kind.WITHDRAW, batch.method_id)
         if method is None:
             await self._decide(batch, row, RowState.REFUSED, remark=NO_METHOD)
@@ -80,11 +84,11 @@ class BulkTasks:
                 self._initiation, caller, _order(batch, row, method), ticket
             )
         except Unavailable:
-            raise  # whether it was made is not known: the same order is placed again
+            raise  # we do not know whether it was created, so the same order is placed again
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
         except InsufficientBalance as refusal:
-            # A smaller row further down might fit, but then the file would be paid with holes.
+            # A smaller row further down might fit, but rows must be paid in file order.
             later = STOPPED.format(row.number)
             await bulk_queries.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
@@ -97,7 +101,11 @@ class BulkTasks:
         return True
 
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
-        """A reference that we have given ourselves is this row's; another's may be anybody's."""
+        """Handles a reference that is already used.
+
+        A reference that we generated belongs to this row; one from the file may belong to any
+        payout.
+        """
         if row.ref_trx.startswith(batch.id):
             await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
         else:
@@ -117,7 +125,7 @@ class BulkTasks:
 
 
 def _is_recent(batch: Batch) -> bool:
-    """Whoever confirmed the file may still expect that it is being paid."""
+    """Returns whether the file was confirmed so recently that its rows should still be retried."""
     assert batch.confirmed_at is not None
     return datetime.now(UTC) - batch.confirmed_at < PROVIDER_PATIENCE
 

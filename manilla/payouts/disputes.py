@@ -1,4 +1,4 @@
-"""Resolves cases by every way there is, those that change a payout among them."""
+"""Resolves cases in every possible way, including those that change a payout."""
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused
@@ -14,8 +14,8 @@ async def resolve(db: Database | Connection, case_id: int, note: str, action: Ac
 
 
 async def _reverse(connection: Connection, case: Case) -> None:
-    """A delivered payout that did not arrive: as when its provider says that it came back."""
+    """Reverses a completed payout that did not arrive, as if its provider had reversed it."""
     source = f"{ADMINISTRATOR}, case {case.id}"
     news = News(Event.REVERSED, source, Code.GATEWAY_PAYOUT_FAILED)
     if not await states.settle_within(connection, case.merchant_id, case.reference, news):
-        raise CaseRefused("The payout is not completed any more.")
+        raise CaseRefused("The payout is no longer completed.")

@@ -1,4 +1,4 @@
-"""How payouts went: by day, and which have waited too long."""
+"""Payout statistics: by day, by bank, and payouts that have been pending for too long."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -16,12 +16,12 @@ PAYOUTS = Counted("payout", "completed", ("failed", "canceled"))
 async def daily(
     db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
 ) -> list[Day]:
-    """Each of the days, oldest first; the last 30 where none are named."""
+    """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
     return await count_daily(db, PAYOUTS, scope, currency, days)
 
 
 async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:
-    """Payouts of the last 30 days that have been pending for so long."""
+    """Counts payouts of the last 30 days that have been pending longer than `longer_than`."""
     now = datetime.now(UTC)
     conditions = within(scope).add(
         "trx_id >= {} AND trx_id < {}",
@@ -44,7 +44,7 @@ async def has_any(db: Database, scope: Scope) -> bool:
 
 
 async def count_manual(db: Database, scope: Scope) -> int:
-    """Payouts that wait for an administrator to pay them."""
+    """Counts pending manual payouts."""
     conditions = within(scope)
     count: int = await db.value(
         f"""
@@ -56,13 +56,13 @@ async def count_manual(db: Database, scope: Scope) -> int:
 
 
 class BankFigures(msgspec.Struct, frozen=True):
-    """Payouts to one bank over one provider, and what had become of them by now."""
+    """Payouts to one bank through one provider, by their current status."""
 
     bank_code: str
     count: int
     completed: int
     failed: int
-    median_seconds: float | None  # until they were completed
+    median_seconds: float | None  # from creation to completion
 
     @property
     def success_rate(self) -> float | None:
@@ -71,7 +71,7 @@ class BankFigures(msgspec.Struct, frozen=True):
 
 
 async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
-    """Real ones, of all merchants, made since then; the bank with the most first."""
+    """Counts all production payouts created since then; the bank with the most comes first."""
     return await db.rows(
         BankFigures,
         """

@@ -1,4 +1,4 @@
-"""What a provider's wallet holds for payouts, asked for at most every few seconds."""
+"""The providers' balances for payouts, cached for a few seconds."""
 
 import time
 
@@ -23,7 +23,10 @@ class ProviderFunds:
         return time.monotonic() < kept_until
 
     async def check(self, provider: Provider, amount: Money) -> None:
-        """Refuses what is known to be too much. What is not known is left to the provider."""
+        """Refuses an amount above the known balance.
+
+        If the balance is unknown, the provider decides.
+        """
         if not self.is_known(provider, amount.currency):
             await self._look(provider, amount.currency)
         _, available = self._kept[provider, amount.currency]
@@ -31,7 +34,7 @@ class ProviderFunds:
             raise ProviderInsufficientBalance
 
     async def _look(self, provider: Provider, currency: str) -> None:
-        """Less what the provider takes for a transfer, as far as it has told."""
+        """Caches the provider's balance minus its transfer fee, where known."""
         adapter = self._rails.adapter(provider)
         answer = await adapter.balance(currency) if adapter else None
         available = None

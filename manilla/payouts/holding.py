@@ -1,9 +1,9 @@
-"""Payouts held: nothing is sent until the providers have said what they know and we do not.
+"""The hold on all payouts after a restore: nothing is sent until every provider has been queried.
 
-A database that was restored is older than the world. A payout that it has as never sent may have
-been sent since the backup, and a refusal of sending it "first" would then be taken for its end. So
-before anything is sent again, the provider is asked about each of them; what it knows is from then
-on asked about, and never sent.
+A restored database is older than the state at the providers. A payout that it has as unsent may
+have been sent after the backup, and a rejection of its "first" send would then wrongly end it. So
+before anything is sent again, the provider is asked about each of these payouts. Those that it
+knows are marked as sent: their status is queried, and they are never sent.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ OPEN_MAX = 10_000
 
 
 class NotHeld(Refusal):
-    message = "Payouts are not held."
+    message = "Payouts are not on hold."
 
 
 class NotReleased(Refusal):
-    message = "Payouts stay held: a provider has not said what it knows."
+    message = "Payouts stay on hold because a provider gave no usable answer."
 
 
 class Found(msgspec.Struct, frozen=True):
-    """An open payout, and what its provider knows of it."""
+    """An open payout, and what its provider knows about it."""
 
     payout: Payout
-    said: TransferState | None  # None: it gave no usable answer
+    said: TransferState | None  # None if there was no usable answer
     problem: str = ""
 
     @property
     def is_in_doubt(self) -> bool:
-        """Never sent by our books, and nobody can say whether that is so."""
+        """Unsent according to our database, but the provider could not confirm that."""
         return self.payout.began_at is None and self.said is None
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A transfer that the provider has and our books do not."""
+    """A transfer that the provider has and our database does not."""
 
     reference: str
     merchant_id: int
@@ -59,7 +59,7 @@ class Lost(msgspec.Struct, frozen=True):
 
     @property
     def has_moved_nothing(self) -> bool:
-        """By the provider's own word: it failed, or there is no such transfer."""
+        """The provider itself reports that the transfer failed or does not exist."""
         nothing = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
         return self.said is not None and self.said.status in nothing
 
@@ -76,19 +76,19 @@ async def held_since(db: Database) -> datetime:
 
 
 async def release(db: Database, rails: Rails) -> None:
-    """Refused where a payout that we think unsent may have been sent."""
+    """Releases the hold. Refuses if a payout that we have as unsent may have been sent."""
     found = await look(db, rails)
     doubts = [each.payout.trx_id for each in found if each.is_in_doubt]
     if doubts:
         raise NotReleased(
-            f"Payouts stay held: no usable answer about {len(doubts)} that may have been sent, "
-            f"{doubts[0]} among them. `manilla restore-check` lists them."
+            f"Payouts stay on hold: there is no usable answer about {len(doubts)} of them that may "
+            f"have been sent, including {doubts[0]}. To list them, run `manilla restore-check`."
         )
     await settings.change(db, "payouts_held", "false")
 
 
 async def look(db: Database, rails: Rails) -> list[Found]:
-    """Asks about every open payout of before the hold; later ones were never sent by anybody."""
+    """Queries every open payout from before the hold; later ones cannot have been sent."""
     since = await held_since(db)
     found = await _gather([_ask(rails, payout) for payout in await _open(db, since)])
     for each in found:
@@ -101,14 +101,14 @@ async def look(db: Database, rails: Rails) -> list[Found]:
 async def missing(
     db: Database, rails: Rails, provider: Provider, references: Sequence[str]
 ) -> list[Lost]:
-    """Those of a provider's own transfers that our books do not have, and what became of them."""
+    """Returns the provider's transfers that our database does not have, with their status."""
     known = await _known(db, references)
     unknown = [reference for reference in dict.fromkeys(references) if reference not in known]
     return await _gather([_ask_lost(rails, provider, reference) for reference in unknown])
 
 
 async def waiting(db: Database) -> int:
-    """Payouts that are taken and not sent."""
+    """Counts payouts that were accepted and not sent."""
     number: int = await db.value(
         """
         SELECT count(*) FROM job j
@@ -144,7 +144,7 @@ async def _state(
 
 
 async def _open(db: Database, since: datetime) -> list[Payout]:
-    """What is open has a job, and jobs are few."""
+    """Finds open payouts by their jobs, of which there are few."""
     records = await db.records(
         f"""
         SELECT found.*
@@ -157,7 +157,9 @@ async def _open(db: Database, since: datetime) -> list[Payout]:
         *(since, OPEN_MAX + 1),
     )
     if len(records) > OPEN_MAX:
-        raise NotReleased(f"More than {OPEN_MAX} payouts are open: let the workers ask first.")
+        raise NotReleased(
+            f"More than {OPEN_MAX} payouts are open: let the workers query them first."
+        )
     return [queries.read(record) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""Takes a payout: checks it in one visible order, and debits the wallet in one statement."""
+"""Creates a payout: runs all checks in a fixed order, then debits the wallet in one statement."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -42,19 +42,19 @@ SEND, COMPLETE_IN_SANDBOX = outgoing.TRANSFER, outgoing.SANDBOX_PAYOUT
 
 
 class PayoutOrder(msgspec.Struct, frozen=True):
-    """What a merchant asks for, checked for its form."""
+    """A payout request whose format has been validated."""
 
     amount: Decimal
     currency_code: str
     ref_trx: str
-    ipn_url: str  # empty, from the dashboard alone: nobody is told
+    ipn_url: str  # empty for payouts from the dashboard: no notification is sent
     withdraw_method_id: int
     withdraw_account_id: int | None
     beneficiary: dict[str, Any] | None
     description: str | None
     scenario: Scenario | None
     repeat_key: RepeatKey | None
-    ordered_by: str | None = None  # who, in the dashboard; None: through the API
+    ordered_by: str | None = None  # dashboard user; None for the API
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -109,7 +109,8 @@ class Initiation:
         rules.check_amount(method, amount)
         new = _row(caller, order, method, amount, ticket)
         if not self._is_settled_locally(caller, method, order, amount):
-            # Reference and balance come before the beneficiary, and before anybody is asked.
+            # The reference and the balance are checked before the beneficiary, and before any call
+            # to the provider.
             looked = await self._take(msgspec.structs.replace(new, only_look=True), ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
@@ -130,7 +131,7 @@ class Initiation:
         return _accepted(taken)
 
     async def _obstacle(self, new: NewPayout) -> Refusal:
-        """What is held in memory let it pass: the merchant has changed since."""
+        """Returns the refusal for a merchant whose status has changed since it was cached."""
         merchant = await merchants.merchant(self._db, new.merchant_id)
         assert merchant is not None
         is_sandbox = new.environment == Environment.SANDBOX
@@ -140,7 +141,7 @@ class Initiation:
     def _is_settled_locally(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
     ) -> bool:
-        """Whether all that comes after the balance is known to be well without asking anybody."""
+        """Returns whether all checks after the balance pass without a call to the provider."""
         if order.beneficiary is None:
             return False
         try:
@@ -175,7 +176,7 @@ class Initiation:
     async def _resolve(
         self, caller: Caller, method: Method, who: Beneficiary, amount: Money
     ) -> ResolvedAccount | None:
-        """The account's name, before any debit; and whether the rail can pay at all."""
+        """Resolves the account's name before the debit, and checks that the provider can pay."""
         if method.provider is None:
             return None
         if caller.is_sandbox:
@@ -219,7 +220,7 @@ def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder)
 
 
 def _ends_by_itself(new: NewPayout, who: Beneficiary, order: PayoutOrder) -> bool:
-    """In the sandbox. A scenario rules over the account number."""
+    """Whether a sandbox payout completes automatically. A scenario overrides the account number."""
     if order.scenario is not None:
         return order.scenario is not Scenario.PENDING
     return new.provider is not None and who.account_number != sandbox.STAYS_PENDING

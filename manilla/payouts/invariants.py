@@ -1,4 +1,4 @@
-"""What must always be true of payouts, and of the money that is under way."""
+"""Invariants of payouts and of money in flight."""
 
 from manilla.ledger.invariants import Invariant
 
@@ -18,7 +18,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "ended_payouts_were_refunded_once",
-        "Each failed or canceled payout has one refund of what was debited; no other has any.",
+        "Each failed or canceled payout has one refund of the debited amount; others have none.",
         """SELECT p.merchant_id, p.trx_id, p.status, r.refunded
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, sum(e.amount_minor) AS refunded
@@ -32,7 +32,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payouts_were_delivered_as_they_say",
-        "A completed payout has its delivery in the books, a pending one none.",
+        "A completed payout has a delivery posting; a pending or canceled one has none.",
         """SELECT p.merchant_id, p.trx_id, p.status, g.kind
              FROM payout p
              LEFT JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
@@ -43,7 +43,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "in_flight_is_what_is_open",
-        "What is in flight is the sum of the payouts and refunds that are not decided.",
+        "The in_flight account equals the sum of pending payouts and refunds.",
         """SELECT coalesce(e.merchant_id, o.merchant_id) AS merchant_id, e.sum, o.sum AS open
              FROM (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum FROM entry
                     WHERE account = 'in_flight' GROUP BY merchant_id, environment, currency) AS e
@@ -59,7 +59,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payouts_were_told",
-        "Each payout that is decided and has an address to tell has the notification of its state.",
+        "Each final payout that has an ipn_url has a notification of its status.",
         """SELECT p.merchant_id, p.trx_id, p.status FROM payout p
             WHERE p.status <> 'pending' AND p.ipn_url <> '' AND NOT EXISTS (
                   SELECT FROM notification n
@@ -68,7 +68,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "open_payouts_have_a_job",
-        "Each open automatic payout is worked on, or a case says why not.",
+        "Each open automatic payout has a job or an open case.",
         """SELECT p.merchant_id, p.trx_id FROM payout p
             WHERE p.status = 'pending' AND p.provider IS NOT NULL AND p.environment = 'production'
               AND NOT EXISTS (SELECT FROM job j
@@ -80,7 +80,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payout_history_is_gapless_and_legal",
-        "A payout's timeline leads without a gap from pending to its status, by legal steps.",
+        "A payout's timeline leads from pending to its status by allowed steps without gaps.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,

@@ -1,4 +1,4 @@
-"""Payouts and saved accounts, listed."""
+"""Lists of payouts and of saved accounts."""
 
 from collections.abc import AsyncIterator
 
@@ -22,29 +22,30 @@ from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.payout import Code, Payout, Status
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
-# As automatic methods name it, and as the manual one does.
+# The field's name on automatic methods, and on the manual one.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
 
 
 class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: Status | None = None
     error_code: Code | None = None
-    method: str | None = None  # its code
+    method: str | None = None  # method code
     manual: bool | None = None  # whether an administrator processes it
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
+    until: Moment | None = None  # exclusive
     min_minor: Number | None = None
     max_minor: Number | None = None
-    # An id or a whole ref_trx finds that one; anything else a whole account number, the provider's
-    # or the bank's whole reference, or a part of the ref_trx or of the account's name.
+    # A transaction id or a full ref_trx is matched first. Otherwise the search matches a full
+    # account number, the provider's or the bank's full reference, or a part of the ref_trx or of
+    # the account's name.
     search: str | None = None
 
 
 class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
     active: bool | None = True
     method: str | None = None
-    search: str | None = None  # a whole account number, or a part of the label or the name
+    search: str | None = None  # a full account number, or a part of the label or the name
 
 
 async def payouts(
@@ -55,7 +56,7 @@ async def payouts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Newest first, by the time that is in their ids."""
+    """Lists payouts, newest first by the time in their ids."""
     conditions = (
         within(scope)
         .add_given("status = {}", wanted.status)
@@ -83,7 +84,7 @@ async def payouts(
 
 
 def all_payouts(db: Database, scope: Scope, wanted: PayoutFilter) -> AsyncIterator[list[Payout]]:
-    """What the list shows, whole."""
+    """Iterates over all pages of `payouts`."""
     return listing.in_pages(
         lambda after: payouts(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
@@ -97,7 +98,7 @@ async def saved_accounts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[SavedAccount]:
-    """Newest first. They serve both environments."""
+    """Lists saved accounts, newest first. They are shared by both environments."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         Conditions()
@@ -130,7 +131,7 @@ def all_saved_accounts(
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """The payout that a merchant's own reference stands for."""
+    """Returns the id of the payout with this merchant reference; empty if there is none."""
     records = await db.records(
         """
         SELECT trx_id FROM payout
@@ -141,7 +142,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 
 def _referred_to(steps: Walk, text: str) -> Walk:
-    """An id is of one payout; a ref_trx each merchant may have used."""
+    """A transaction id identifies one payout; several merchants can use the same ref_trx."""
     merchant_id = ids.merchant_of(text)
     if merchant_id is None:
         return steps.narrowed("ref_trx = {}", text)

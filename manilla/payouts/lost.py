@@ -1,9 +1,9 @@
-"""A payout that its provider never knew, or that never went out: ended by a person.
+"""Lets an administrator reject a payout that its provider does not know, or that was never sent.
 
-No refusal of a repeated send is believed, so such a payout stays open by itself for good. A person
-may end it after a day, where a case says that it is stuck, nothing is on its way any more, and the
-provider says at that very moment that it knows no such transfer. A payout that was never sent
-because its merchant's money is on hold may be rejected at once.
+A rejection of a repeated send is not conclusive, so such a payout would stay open forever. An
+administrator can reject it after a day if a case says that it is stuck, nothing is in transit any
+more, and the provider says at that moment that it does not know the transfer. A payout that was
+never sent because its merchant's money is on hold can be rejected at any time.
 """
 
 from datetime import timedelta
@@ -28,12 +28,12 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 
-# What was sent must have arrived by then, or never will: a call itself takes 15 s at most.
+# A transfer that was sent has arrived by then, or never will: one call takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
 
 
 async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
-    """Ends any payout that may be ended by a person; the wallet gets its money back, once."""
+    """Rejects any payout that an administrator may reject, and refunds the wallet once."""
     payout = await manual.find(db, trx_id)
     if payout.is_manual or payout.is_sandbox:
         return await manual.reject(db, trx_id, reason)
@@ -41,11 +41,11 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
     await _check_stuck(db, payout)
     job = await sending.hold(db, payout.merchant_id, trx_id)
     if job is None:
-        raise NotToDecide("The payout is being worked on at this moment: try again in a minute.")
+        raise NotToDecide("A worker is processing the payout: try again in a minute.")
     try:
-        # From here on nobody sends it. What was sent before must have had its time.
+        # From here on no worker can send the payout. An earlier send must have had time to arrive.
         await _check_quiet(db, payout)
-        await _end(db, payout, job, await _news(db, rails, payout, reason))
+        await _end(db, payout, job, await _ending(db, rails, payout, reason))
     finally:
         await sending.let_go(db, job)
     return await manual.find(db, trx_id)
@@ -55,11 +55,11 @@ async def _check_stuck(db: Database, payout: Payout) -> None:
     if payout.status is not Status.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if await manual.hold_of(db, payout) is not None:
-        return  # it was never sent, and will not be
+        return  # it was never sent, and cannot be sent during the hold
     if not await cases.is_open(db, payout.merchant_id, Kind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
-            "The payout went to a provider: its word decides, not ours. "
-            "Only one that a case (no_answer) is open for, or that is on hold, can be rejected."
+            "The provider decides the outcome of this payout. You can reject it only if it has an "
+            "open no_answer case, or if it is on hold."
         )
 
 
@@ -67,8 +67,8 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
     if await queries.was_sent_within(db, payout, QUIET):
         minutes = QUIET.seconds // 60
         raise NotToDecide(
-            f"The payout was sent within the last {minutes} minutes, and may still arrive: "
-            "try again then."
+            f"The payout was sent within the last {minutes} minutes and may still arrive: "
+            "try again later."
         )
     said = {claim.status for claim in await states.claims_about(db, payout) if claim.status}
     if not said <= {TransferStatus.FAILED}:
@@ -77,20 +77,24 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
         )
 
 
-async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News:
-    """What ends it: the provider's own failure, or that there is no such transfer."""
+async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> News:
+    """Returns the event that ends the payout: it was never sent, has failed, or is unknown.
+
+    Raises `NotToDecide` if the provider has the transfer or gives no usable answer.
+    """
     current = await manual.find(db, payout.trx_id)
     hold = await manual.hold_of(db, current)
     event = Event.FAILED if hold is None else Event.REJECTED
     if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
-        # Only who holds the job begins to send, and we do: it never went out. While payouts are
-        # held, our books may be older than a send.
+        # Only the holder of the job can start to send, and we hold it, so the payout was never
+        # sent. This does not apply while all payouts are on hold, because the database may then be
+        # older than a send.
         source = f"{ADMINISTRATOR}; it was never sent"
         return News(event, source, Code.PAYOUT_FAILED, reason)
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
         guidance = state.message or None
-        source = "the provider when asked"
+        source = "status query"
         return News(Event.FAILED, source, Code.GATEWAY_PAYOUT_FAILED, guidance)
     if state.status is TransferStatus.NOT_FOUND:
         source = f"{ADMINISTRATOR}; the provider knows no such transfer"
@@ -103,7 +107,7 @@ async def _news(db: Database, rails: Rails, payout: Payout, reason: str) -> News
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
     adapter = rails.adapter(Provider(payout.provider or ""))
     if adapter is None:
-        raise NotToDecide(f"{payout.provider} is not configured: it cannot be asked.")
+        raise NotToDecide(f"{payout.provider} is not configured, so it cannot be queried.")
     answer = await adapter.transfer_state(payout.trx_id)
     match answer:
         case Done(state):
@@ -116,7 +120,7 @@ async def _end(db: Database, payout: Payout, job: Job, news: News) -> None:
     merchant_id, trx_id = payout.merchant_id, payout.trx_id
     async with db.transaction() as connection:
         if not await states.settle_within(connection, merchant_id, trx_id, news, holder=job):
-            raise NotToDecide("Somebody else has changed the payout meanwhile: look again.")
+            raise NotToDecide("The payout has changed in the meantime: check its status.")
         resolution = f"payout rejected: {news.guidance or news.source}"
         await cases.close(connection, merchant_id, Kind.NO_ANSWER, trx_id, resolution)
         await audit.record(

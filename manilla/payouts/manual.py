@@ -1,4 +1,4 @@
-"""What a person decides about payouts: those processed by hand, and those that got stuck."""
+"""Decisions of administrators on manual payouts and on stuck automatic ones."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ class PayoutNotFound(Refusal):
 
 
 class NotToDecide(Refusal):
-    message = "This payout is not an administrator's to decide."
+    message = "An administrator cannot decide this payout."
 
 
 class OnHold(NotToDecide):
@@ -45,8 +45,8 @@ async def complete(
 ) -> Payout:
     """Records that the administrator has paid it.
 
-    `already_paid`: the money had left before the administrator saw the hold. That must be
-    recorded even then, or a later rejection would give the merchant the same money again.
+    `already_paid`: the administrator paid before seeing the hold. This must be recorded even during
+    a hold, or a later rejection would refund money that was already paid out.
     """
     if bank_reference is not None:
         check_text(bank_reference, "A bank reference")
@@ -62,7 +62,7 @@ async def complete(
 
 
 async def reject(db: Database, trx_id: str, reason: str) -> Payout:
-    """It will not be paid; the wallet gets its money back."""
+    """Rejects the payout and refunds the wallet."""
     check_text(reason, "A reason")
     payout = await find(db, trx_id)
     is_held_in_sandbox = payout.is_sandbox and await hold_of(db, payout) is not None
@@ -71,14 +71,14 @@ async def reject(db: Database, trx_id: str, reason: str) -> Payout:
 
 
 async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
-    """Why an unsent payout waits; None where nothing stops it, or it was sent."""
+    """Returns why an unsent payout is on hold; None if it is not on hold, or was sent."""
     if payout.status is not Status.PENDING or payout.began_at is not None:
         return None
     return await outgoing.hold(db, payout.merchant_id, payout.environment)
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
-    """The same for many of them, by their ids."""
+    """Does the same for several payouts; the keys are their transaction ids."""
     unsent = [each for each in payouts if each.status is Status.PENDING and each.began_at is None]
     holds = await outgoing.holds(db, {(each.merchant_id, each.environment) for each in unsent})
     found = {each.trx_id: holds.get((each.merchant_id, each.environment)) for each in unsent}
@@ -86,12 +86,12 @@ async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, Outgoin
 
 
 async def requeue(db: Database, trx_id: str) -> Payout:
-    """Works on an open automatic payout at once, also where its job was parked."""
+    """Makes the job of an open automatic payout due now, even if the job has failed."""
     payout = await find(db, trx_id)
     if payout.status is not Status.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if payout.is_manual or payout.is_sandbox:
-        raise NotToDecide("Only an automatic payout in production is sent by a job.")
+        raise NotToDecide("Only automatic payouts in production can be requeued.")
     async with db.transaction() as connection:
         await jobs.put(connection, payout.merchant_id, SEND, payout.trx_id)
         await audit.record(
@@ -104,7 +104,7 @@ async def requeue(db: Database, trx_id: str) -> Payout:
 
 
 async def decision(db: Database, payout: Payout) -> str | None:
-    """Who has decided it, and how, in words; None where no person has."""
+    """Returns a sentence that says who decided and how; None if no administrator has."""
     about = Filters(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )
@@ -121,15 +121,15 @@ async def decision(db: Database, payout: Payout) -> str | None:
 
 async def _decide(db: Database, payout: Payout, news: News, *, may_decide: bool) -> Payout:
     if not may_decide:
-        raise NotToDecide("The payout went to a provider: its word decides, not ours.")
+        raise NotToDecide("The provider decides the outcome of this payout.")
     if payout.status is not Status.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if not await states.settle(db, payout.merchant_id, payout.trx_id, news):
-        # Somebody else was faster by a moment.
+        # Another administrator decided a moment earlier.
         raise NotToDecide(f"The payout is {(await find(db, payout.trx_id)).status} already.")
     return await find(db, payout.trx_id)
 
 
 def check_text(text: str, what: str) -> None:
     if not is_line(text, TEXT_LENGTH_MAX):
-        raise NotToDecide(f"{what} has 1 to {TEXT_LENGTH_MAX} printable characters.")
+        raise NotToDecide(f"{what} must have 1 to {TEXT_LENGTH_MAX} printable characters.")

@@ -1,4 +1,4 @@
-"""Withdrawal methods as a merchant is told of them, with what each wants to know."""
+"""Withdrawal methods as the API describes them, with the beneficiary fields of each."""
 
 from decimal import Decimal
 
@@ -14,7 +14,7 @@ BANK_NAME_BY_HAND, ACCOUNT_NUMBER_BY_HAND = "Bank Name", "Account Number"
 
 
 class Field(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of the beneficiary."""
+    """A field of the beneficiary."""
 
     name: str
     type: str

@@ -1,4 +1,4 @@
-"""The notifications that tell a merchant what became of a payout."""
+"""Notifications to merchants about the final status of a payout."""
 
 import time
 from typing import Any
@@ -17,7 +17,7 @@ REVERSED = "Payout Reversed"
 
 
 async def tell_of_payout(connection: Connection, payout: Payout) -> None:
-    """Of a final state, in the transaction that brings it about; where there is an address."""
+    """Queues the notification in the transaction that changes the status, if ipn_url is set."""
     if not payout.ipn_url:
         return
     payload = {
@@ -58,5 +58,5 @@ def _data(payout: Payout) -> dict[str, Any]:
 
 
 def _failure(payout: Payout) -> dict[str, Any]:
-    """Beside the data as in it: a receiver finds it where it looks for either."""
+    """Added both to `data` and beside it, so that receivers find it in either place."""
     return {"refunded_amount": payout.payable.amount, "error_code": payout.error_code}

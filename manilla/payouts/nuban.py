@@ -1,14 +1,13 @@
-"""The check digit of a Nigerian account number.
+"""The check digit of a Nigerian account number (NUBAN).
 
-It is known, and reported where it does not fit; but many banks deviate from it, so nobody is
-refused for it.
+Many banks deviate from it, so a mismatch is reported but never rejected.
 """
 
 _WEIGHTS = (3, 7, 3)
 
 
 def fits(cbn_code: str, account_number: str) -> bool | None:
-    """None where the bank has no three-digit code to check it by."""
+    """Returns None if the bank has no three-digit code to check the number with."""
     if len(cbn_code) != 3 or not cbn_code.isdigit() or not _is_account(account_number):
         return None
     digits = cbn_code + account_number[:9]

@@ -1,4 +1,4 @@
-"""A payout that a person orders, through the same use case as the API's."""
+"""Payouts that a user orders in the dashboard, through the same use case as the API."""
 
 import msgspec
 
@@ -18,9 +18,9 @@ class _Answered(msgspec.Struct, frozen=True):
 async def order(
     db: Database, initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
 ) -> str:
-    """The new payout's id."""
+    """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
-    # The payout itself says who ordered it, written with the debit; the log is a second place.
+    # The payout already records who ordered it, in the same transaction as the debit.
     async with db.transaction() as connection:
         await audit.record(
             connection,
@@ -35,7 +35,7 @@ async def order(
 
 
 async def place(initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket) -> str:
-    """A repetition of the same order, under its key, answers the first one's id."""
+    """Returns the payout's id; an order repeated with the same key returns the first one's id."""
     assert wanted.ordered_by is not None
     answer = await initiation.initiate(caller, wanted, ticket)
     if isinstance(answer, Replayed):

@@ -1,4 +1,4 @@
-"""A payout and its states."""
+"""A payout and its statuses."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -13,12 +13,12 @@ from manilla.ledger.posting import Environment
 class Status(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
-    FAILED = "failed"  # refused, failed or reversed; the wallet has its money back
-    CANCELED = "canceled"  # rejected by an administrator; the wallet has its money back
+    FAILED = "failed"  # rejected, failed or reversed; the wallet was refunded
+    CANCELED = "canceled"  # rejected by an administrator; the wallet was refunded
 
 
 class Code(StrEnum):
-    """What a payout is refused by, or failed for."""
+    """Why a payout was refused, or why it failed."""
 
     INSUFFICIENT_BALANCE = "insufficient_balance"
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
@@ -50,7 +50,7 @@ class Payout(msgspec.Struct, frozen=True):
     beneficiary: dict[str, Any]
     account_name: str | None
     description: str | None
-    ipn_url: str  # empty: nobody is told
+    ipn_url: str  # empty: no notification is sent
     scenario: str | None
     remarks: str | None
     began_at: datetime | None
@@ -60,7 +60,7 @@ class Payout(msgspec.Struct, frozen=True):
     bank_reference: str | None
     created_at: datetime
     updated_at: datetime
-    ordered_by: str | None  # who, in the dashboard; None: through the API
+    ordered_by: str | None  # dashboard user; None for the API
 
     @property
     def is_sandbox(self) -> bool:
@@ -76,7 +76,7 @@ class Payout(msgspec.Struct, frozen=True):
 
     @property
     def bank(self) -> str:
-        """Its code on the rail; by hand, its name."""
+        """The bank code; for a manual payout, the bank's name."""
         return str(self.beneficiary.get("bank_code") or self.beneficiary.get("Bank Name", ""))
 
     @property
@@ -94,5 +94,5 @@ class Payout(msgspec.Struct, frozen=True):
 
     @property
     def payable(self) -> Money:
-        """What the wallet was debited, and gets back if the payout fails."""
+        """The amount debited from the wallet, and refunded if the payout fails."""
         return self.amount + self.fee

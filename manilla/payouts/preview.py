@@ -1,4 +1,4 @@
-"""What a payout would be, before somebody orders it: who is paid, what it costs, what is left."""
+"""Preview of a payout before it is created: beneficiary, cost and remaining balance."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,16 +23,16 @@ from manilla.providers.port import Bank, Direction, Provider
 from manilla.providers.rails import Rails
 
 ODD_NUMBER = (
-    "The last digit of this account number does not fit the bank. Some banks have such numbers: "
-    "please compare the name."
+    "The last digit of this account number does not match the bank. Some banks issue such "
+    "numbers, so please check the account name."
 )
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Whose account it is."""
+    """The holder of the beneficiary's account."""
 
     who: Beneficiary
-    account_name: str | None  # None: an administrator pays by hand, and no rail was asked
+    account_name: str | None  # None for a manual payout: no provider was asked
     bank_name: str
     warning: str | None
 
@@ -71,7 +71,7 @@ class Previews:
         self._resolver = resolver
 
     def methods(self, caller: Caller) -> list[Method]:
-        """What the caller can pay out by, wallet by wallet."""
+        """Returns the withdrawal methods for each of the caller's active wallets."""
         return [
             method
             for currency in sorted(caller.currencies & caller.active_wallets)
@@ -79,7 +79,7 @@ class Previews:
         ]
 
     def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:
-        """Those whose provider does not answer now: a payout by them would be refused."""
+        """Returns the ids of methods that would refuse a payout because their provider is down."""
         return {
             method.id
             for method in offered
@@ -92,14 +92,14 @@ class Previews:
         return rules.open_method(self._catalogue, caller, method_id)
 
     async def banks(self, caller: Caller, method: Method) -> list[Bank]:
-        """The rail's own list; empty where there is none, or it cannot be had now."""
+        """Returns the provider's banks; empty if it has no list or does not respond."""
         if method.provider is None:
             return []
         listed = await self._banks.of_rail(method.provider, is_sandbox=caller.is_sandbox)
         return sorted(listed or [], key=lambda bank: bank.name)
 
     async def bank_name(self, payout: Payout) -> str:
-        """As the rail names it; its code where the rail cannot be asked now."""
+        """Returns the bank's name at the provider, or its code if the provider does not respond."""
         if payout.provider is None:
             return payout.bank
         provider = Provider(payout.provider)
@@ -107,7 +107,7 @@ class Previews:
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> Holder:
-        availability.check(caller)  # nobody's name is told to who may not pay
+        availability.check(caller)  # account names are shown only to merchants that may pay out
         who = beneficiary.read(method, given)
         if method.provider is None:
             return Holder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
@@ -127,7 +127,7 @@ class Previews:
     async def preview(
         self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
     ) -> Preview:
-        """In the order in which the payout itself is checked."""
+        """Runs the checks in the same order as when the payout is created."""
         rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
         try:
             money = Money.of(amount, method.currency)
@@ -138,7 +138,7 @@ class Previews:
         fee = method.fee.of(money)
         if balance < money + fee:
             raise refusals.InsufficientBalance(
-                f"The wallet holds {balance}. This payout and its fee take {money + fee}."
+                f"The wallet holds {balance}. This payout and its fee cost {money + fee}."
             )
         holder = await self.holder(caller, method, given)
         return Preview(method, holder, money, fee, balance)

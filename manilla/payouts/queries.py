@@ -1,4 +1,4 @@
-"""The statements of the payouts' room."""
+"""SQL queries for payouts."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ from manilla.payouts.payout import Payout
 
 
 class NewPayout(NewItem, frozen=True, kw_only=True):
-    """A row to be, its job, and what its request is answered by."""
+    """A payout to insert, with its job and the response to its request."""
 
     trx_id: str
     currency: str
@@ -33,9 +33,9 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     scenario: str | None
     remarks: str | None
     ordered_by: str | None
-    note: str  # for the timeline: who is paid, as the rail names it
+    note: str  # for the timeline: the beneficiary, with the name that the provider resolved
     job_kind: str | None
-    due_in_seconds: float  # by the database's clock, whatever a host's shows
+    due_in_seconds: float  # by the database's clock, because hosts' clocks may differ
     body_hash: str | None
     answer: str | None
 
@@ -60,7 +60,7 @@ async def payout(
 
 
 async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
-    """For each job the payout that it is about."""
+    """Returns the payout of each job, in the order of the jobs."""
     records = await db.records(
         f"""
         SELECT found.*
@@ -81,12 +81,13 @@ async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
 async def counted_payout(
     db: Database, merchant_id: int, environment: str, trx_id: str, ticket: Ticket
 ) -> Payout | None:
-    """The payout, and the request for it counted, in one statement."""
+    """Reads the payout and counts the request towards the rate limit, in one statement."""
     record = await db.record(
         f"""
         SELECT taken.used, taken.resets_in_seconds, found.*
           FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
-          -- Only the primary key has this order: no plan reads all that the merchant has.
+          -- This order forces a plan on the primary key, which does not read all of
+          -- the merchant's payouts.
           LEFT JOIN LATERAL ({_PAYOUT}
                 WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
                 ORDER BY trx_id LIMIT 1) AS found
@@ -98,9 +99,10 @@ async def counted_payout(
 
 
 async def decided_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Payout]:
-    """Made lately, and completed or failed: those first that were asked about longest ago.
+    """Returns recent completed or failed payouts, least recently queried first.
 
-    Not those of which a person has decided who bears that they were delivered after all.
+    Leaves out payouts for which an administrator has already decided who bears the loss of a
+    transfer that was delivered after all.
     """
     records = await db.records(
         _PAYOUT
@@ -117,7 +119,10 @@ async def decided_lately(db: Database, provider: str, age: timedelta, limit: int
 
 
 async def were_asked_about(db: Database, payouts_: Sequence[Payout]) -> None:
-    """Locked in sorted order: two reconciliations may run at once."""
+    """Notes the time of the status query.
+
+    Locks in sorted order, because two reconciliations may run at the same time.
+    """
     await db.execute(
         """
         UPDATE payout AS p SET asked_at = now()
@@ -142,7 +147,7 @@ async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool
 
 
 async def change_payout(connection: Connection, after: Payout) -> None:
-    """Writes what a transition may change. The row is locked by whoever calls."""
+    """Writes the columns that a transition can change. The caller must have locked the row."""
     await connection.execute(
         """
         UPDATE payout
@@ -157,7 +162,7 @@ async def change_payout(connection: Connection, after: Payout) -> None:
 
 
 async def transfer_fee_minor(db: Database, provider: str, currency: str) -> int:
-    """What the rail took for its last transfer; 0 where it has not told yet."""
+    """Returns the provider's fee for its most recent transfer; 0 if it has not reported one yet."""
     minor: int | None = await db.value(
         "SELECT minor FROM transfer_fee WHERE provider = $1 AND currency = $2",
         *(provider, currency),

@@ -1,4 +1,4 @@
-"""Payouts that wait: those paid by hand, those on hold, and automatic ones that got stuck."""
+"""Payouts that need attention: manual payouts, payouts on hold, and stuck automatic payouts."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -15,12 +15,12 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
-# By then a rail has answered, or something is wrong with it.
+# A provider that has not answered by then has a problem.
 STUCK_AFTER = timedelta(hours=1)
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How the job does that sends a payout, and asks what became of it."""
+    """Progress of the job that sends a payout and queries its status."""
 
     attempts: int
     failures: int
@@ -32,15 +32,15 @@ class Progress(msgspec.Struct, frozen=True):
 class Stuck(msgspec.Struct, frozen=True):
     payout: Payout
     progress: Progress
-    case_id: int | None  # of the open case that says so
+    case_id: int | None  # of the open `no_answer` case
 
 
 class Waiting(msgspec.Struct, frozen=True):
     payout: Payout
-    hold: OutgoingHold  # why it was not sent
+    hold: OutgoingHold  # why the payout has not been sent
 
 
-# Why an unsent payout waits, for a statement that reads payouts.
+# SQL expression for a query on `payout`: why an unsent payout is on hold.
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""
@@ -54,13 +54,13 @@ async def by_hand(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Real money first, and who has waited longest."""
+    """Lists pending manual payouts: production first, then oldest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = within(scope)
     _narrow(conditions, search)
     key = listing.read_cursor(tuple[Environment, str], after)
     if key is not None:
-        # `production` comes before `sandbox` by its name.
+        # `production` sorts before `sandbox`.
         conditions.add("(environment, trx_id) > ({}, {})", *key)
     records = await db.records(
         f"""
@@ -78,7 +78,7 @@ async def by_hand(
 def all_by_hand(
     db: Database, scope: Everyone, search: str | None = None
 ) -> AsyncIterator[list[Payout]]:
-    """What the list shows, whole."""
+    """Iterates over all pages of `by_hand`."""
     return listing.in_pages(
         lambda after: by_hand(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
     )
@@ -92,9 +92,9 @@ async def stuck(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Stuck]:
-    """Open for too long and not on hold, or with a job that was parked; the oldest first.
+    """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed.
 
-    What is open has a job, and jobs are few: the history is not read for it.
+    Every open payout has a job, and there are few jobs, so the full history is not read.
     """
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = within(scope)
@@ -141,7 +141,7 @@ async def on_hold(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Waiting]:
-    """Automatic payouts that were not sent because nothing of their merchant's may be."""
+    """Lists automatic payouts that were not sent because their merchant's money is on hold."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = within(scope)
     _narrow(conditions, search)
@@ -172,7 +172,7 @@ def all_on_hold(
 
 
 async def progress(db: Database, payout: Payout) -> Progress | None:
-    """None: it has no such job, or not any more."""
+    """Returns None if the payout has no job (any more)."""
     return await db.row(
         Progress,
         """
@@ -183,7 +183,7 @@ async def progress(db: Database, payout: Payout) -> Progress | None:
 
 
 def _narrow(conditions: Conditions, search: str | None) -> None:
-    """An id finds that one; anything else a whole reference of the merchant's."""
+    """Searches for a transaction id, or for a merchant's full reference."""
     text = listing.searched(search)
     if text is None:
         return

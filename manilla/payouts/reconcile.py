@@ -1,4 +1,4 @@
-"""Compares our books with what the providers say, reports differences, and opens cases."""
+"""Reconciles our ledger with the providers' balances and records, and opens cases."""
 
 import asyncio
 import time
@@ -19,33 +19,34 @@ from manilla.providers.port import Adapter, Answer, Done, Provider, TransferStat
 from manilla.providers.rails import Rails
 
 CURRENCY = "NGN"
-LOOK_BACK = timedelta(days=7)  # a bank returns what it returns within days
+LOOK_BACK = timedelta(days=7)  # banks return transfers within days
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# No new question after this: with the last answers it all ends before a job's time does.
+# No new status query starts after this time, so the last answers arrive before the job's time
+# limit.
 ASKING_SECONDS = 45.0
-# A difference opens a case when it is still there after this time: what is booked at this moment,
-# or settled late by the provider, is gone by then.
+# A difference opens a case only if it persists for this long: by then a posting in progress, or a
+# late settlement by the provider, no longer shows.
 CONFIRMED_AFTER = timedelta(minutes=3)
-# The most that a provider may take for one transfer whose fee it has not told us yet.
+# The highest fee that a provider may take for a transfer before it has reported the fee.
 UNKNOWN_FEE_MINOR_MAX = 100_000
-# How old a charge is that the customer may be paying at this moment.
+# Up to this age, a customer may still be paying a charge.
 PAYABLE = timedelta(hours=1)
 
 
 class Reconciled(msgspec.Struct, frozen=True):
-    """One provider, as we see it and as it sees itself."""
+    """The result of reconciling one provider."""
 
     provider: str
     currency: str
-    ledger: Money  # what our books say that it holds for us
-    under_way: Money  # of that, sent and not yet decided: it may have left already
-    coming_in: Money  # asked of customers: it may be there already
-    balance: Money | None  # what it says; None: it did not answer
-    difference: Money | None  # what cannot be explained; None: no answer, or not comparable yet
+    ledger: Money  # the balance in our ledger
+    under_way: Money  # the part of it that was sent and is not final: it may have left already
+    coming_in: Money  # open charges: the money may have arrived already
+    balance: Money | None  # reported by the provider; None if it did not answer
+    difference: Money | None  # the unexplained part; None: no answer, or not comparable yet
     transfers_asked: int
     transfers_differ: list[str]
-    is_confirmed: bool = False  # the difference was seen before, minutes ago
+    is_confirmed: bool = False  # the difference was also seen a few minutes ago
 
     @property
     def result(self) -> str:
@@ -59,12 +60,12 @@ class Reconciled(msgspec.Struct, frozen=True):
 
 
 class Books(msgspec.Struct, frozen=True):
-    """What our books say of one provider, in minor units."""
+    """What our ledger says about one provider, in minor units."""
 
     ledger: int
     under_way: int
     coming_in: int
-    unknown_fees: int  # transfers under way whose fee the provider has not told us
+    unknown_fees: int  # number of transfers in progress whose fee is not known yet
 
     @property
     def highest(self) -> int:
@@ -104,7 +105,7 @@ async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> R
 
 
 async def _is_confirmed(db: Database, provider: Provider, difference: Money) -> bool:
-    """Notes the difference; true where one in the same direction was seen minutes ago."""
+    """Saves the difference. Returns True if one with the same sign was seen minutes ago."""
     is_old: bool = await db.value(
         """
         INSERT INTO clearing_difference AS seen (provider, currency, minor)
@@ -120,11 +121,11 @@ async def _is_confirmed(db: Database, provider: Provider, difference: Money) -> 
 
 
 async def _report(db: Database, report: Reconciled) -> None:
-    """Opens a case for a confirmed difference; notes in an open one that it has vanished."""
+    """Opens a case for a confirmed difference, or notes in an open case that it has disappeared."""
     reference = f"{report.provider}:{report.currency}"
     detail = (
-        f"Our books say {report.ledger}, {report.under_way} of it under way and "
-        f"{report.coming_in} coming in; the provider says {report.balance}."
+        f"Our ledger says {report.ledger}, {report.under_way} of it in transit and "
+        f"{report.coming_in} incoming; the provider says {report.balance}."
     )
     kind, difference = Kind.CLEARING_DIFFERS, report.difference
     if difference is None:
@@ -148,9 +149,9 @@ def _measure(report: Reconciled) -> None:
 
 
 def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
-    """What is under way, or booked while we asked, explains anything that lies between.
+    """Returns the difference that open transfers and concurrent postings do not explain.
 
-    None: fees that the provider has taken, and not told us yet, may explain the rest.
+    Returns None if it may be explained by fees that the provider has not reported yet.
     """
     highest = max(before.highest, after.highest)
     lowest = min(before.lowest, after.lowest)
@@ -160,7 +161,10 @@ def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
 
 
 async def in_our_books(db: Database, provider: Provider) -> Books:
-    """What is open has a job, and jobs are few: the history is not read for it."""
+    """Reads what our ledger says about a provider.
+
+    Open transactions are found by their jobs, so the full history is not read.
+    """
     books = await db.row(
         Books,
         """
@@ -199,7 +203,7 @@ async def in_our_books(db: Database, provider: Provider) -> Books:
 async def _compare_transfers(
     db: Database, adapter: Adapter, provider: Provider
 ) -> tuple[int, list[str]]:
-    """Asks about what was decided lately: what came back is refunded, a contradiction is a case."""
+    """Queries recent final payouts: refunds returned ones, opens cases for contradictions."""
     decided = await queries.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(adapter, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
@@ -224,7 +228,7 @@ async def _compare_transfers(
 async def _ask(
     adapter: Adapter, payouts: list[Payout]
 ) -> list[tuple[Payout, Answer[TransferState]]]:
-    """A few at once, as long as there is time; those that were left come first the next time."""
+    """Queries a few payouts at a time until the time is up; the rest come first in the next run."""
     until = time.monotonic() + ASKING_SECONDS
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

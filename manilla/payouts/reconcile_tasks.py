@@ -1,4 +1,4 @@
-"""Reconciliation by itself: every hour, by one worker at a time."""
+"""Hourly reconciliation, by one worker at a time."""
 
 import random
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from manilla.providers.rails import Rails
 
 RECONCILE = "reconcile"
 EVERY_SECONDS = 3600.0
-SOON_SECONDS = 300.0  # what was not compared, or seen to differ once, is looked at again
-SPREAD = 0.1  # neither all providers nor all installations at once
+SOON_SECONDS = 300.0  # for a comparison that failed, or a difference seen only once
+SPREAD = 0.1  # so that providers and installations are not all queried at the same time
 
 
-# A connection that may take its time: adding up what a provider holds reads every entry.
+# Opens a connection with a longer time limit: summing up a provider's balance reads every entry.
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
 
@@ -31,9 +31,9 @@ class ReconcileTasks:
         return {RECONCILE: Work(self.compare, places=len(Provider))}
 
     async def schedule(self) -> None:
-        """A job for each provider that has none; its lease keeps it to one worker.
+        """Creates a job for each provider that has none; the lease ensures that one worker runs it.
 
-        A test account holds test money, which is none of our books'.
+        Sandbox accounts at providers are left out, because their money is not in our ledger.
         """
         for provider in Provider:
             current = self._rails.credentials(provider)

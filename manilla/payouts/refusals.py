@@ -1,4 +1,4 @@
-"""What a payout is refused by. Each says what to do about it."""
+"""Why a payout can be refused. Each message says what to do next."""
 
 from manilla.kit.errors import Refusal
 from manilla.payouts.payout import Code
@@ -21,7 +21,7 @@ class ProviderInsufficientBalance(Refusal):
 
 class KycRequired(Refusal):
     code = Code.KYC_REQUIRED
-    message = "Complete the KYC and phone verification of your account to pay out."
+    message = "Complete the KYC and phone verification of your account to make payouts."
 
 
 class PayoutDisabled(Refusal):
@@ -31,7 +31,7 @@ class PayoutDisabled(Refusal):
 
 class ScheduleBlocked(Refusal):
     code = Code.PAYOUT_SCHEDULE_BLOCKED
-    message = "Payouts are not taken today."
+    message = "Payouts are not accepted today."
 
 
 class GatewayNotConfigured(Refusal):
@@ -44,11 +44,14 @@ class GatewaySwitchedOff(GatewayNotConfigured):
 
 
 class ProviderUnavailable(Refusal):
-    """The provider has a passing fault. Unlike `Unavailable`, nothing was written for certain."""
+    """The provider is temporarily unavailable.
+
+    Unlike after `Unavailable`, it is certain that nothing was written.
+    """
 
     status, code = 503, "SERVICE_UNAVAILABLE"
     message = (
-        "This method's provider does not answer at the moment. Nothing was debited: try again "
+        "This method's provider is not responding right now. Nothing was debited: try again "
         "later, or choose another method."
     )
 
@@ -62,7 +65,7 @@ class InvalidBeneficiary(Refusal):
 
 
 class UnknownBank(InvalidBeneficiary):
-    message = "This is not a bank of the chosen method."
+    message = "The chosen method does not support this bank."
 
 
 class GatewayPayoutFailed(Refusal):

@@ -1,4 +1,4 @@
-"""What must hold before anything is asked of a provider: rules, in the order they are told."""
+"""Rules that are checked before any call to a provider, in a fixed order."""
 
 from datetime import datetime
 
@@ -59,13 +59,13 @@ def check_amount(method: Method, amount: Money) -> None:
 
 def _check_verified(settings: PlatformSettings, caller: Caller) -> None:
     if settings.kyc_required and not caller.kyc_verified:
-        raise KycRequired("Complete the KYC of your account to pay out.")
+        raise KycRequired("Complete the KYC verification of your account to make payouts.")
     if settings.phone_required and not caller.phone_verified:
-        raise KycRequired("Verify the phone number of your account to pay out.")
+        raise KycRequired("Verify the phone number of your account to make payouts.")
 
 
 def _check_day(settings: PlatformSettings, now: datetime) -> None:
     today = WEEKDAYS[now.astimezone(LAGOS).weekday()]
     if today not in settings.payout_days.split(","):
-        days = settings.payout_days or "no day"
-        raise ScheduleBlocked(f"Payouts are not taken today. They are taken on: {days}.")
+        days = settings.payout_days or "none"
+        raise ScheduleBlocked(f"Payouts are not accepted today. Payout days: {days}.")

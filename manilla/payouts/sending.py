@@ -1,6 +1,6 @@
-"""What is saved around a send: before its first byte, and when the provider has taken it on.
+"""Records each send of a payout: before its first byte, and when the provider has accepted it.
 
-And who may send: whoever holds the payout's job.
+Only the worker that holds the payout's job may send it.
 """
 
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
-    """Marks payouts as being sent; False for one that must not be.
+    """Marks payouts as being sent. Returns False for each payout that must not be sent.
 
-    A stalled worker that has lost its job must not send, and nobody may while the merchant's
-    money is on hold.
+    A stalled worker that has lost its job must not send, and no worker may send while the
+    merchant's money is on hold.
     """
     async with by_key(db) as connection:
         rows = await connection.rows(
@@ -60,7 +60,7 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
 
 
 async def begin_again(db: Database, job: Job) -> bool:
-    """Before a transfer is sent again under its reference; false as for the first send."""
+    """Marks a payout as being sent again under its reference. Returns False as `begin` does."""
     begun = await db.value(
         f"""
         UPDATE payout AS p SET last_sent_at = now()
@@ -75,7 +75,10 @@ async def begin_again(db: Database, job: Job) -> bool:
 
 
 async def note_sent(db: Database, merchant_id: int, trx_id: str) -> None:
-    """The provider knows a transfer that we have no send of: it is asked about, not sent."""
+    """Marks a payout as sent because the provider knows it, although we have no record of a send.
+
+    From then on workers query its status instead of sending it.
+    """
     await db.execute(
         """
         UPDATE payout SET began_at = now()
@@ -85,7 +88,7 @@ async def note_sent(db: Database, merchant_id: int, trx_id: str) -> None:
 
 
 async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:
-    """Takes the payout's job, so that nobody sends it; None while somebody else has it."""
+    """Takes the payout's job so that no worker sends it. Returns None if a worker holds the job."""
     fence = await db.value(
         """
         WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
@@ -101,7 +104,7 @@ async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:
 
 
 async def let_go(db: Database, job: Job) -> None:
-    """Where it is still there, it goes on as before."""
+    """Releases the job, if it still exists, so that workers can take it again."""
     await db.execute(
         """
         UPDATE job SET lease = NULL, leased_until = NULL

@@ -1,7 +1,7 @@
 """The states of a payout, and the only functions that change them.
 
-Each runs in one transaction that holds the payout's row: status, money, timeline and notification
-are written together or not at all, and whoever comes second finds what the first has done.
+Each function runs in one transaction that locks the payout's row. Status, money, timeline and
+notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,18 @@ from manilla.providers import claims
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, TransferStatus
 
-ADMINISTRATOR = "an administrator"  # told to their face, not by a case
+ADMINISTRATOR = "an administrator"  # gets an error directly, so no case is opened
 
 
 class Event(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
-    REVERSED = "reversed"  # was delivered, and came back
+    REVERSED = "reversed"  # the bank returned it after delivery
     REJECTED = "rejected"  # by an administrator
 
 
-# What is not listed moves no money. It is a case where it contradicts what was decided.
+# Transitions that are not listed move no money. Those that contradict the current status open a
+# case.
 NEXT: dict[tuple[Status, Event], Status] = {
     (Status.PENDING, Event.DELIVERED): Status.COMPLETED,
     (Status.PENDING, Event.FAILED): Status.FAILED,
@@ -42,7 +43,7 @@ NEXT: dict[tuple[Status, Event], Status] = {
     (Status.PENDING, Event.REJECTED): Status.CANCELED,
     (Status.COMPLETED, Event.REVERSED): Status.FAILED,
 }
-# What says again what was decided before.
+# Events that confirm the current status.
 AGREES: frozenset[tuple[Status, Event]] = frozenset(
     (
         (Status.COMPLETED, Event.DELIVERED),
@@ -54,7 +55,7 @@ AGREES: frozenset[tuple[Status, Event]] = frozenset(
 )
 
 
-# What a provider may say of a payout in each state.
+# The transfer statuses that a provider can report for each payout status without contradicting it.
 FITS = {
     Status.PENDING: frozenset(TransferStatus),
     Status.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
@@ -66,13 +67,16 @@ FITS = {
 
 
 def fits(payout: Payout, said: TransferStatus) -> bool:
-    """Whether this can be said of the payout as it is; what came back was delivered before."""
+    """Returns whether the provider's status is consistent with the payout's status.
+
+    A reversed payout was delivered before it was returned, so DELIVERED is consistent with it.
+    """
     was_delivered = payout.is_reversed and said is TransferStatus.DELIVERED
     return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
 class News(msgspec.Struct, frozen=True):
-    """What is known of a payout, and who says so."""
+    """An event of a payout, with the source that reported it."""
 
     event: Event
     source: str
@@ -86,10 +90,11 @@ class News(msgspec.Struct, frozen=True):
 async def settle(
     db: Database, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
 ) -> bool:
-    """True where this has changed the payout's status.
+    """Applies the event to the payout. Returns True if its status has changed.
 
-    `holder`: news that counts only from whoever still holds the payout's job. A refusal that comes
-    to one who was frozen is about a repetition, if another has sent the transfer meanwhile.
+    If `holder` is given, the event is ignored unless that worker still holds the payout's job. A
+    worker that stalled may receive a rejection that only means that another worker has sent the
+    transfer in the meantime.
     """
     async with db.transaction() as connection:
         if not await settle_within(connection, merchant_id, trx_id, news, holder=holder):
@@ -103,7 +108,7 @@ async def settle(
 async def settle_within(
     connection: Connection, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
 ) -> bool:
-    """As `settle`, as a part of a transaction that does more."""
+    """Does the same as `settle`, within the caller's transaction."""
     payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
     if holder is not None and not await jobs.is_held(connection, holder):
@@ -113,12 +118,12 @@ async def settle_within(
         payout = await _change(connection, payout, status, news)
     elif (payout.status, news.event) not in AGREES and news.source != ADMINISTRATOR:
         await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, news.event))
-    await _hear_webhooks(connection, payout)
+    await _report_contradicting_webhooks(connection, payout)
     return status is not None
 
 
-async def _hear_webhooks(connection: Connection, payout: Payout) -> None:
-    """What a signed message says against the decision is for a person; it moves nothing."""
+async def _report_contradicting_webhooks(connection: Connection, payout: Payout) -> None:
+    """Opens a case for each signed webhook that contradicts the payout's status; moves no money."""
     said = await claims_about(connection, payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):
@@ -128,7 +133,7 @@ async def _hear_webhooks(connection: Connection, payout: Payout) -> None:
 
 
 async def claims_about(db: Database | Connection, payout: Payout) -> list[Claimed]:
-    """What the signed webhooks of its own provider say about a payout."""
+    """Returns what signed webhooks from the payout's own provider say about it."""
     if payout.provider is None or payout.is_sandbox:
         return []
     return await claims.claimed(
@@ -137,9 +142,9 @@ async def claims_about(db: Database | Connection, payout: Payout) -> list[Claime
 
 
 async def report_disagreement(db: Database, payout: Payout) -> float:
-    """Opens a case where a signed webhook names another amount or currency than was sent.
+    """Opens a case if a signed webhook names a different amount or currency than we sent.
 
-    For how many seconds the provider's answer must not be acted upon because of it.
+    Returns the number of seconds for which the provider's answer must not be acted on.
     """
     disagreeing = await _report_disagreement(db, payout, await claims_about(db, payout))
     return claims.confirmation_wait_seconds(disagreeing)
@@ -217,21 +222,25 @@ async def _forget_jobs(connection: Connection, payout: Payout) -> None:
 
 
 def contradiction(payout: Payout, said: str) -> str:
-    """The same words whoever asked: a case that was resolved opens anew for other words alone."""
+    """Returns the text of a case.
+
+    The text must not depend on who asked the provider, because a resolved case is reopened only if
+    the text is new.
+    """
     return f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."
 
 
 async def report_other_amount(db: Database, payout: Payout, said: Money | None) -> bool:
-    """True where the provider speaks of another amount than was sent, whatever else it says."""
+    """Opens a case and returns True if the provider reports a different amount than we sent."""
     if said is None or said == payout.amount:
         return False
-    detail = f"The provider speaks of {said}; {payout.amount} was sent."
+    detail = f"The provider reports {said}; {payout.amount} was sent."
     await report(db, payout, Kind.WRONG_AMOUNT, detail)
     return True
 
 
 async def report(db: Database | Connection, payout: Payout, kind: Kind, detail: str) -> None:
-    """Something about a payout that a person must look at; nothing is moved."""
+    """Opens a case about a payout for an administrator; moves no money."""
     await cases.open_case(
         db,
         kind,

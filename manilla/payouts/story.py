@@ -1,4 +1,4 @@
-"""All that is known of one payout. Who shows it puts it in the order of time."""
+"""Everything known about one payout. The caller sorts it by time."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ from manilla.providers.listing import Heard
 
 class PayoutStory(msgspec.Struct, frozen=True):
     payout: Payout
-    requests: list[Request]  # that asked for it, while they are kept
+    requests: list[Request]  # API requests for it, while they are retained
     webhooks: list[Heard]
     steps: list[Step]
     postings: list[PostingLine]
@@ -30,7 +30,7 @@ class PayoutStory(msgspec.Struct, frozen=True):
 async def payout_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PayoutStory | None:
-    """None: the merchant has no such payout, or not in the environment, where one is named."""
+    """Returns None if the merchant has no such payout (in the given environment)."""
     payout = await queries.payout(db, merchant_id, trx_id)
     if payout is None or environment not in (None, payout.environment):
         return None

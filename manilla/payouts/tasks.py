@@ -1,4 +1,7 @@
-"""Sends payouts, and asks about them until they are decided: never twice, never on a guess."""
+"""Jobs that send payouts and query their status until it is final.
+
+A transfer is never sent twice, and a payout never ends without a conclusive answer.
+"""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,8 +40,8 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 
-# How old a payout is, and how soon it is then asked about again. It never ends: what is open for
-# long becomes a case, and is asked about all the same.
+# Up to which age of a payout its status is queried at which interval. Status queries never stop: a
+# payout that stays open for too long becomes a case, but is still queried.
 CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(minutes=1), 5),
     (timedelta(minutes=10), 20),
@@ -94,13 +97,13 @@ class PayoutTasks:
         )
         news = News(Event.DELIVERED, "sandbox")
         if fails:
-            guidance = "The sandbox was told to fail it."
+            guidance = "The sandbox was instructed to fail this payout."
             news = News(Event.FAILED, "sandbox", Code.GATEWAY_PAYOUT_FAILED, guidance)
         await states.settle(self._db, job.merchant_id, job.subject, news)
         return None
 
     async def go_on(self, job: Job) -> float | None:
-        """One step of a payout: sends it, or asks what became of it."""
+        """Does one step of a payout: sends it, or queries its status."""
         payout = await self._find.submit(job)
         if payout is None or payout.provider is None or payout.is_sandbox:
             await self._report_unknown(job)
@@ -108,13 +111,13 @@ class PayoutTasks:
         provider = Provider(payout.provider)
         adapter = self._rails.adapter(provider)
         if adapter is None or self._rails.is_down(provider, Direction.PAY_OUT):
-            return await self._wait(payout, "the rail is down", RAIL_DOWN_SECONDS)
+            return await self._wait(payout, "the provider is unavailable", RAIL_DOWN_SECONDS)
         if payout.status is Status.PENDING and payout.began_at is None:
             return await self._send_first(adapter, payout, job)
         return await self._ask(adapter, payout, job)
 
     async def _send_first(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
-        """The one send whose refusal is conclusive."""
+        """Sends a payout for the first time: the only send whose rejection is conclusive."""
         order = self._order(payout)
         crash.point("before_transfer_is_sent")
         if not await self._begin.submit(job):
@@ -124,9 +127,9 @@ class PayoutTasks:
         crash.point("after_transfer_is_sent")
         if isinstance(answer, Refused):
             code = CODES.get(answer.code, Code.GATEWAY_PAYOUT_FAILED)
-            news = News(Event.FAILED, "the provider's refusal", code, answer.guidance)
+            news = News(Event.FAILED, "rejected by the provider", code, answer.guidance)
             await states.settle(self._db, payout.merchant_id, payout.trx_id, news, holder=job)
-            return 0  # where it was not ours to say, whoever holds the job goes on
+            return 0  # if this worker had lost the job, the worker that holds it continues
         sent = msgspec.structs.replace(payout, began_at=datetime.now(UTC))
         return await self._after_send(sent, answer)
 
@@ -140,22 +143,26 @@ class PayoutTasks:
                 return CHECKS[0][1]
             case Unknown(reason):
                 return await self._wait(payout, reason)
-        raise AssertionError("a refusal is not an answer to a repeated send")
+        raise AssertionError("a repeated send never returns Refused")
 
     async def _not_begun(self, adapter: Adapter, payout: Payout) -> float | None:
-        """The payout was not marked as being sent: nothing may leave, or the job was lost."""
+        """Handles a payout that was not marked as being sent: it is on hold, or we lost the job."""
         hold = await self._hold(payout)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._ask_unsent(adapter, payout)
-        # Without a hold another worker has taken the job over: it starts from what is saved.
+        # Without a hold, another worker has taken over the job and continues from the saved state.
         return 0 if hold is None else outgoing.WAIT_SECONDS
 
     async def _hold(self, payout: Payout) -> OutgoingHold | None:
         return await outgoing.hold(self._db, payout.merchant_id, payout.environment)
 
     async def _ask_unsent(self, adapter: Adapter, payout: Payout) -> float | None:
-        """While payouts are held. Of one that was sent before a backup was restored, our books
-        may not know: where its provider does, it is from now on asked about, and never sent."""
+        """Queries a payout that is not marked as sent, while all payouts are on hold.
+
+        After a backup was restored, the database may not know that the payout was sent. If the
+        provider knows the transfer, it is marked as sent: from then on it is queried and never
+        sent.
+        """
         answer = await adapter.transfer_state(payout.trx_id)
         if isinstance(answer, Done) and answer.value.status is not TransferStatus.NOT_FOUND:
             await sending.note_sent(self._db, payout.merchant_id, payout.trx_id)
@@ -168,14 +175,17 @@ class PayoutTasks:
         is_open = payout.status is Status.PENDING
         match answer:
             case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
-                # It never arrived. All providers refuse a reference twice, so that sending it
-                # again cannot pay twice; but a refusal now may be about the repetition.
+                # The transfer never reached the provider. Every provider rejects a reference that
+                # it has seen before, so sending it again cannot pay twice. But a rejection is no
+                # longer conclusive, because it may mean that the reference was used before.
                 order = self._order(payout)
                 if not await sending.begin_again(self._db, job):
                     hold = await self._hold(payout)
                     if hold is not None:
                         return await self._wait(payout, hold.text, HELD_SECONDS)
-                    return 0  # it is another's now, or was ended meanwhile
+                    return (
+                        0  # another worker has the job now, or the payout has ended in the meantime
+                    )
                 again = after_unknown(await adapter.send(order))
                 return await self._after_send(payout, again)
             case Done(state) if state.status in EVENTS:
@@ -183,7 +193,7 @@ class PayoutTasks:
             case Done() if not is_open:
                 return None
             case Done():
-                reason = "the provider says that it is under way"
+                reason = "the provider reports that the transfer is in progress"
             case Refused(_, reason) | Unknown(reason):
                 pass
         return await self._wait(payout, reason)
@@ -191,7 +201,7 @@ class PayoutTasks:
     async def _decide(
         self, payout: Payout, state: TransferState, wait_seconds: float
     ) -> float | None:
-        """Acts on the provider's answer, unless a signed webhook made it doubtful a moment ago."""
+        """Acts on the provider's answer, unless a recent signed webhook contradicts it."""
         if wait_seconds:
             return wait_seconds
         if await states.report_other_amount(self._db, payout, state.amount):
@@ -199,7 +209,7 @@ class PayoutTasks:
         event = EVENTS[state.status]
         news = News(
             event=event,
-            source="the provider when asked",
+            source="status query",
             error_code=None if event is Event.DELIVERED else Code.GATEWAY_PAYOUT_FAILED,
             guidance=state.message or None,
             provider_reference=state.provider_reference,
@@ -209,10 +219,13 @@ class PayoutTasks:
         return None
 
     async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:
-        """A timeout is no refusal: the provider may still pay. The payout stays open."""
+        """Returns the seconds until the next status query. The payout stays open.
+
+        A timeout is not a rejection, because the provider may still pay.
+        """
         if payout.status is not Status.PENDING:
-            return DECIDED_SECONDS  # something made us ask: it is not put aside unanswered
-        age = datetime.now(UTC) - (payout.began_at or payout.created_at)  # not the time on hold
+            return DECIDED_SECONDS  # a webhook caused this query: repeat it until answered
+        age = datetime.now(UTC) - (payout.began_at or payout.created_at)  # excludes holds
         if age > CASE_AFTER:
             detail = f"Open for more than {CASE_AFTER.days} day: {reason.rstrip('.')}."
             await states.report(self._db, payout, Kind.NO_ANSWER, detail)
@@ -224,7 +237,7 @@ class PayoutTasks:
             self._db,
             Kind.UNKNOWN_REFERENCE,
             job.subject,
-            "A provider sent a signed webhook about a transfer that we did not make.",
+            "A provider sent a signed webhook about a transfer that we did not send.",
             merchant_id=job.merchant_id,
         )
 

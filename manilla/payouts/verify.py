@@ -1,4 +1,4 @@
-"""What a merchant is told of a payout that it asks about."""
+"""The response of verify-payout."""
 
 from decimal import Decimal
 
@@ -32,7 +32,7 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
 
 
 class UndeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pending, or failed for good; then with the reason's code."""
+    """A pending payout, or a failed one with its error code."""
 
     status: str
     event: str

@@ -353,7 +353,7 @@ async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_a
     trx_id = await stuck(office)
     fresh = await office.pay_out()
     early = await operations.post(f"/payouts/{fresh}/reject", {"reason": "no"})
-    assert (early.status, b"its word decides, not ours" in early.body) == (422, True)
+    assert (early.status, b"The provider decides the outcome" in early.body) == (422, True)
     path = f"/payouts/{trx_id}"
     listed = text(await operations.get(f"/payouts?show=stuck&merchant={office.merchant.new.id}"))
     assert (trx_id in listed, fresh in listed) == (True, False)

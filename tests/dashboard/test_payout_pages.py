@@ -196,9 +196,7 @@ async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(till
 
     # Uploaded once more, what has a reference of its own is known.
     once_more = await draft(till, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
-    assert (
-        b"There is a payout with this reference already." in (await till.owner.get(once_more)).body
-    )
+    assert b"A payout with this reference already exists." in (await till.owner.get(once_more)).body
     nothing = await till.owner.post(f"{once_more}/confirm", {})
     assert led_to(nothing) == once_more
     await till.run_jobs()
@@ -251,7 +249,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till)
         b"": "The file is empty.",
         HEADER.encode(): "The file has no payouts",
         b"amount,account_number\n1,2": "Missing: bank_code",
-        "\n".join([HEADER, *[good] * 1001]).encode(): "At most 1,000 go at once",
+        "\n".join([HEADER, *[good] * 1001]).encode(): "It can have at most 1,000",
         f"{HEADER}\n{good}".encode("utf-16"): "The file is not UTF-8",
         HEADER.encode() + b'\n"1000,058': "a quotation mark is not closed",
         HEADER.encode() + b"\n" + b"x" * bulk_file.BYTES_MAX: "larger than 1 MiB",

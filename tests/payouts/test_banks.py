@@ -141,5 +141,5 @@ async def test_a_provider_that_never_answered_has_no_list(desk: Desk) -> None:
         reply = await ask(other)
         assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
         assert int(reply.headers["retry-after"]) > 0
-        assert "does not answer" in reply.json["error"]
+        assert "is not responding" in reply.json["error"]
         assert (await ask(other, "a")).status == 200

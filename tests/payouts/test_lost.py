@@ -136,7 +136,7 @@ async def test_nothing_is_ended_while_the_provider_cannot_be_asked(
     else:
         asked = {"call": "transfer_status", "fault": fault}
         await desk.world.control("a/faults", {"next": [asked]})
-    with pytest.raises(NotToDecide, match=r"answer|asked"):
+    with pytest.raises(NotToDecide, match=r"answer|queried"):
         await reject(desk, trx_id)
     await assert_open(desk, trx_id)
 
@@ -168,7 +168,7 @@ async def test_a_worker_that_has_it_in_hand_is_not_disturbed(desk: Desk, db: Dat
         "UPDATE job SET lease = 1, leased_until = now() + interval '1 min' WHERE subject = $1",
         trx_id,
     )
-    with pytest.raises(NotToDecide, match="worked on"):
+    with pytest.raises(NotToDecide, match="A worker is processing"):
         await reject(desk, trx_id)
     assert (await desk.payout(trx_id)).status == "pending"
 

@@ -171,7 +171,7 @@ async def test_a_sent_payout_of_a_disabled_merchant_is_not_an_administrators_to_
     trx_id = await desk.pay_out()
     await desk.world.run_jobs()
     await desk.change(DISABLE)
-    with pytest.raises(NotToDecide, match="went to a provider"):
+    with pytest.raises(NotToDecide, match="provider decides"):
         await lost.reject(db, services.rails, trx_id, "No.")
     assert await desk.balance() == 900_000
 
