@@ -1,1 +1,1 @@
-"""Pay-in: from a merchant's request to money in its wallet, and back again."""
+"""Payments: from a merchant's request to money in its wallet, and refunds."""

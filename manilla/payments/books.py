@@ -1,4 +1,4 @@
-"""What a payment moves in the books. Each posting is there once, whoever asks for it."""
+"""Ledger postings for payments. Each is posted once, however often it is requested."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,14 @@ from manilla.payments.payment import Charge, Payment
 
 
 class WalletFull(Exception):
-    """The wallet would hold more than a wallet can. What was posted must be rolled back."""
+    """The wallet would exceed its maximum balance. The caller must roll back what was posted."""
 
 
 async def credit(connection: Connection, payment: Payment, payer: str) -> None:
-    """The wallet gets the amount; the platform its commission, from the customer or the wallet."""
+    """Credits the wallet with the amount, and the platform with its commission.
+
+    The customer or the wallet pays the commission.
+    """
     await _post(
         connection,
         [_credit_with_commission(payment, payer)]
@@ -26,7 +29,7 @@ async def credit(connection: Connection, payment: Payment, payer: str) -> None:
 
 
 def _credit_with_commission(payment: Payment, payer: str) -> Posting:
-    """In the sandbox a commission has no id of its own."""
+    """Returns one posting for both, because a sandbox commission has no id of its own."""
     quote = payment.quote
     added = quote.customer_pays.minor - quote.merchant_receives.minor
     return _posting(
@@ -46,7 +49,10 @@ def _credit(payment: Payment, payer: str) -> Posting:
 
 
 def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
-    """Under its own id, whoever bears it: the customer paid it on top, or the wallet pays it."""
+    """Returns the commission's posting under its own id.
+
+    The customer has paid it on top of the amount, or the wallet pays it.
+    """
     quote = payment.quote
     earned = Line(posting.COMMISSION, quote.commission.minor)
     deducted = Money(quote.commission.currency, -quote.commission.minor)
@@ -57,7 +63,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
-    """The money is with the provider, and nobody's yet."""
+    """Posts money that the provider has received, but that belongs to nobody yet."""
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
@@ -71,7 +77,7 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:
-    """What the provider keeps of a charge, so that clearing can equal what it holds for us."""
+    """Posts the provider's fee for a charge, so that clearing equals the provider's balance."""
     if fee is None or fee.minor <= 0:
         return
     clearing = Line(posting.clearing(charge.provider), fee.minor)
@@ -105,5 +111,6 @@ async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
         if posted.outcome is Outcome.BALANCE_LIMIT:
             raise WalletFull
-        # The rows that would make it a duplicate are written under the lock that we hold.
+        # A duplicate is impossible: the rows that prevent it are written under the lock that we
+        # hold.
         assert posted.outcome is Outcome.POSTED, posted.outcome

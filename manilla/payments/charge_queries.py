@@ -1,4 +1,4 @@
-"""The statements about charges."""
+"""SQL queries for charges."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ async def charge(db: Database | Connection, merchant_id: int, reference: str) ->
 
 
 async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Charge]:
-    """All tries of a payment, in their order."""
+    """Returns all charges of a payment, oldest first."""
     records = await db.records(
         _CHARGE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number", merchant_id, trx_id
     )
@@ -61,7 +61,7 @@ async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> 
 
 
 async def abandon_charge(db: Database, opened: Charge, reason: str) -> None:
-    """Nobody was shown a way to pay it; unless word of it has come in the meantime."""
+    """Fails a charge that the customer was never shown, unless its status has changed meanwhile."""
     await db.execute(
         """
         UPDATE charge SET status = 'failed', reason = $3, updated_at = now()
@@ -79,7 +79,7 @@ async def conclude_charge(
     reason: str | None = None,
     error_code: ErrorCode | None = None,
 ) -> None:
-    """The payment's row is locked by whoever calls."""
+    """Writes the final status of a charge. The caller must have locked the payment's row."""
     await connection.execute(
         """
         UPDATE charge
@@ -90,7 +90,7 @@ async def conclude_charge(
 
 
 async def last_decline(connection: Connection, merchant_id: int, trx_id: str) -> ErrorCode | None:
-    """Why the provider declined the charge that was declined last; None where none was."""
+    """Returns the error code of the most recent declined charge; None if no charge was declined."""
     code: str | None = await connection.value(
         """
         SELECT error_code FROM charge

@@ -1,4 +1,7 @@
-"""Charges: a customer's tries at a provider. Saved first, then sent; asked about until decided."""
+"""Charges: attempts to collect a payment through a provider.
+
+A charge is saved before it is sent, and its status is queried until it is final.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,12 +41,12 @@ NO_NAME = "Customer"
 
 class AlreadyDecided(Refusal):
     status, code = 409, "ALREADY_DECIDED"
-    message = "This payment is finished. Please start again at the shop."
+    message = "This payment is closed. Please start again at the shop."
 
 
 class TooManyTries(Refusal):
     status, code = 429, "TOO_MANY_TRIES"
-    message = "This payment was tried too often. Please start again at the shop."
+    message = "There were too many attempts to pay. Please start again at the shop."
 
 
 class GatewayRefused(Refusal):
@@ -53,11 +56,11 @@ class GatewayRefused(Refusal):
 
 class GatewayAway(Refusal):
     status, code = 503, "SERVICE_UNAVAILABLE"
-    message = "This way to pay does not answer at the moment. Please try again or choose another."
+    message = "This way to pay is unavailable right now. Please try again or choose another."
 
 
 class Till:
-    """Opens charges at providers, and asks what became of them."""
+    """Opens charges at providers and queries their status."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Till:
         self._base_url = base_url
 
     async def open(self, payment: Payment, method: Method, caller: Caller) -> Charge:
-        """The charge for this method: a new one, or the one that is open already."""
+        """Returns the open charge for this method, or a new one."""
         assert method.provider is not None
         assert not payment.is_sandbox, "no provider is called for the sandbox"
         adapter = self._rails.adapter(method.provider)
@@ -92,7 +95,11 @@ class Till:
         return saved
 
     async def _reserve(self, payment: Payment, method: Method) -> tuple[Charge, bool]:
-        """Holds the payment's row: a double click, a second tab or customer get the same one."""
+        """Returns the charge to use, and whether it is new.
+
+        Locks the payment's row, so that a double click, a second tab or a second customer get the
+        same charge.
+        """
         async with self._db.transaction() as connection:
             current = await queries.payment(
                 connection, payment.merchant_id, payment.trx_id, lock=True
@@ -101,7 +108,8 @@ class Till:
             if current.status is not Status.PENDING:
                 raise AlreadyDecided
             earlier = await charge_queries.charges(connection, payment.merchant_id, payment.trx_id)
-            # Only the latest: who came back from another method expects to begin anew.
+            # Only the latest charge is reused: a customer who comes back from another method
+            # expects a new one.
             latest = next((charge for charge in reversed(earlier) if charge.is_undecided), None)
             if latest and latest.method_code == method.code and _is_usable(latest):
                 return latest, False
@@ -149,20 +157,20 @@ class Till:
                 await charge_queries.set_account(self._db, charge, account)
             case Done(VirtualAccount() as account):
                 await charge_queries.abandon_charge(
-                    self._db, charge, f"the account asks for {account.amount}"
+                    self._db, charge, f"the virtual account expects {account.amount}"
                 )
                 raise GatewayRefused
             case Refused(_, guidance):
                 await charge_queries.abandon_charge(self._db, charge, guidance)
                 raise GatewayRefused
             case Unknown(reason):
-                # Nobody was shown a way to pay it. Should it be paid all the same, the provider's
-                # word still counts, as for any charge.
+                # The customer was not shown a way to pay it. If it is paid anyway, the provider's
+                # answer counts, as for any charge.
                 await charge_queries.abandon_charge(self._db, charge, reason)
                 raise GatewayAway
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
-        """Asks the provider, and acts on what it says."""
+        """Queries the provider and acts on its answer."""
         adapter = self._rails.adapter(Provider(charge.provider))
         if adapter is None:
             return Unknown("the provider is not configured")
@@ -178,7 +186,7 @@ class Till:
 
 
 def _is_usable(charge: Charge) -> bool:
-    """Whether a customer who chooses the method again can go on with this charge."""
+    """Returns whether a customer who chooses the method again can continue with this charge."""
     now = datetime.now(UTC)
     if charge.status is ChargeStatus.OPENING:
         return now - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
@@ -208,6 +216,6 @@ async def _insert(connection: Connection, payment: Payment, method: Method, numb
 
 
 def _short(text: str | None) -> str:
-    """A provider is not the place for a merchant's ten thousand characters."""
+    """Shortens a text and removes control characters, for providers with strict limits."""
     shown = "".join(character if character.isprintable() else " " for character in text or "")
     return " ".join(shown.split())[:DESCRIPTION_LENGTH_MAX]

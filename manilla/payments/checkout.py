@@ -1,4 +1,4 @@
-"""What a customer can do with a payment. The pages show it; the decisions are made here."""
+"""What a customer can do with a payment. The checkout pages call this and contain no decisions."""
 
 import asyncio
 import time
@@ -25,8 +25,8 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
 
-# An opened checkout of the sandbox waits so many times as long as an unopened one: a person needs
-# longer to choose an outcome than a program does to go on without one.
+# In the sandbox, an opened checkout waits this many times longer than an unopened one: a person
+# needs more time to choose an outcome than a program needs to continue without one.
 SANDBOX_PATIENCE = 3
 ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
@@ -34,33 +34,33 @@ ASKED_MAX = 10_000
 
 class NotOffered(Refusal):
     code = "METHOD_NOT_OFFERED"
-    message = "This way to pay is not open any more. Please choose another one."
+    message = "This way to pay is no longer available. Please choose another one."
 
 
 class Offer(msgspec.Struct, frozen=True):
     """A method as checkout shows it."""
 
     method: Method
-    is_down: bool  # the provider does not answer at the moment
+    is_down: bool  # the provider is not responding right now
 
 
 class View(msgspec.Struct, frozen=True):
-    """Everything that a page of checkout needs to know."""
+    """Everything that a checkout page needs."""
 
     payment: Payment
     merchant_name: str
-    offers: list[Offer]  # empty: nothing but the way back
-    charge: Charge | None  # the latest that is undecided, where there is one
-    completes_at: datetime | None  # when a sandbox payment completes by itself
-    is_blocked: bool  # the merchant can take no payment now
-    is_payable_in_sandbox: bool  # where no provider is asked, so that none need be set up
-    held: Charge | None  # paid, but not as agreed: a person looks into it
-    released: Action | None  # what was done with held money
-    declined: Charge | None  # the latest, where the customer has to choose again because of it
+    offers: list[Offer]  # if empty, the customer can only return to the merchant
+    charge: Charge | None  # the latest undecided charge
+    completes_at: datetime | None  # when a sandbox payment completes automatically
+    is_blocked: bool  # the merchant cannot accept payments now
+    is_payable_in_sandbox: bool  # even if no provider is configured
+    held: Charge | None  # paid, but not as expected: an administrator reviews it
+    released: Action | None  # what an administrator did with held money
+    declined: Charge | None  # the latest charge, if the customer must choose again after it
 
 
 class Outcome(StrEnum):
-    """What a customer of the sandbox can make happen."""
+    """The outcomes that a customer can choose in the sandbox."""
 
     PAY = "pay"
     DECLINE = "decline"
@@ -101,7 +101,7 @@ class Checkout:
         if payment.opened_at is None and payment.status is Status.PENDING:
             await self._mark_opened(payment)
         tries = await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id)
-        # What was never shown to the customer is left out.
+        # Charges that the customer never saw are left out.
         shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
         latest = next(shown, None)
         held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
@@ -122,7 +122,10 @@ class Checkout:
         return await suspense.released(self._db, held.merchant_id, held.reference)
 
     async def choose(self, trx_id: str, method_code: str) -> Charge:
-        """Safe to repeat: a double click, the back button and a second tab get the same charge."""
+        """Returns the charge for the method.
+
+        Safe to repeat: a double click, the back button and a second tab get the same charge.
+        """
         payment = await self._find(trx_id)
         _check_open(payment)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
@@ -135,13 +138,13 @@ class Checkout:
         return await self._till.open(payment, method, caller)
 
     async def look_again(self, trx_id: str) -> None:
-        """The customer says that something has happened: the provider is asked at once."""
+        """Queries the provider at once, because the customer says that something has happened."""
         payment = await self._find(trx_id)
         await self._ask(payment)
 
     async def cancel(self, trx_id: str) -> None:
         payment = await self._find(trx_id)
-        # What was paid a moment ago must not be told to the merchant as canceled first.
+        # Query the provider first, so that a payment made a moment ago is not reported as canceled.
         await self._ask(payment)
         await states.give_up(
             self._db,
@@ -160,7 +163,7 @@ class Checkout:
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
 
     async def _ask(self, payment: Payment) -> None:
-        """A link can be pressed without end; the provider is asked once a second at most."""
+        """Queries the provider at most once a second, however often the customer clicks."""
         asking = self._asking.get(payment.trx_id)
         if asking is None:
             asking = asyncio.create_task(self._ask_in_turn(payment))
@@ -170,7 +173,8 @@ class Checkout:
     async def _ask_in_turn(self, payment: Payment) -> None:
         last = self._asked.get(payment.trx_id, float("-inf"))
         await asyncio.sleep(max(0, last + ASK_PAUSE_SECONDS - time.monotonic()))
-        # Who comes from now on wants to know more than this will tell.
+        # A request that arrives from now on must not share this query, because it wants a newer
+        # answer.
         del self._asking[payment.trx_id]
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()

@@ -1,4 +1,4 @@
-"""Who pays what: the platform's commission on a payment."""
+"""The platform's commission on a payment, and who bears it."""
 
 from decimal import Decimal
 
@@ -8,8 +8,8 @@ from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import Bearer
 
-# In minor units of any currency: with a commission of up to 100 % on top it is still an amount that
-# `Money` holds, and a wallet holds hundreds of them.
+# In minor units of any currency. Even with a commission of 100 % on top, the sum fits into `Money`,
+# and a wallet can hold hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
 
 
@@ -27,7 +27,7 @@ class Quote(msgspec.Struct, frozen=True):
         return self.amount
 
     def deducted_later(self, environment: Environment) -> Money:
-        """What leaves the merchant's wallet when the payment completes; never so in the sandbox."""
+        """Returns the commission that the wallet pays on completion; always 0 in the sandbox."""
         deducts = self.bearer is Bearer.MERCHANT and environment is Environment.PRODUCTION
         return self.commission if deducts else Money(self.amount.currency, 0)
 

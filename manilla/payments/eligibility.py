@@ -1,4 +1,4 @@
-"""Which gateways a payment may be paid through. Asked at initiation, and again at every step."""
+"""Which gateways a payment can be paid through. Checked at initiation and again at every step."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from manilla.providers.rails import Rails
 
 
 def can_take_payments(caller: Caller, currency: str) -> bool:
-    """What the API refuses a new payment by, for one that exists already."""
+    """Returns whether the API would accept a payment now; used for payments that already exist."""
     return (
         availability.is_available(caller)
         and currency in caller.currencies
@@ -29,7 +29,10 @@ def eligible(
     customer_pays: Money,
     keywords: Sequence[str],
 ) -> list[Method]:
-    """The merchant's own selection, or all there are; keywords narrow it and never add to it."""
+    """Returns the gateways that the merchant selected, or all of them.
+
+    Keywords narrow the list and never add to it.
+    """
     currency = customer_pays.currency
     return [
         method
@@ -42,7 +45,10 @@ def eligible(
 def is_conceivable(
     catalogue: Catalogue, caller: Caller, customer_pays: Money, keywords: Sequence[str]
 ) -> bool:
-    """Whether a gateway would be left if every provider were set up: the sandbox asks none."""
+    """Whether a gateway would remain if every provider were configured.
+
+    Used in the sandbox, where no provider is called.
+    """
     return can_take_payments(caller, customer_pays.currency) and any(
         method.active and _suits(caller, method, customer_pays, keywords)
         for method in catalogue.all(Kind.DEPOSIT)
@@ -71,14 +77,14 @@ def _matches(method: Method, keywords: Sequence[str]) -> bool:
 
 
 def read_keywords(given: str | list[str] | None) -> list[str]:
-    """As they are echoed: a list as it came, a text with commas as a list of its trimmed words."""
+    """Returns the keywords as they are echoed: a list unchanged, a CSV string split and trimmed."""
     if isinstance(given, str):
         return [word.strip() for word in given.split(",") if word.strip()]
     return given or []
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A deposit method as a merchant sees it: whether customers are offered it, and if not, why."""
+    """A deposit method as the merchant sees it, with the reason if customers are not offered it."""
 
     method: Method
     is_selected: bool
@@ -86,7 +92,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def standings(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Standing]:
-    """Every deposit method that there is, in order of its currency."""
+    """Returns all deposit methods, sorted by currency."""
     methods = sorted(catalogue.all(Kind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id))
     return [
         Standing(
@@ -99,16 +105,16 @@ def standings(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Standi
 
 
 def _obstacle(catalogue: Catalogue, rails: Rails, caller: Caller, method: Method) -> str | None:
-    """The first reason not to offer it, in the order in which a merchant would mend them."""
+    """Returns the first reason not to offer the method, in the order a merchant would fix them."""
     code, currency = method.code, method.currency
     reasons = {
         f"{currency} is not enabled for you.": currency not in caller.currencies,
         f"Your {currency} wallet is not active.": currency not in caller.active_wallets,
-        "It is switched off on this platform.": not method.active,
-        "Its provider is not set up, or switched off.": not catalogue.is_usable(
+        "This method is disabled on this platform.": not method.active,
+        "Its provider is not configured, or is disabled.": not catalogue.is_usable(
             method, caller.environment
         ),
-        "It needs the BVN of the business's owner: add it in the business profile.": (
+        "It requires the business owner's BVN: add it in the business profile.": (
             not _has_bvn_if_needed(rails, caller, method)
         ),
         "You have not selected it.": caller.gateways is not None and code not in caller.gateways,

@@ -1,4 +1,4 @@
-"""How payments went: by day, and what needs attention."""
+"""Payment statistics by day, and the number of rejected refunds."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -14,12 +14,12 @@ PAYMENTS = Counted("payment", "success", ("failed",))
 async def daily(
     db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
 ) -> list[Day]:
-    """Each of the days, oldest first; the last 30 where none are named."""
+    """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
     return await count_daily(db, PAYMENTS, scope, currency, days)
 
 
 async def count_rejected_refunds(db: Database, scope: Scope, since: datetime) -> int:
-    """Refunds asked for since then that were refused: the customer has no money back."""
+    """Counts rejected refunds created since then: their customers did not get their money back."""
     conditions = within(scope).add("trx_id >= {}", ids.trx_id_floor(since))
     count: int = await db.value(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",

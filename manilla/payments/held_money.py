@@ -1,4 +1,4 @@
-"""Money that came otherwise than agreed, as the merchant sees it: why it is held, how it ended."""
+"""Held money as the merchant sees it: what did not arrive as expected, and the outcome."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class HeldMoney(msgspec.Struct, frozen=True):
     reference: str
     received: Money
     expected: Money
-    outcome: Action | None  # None: still under review
+    outcome: Action | None  # None while under review
 
     @property
     def is_wrong_amount(self) -> bool:

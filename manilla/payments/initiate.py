@@ -1,4 +1,4 @@
-"""Takes a new payment: checks it in the specification's order, and writes it in one statement."""
+"""Creates a payment: runs all checks in the specified order, then writes it in one statement."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ class CommissionNotCovered(Refusal):
 
 
 class PaymentOrder(msgspec.Struct, frozen=True):
-    """What a merchant asks for, checked for its form."""
+    """A payment request whose format has been validated."""
 
     amount: Decimal
     currency_code: str
@@ -90,7 +90,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A hosted checkout session, as the merchant is told of it."""
+    """A hosted checkout session: the response of initiate-payment."""
 
     payment_url: str
     info: SessionInfo

@@ -1,11 +1,11 @@
-"""What must always be true of payments, their charges and their refunds."""
+"""Invariants of payments, their charges and their refunds."""
 
 from manilla.ledger.invariants import Invariant
 
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "paid_payments_are_credited_once",
-        "Each successful payment has exactly one credit of its amount; no other has any.",
+        "Each successful payment has exactly one credit of its amount; others have none.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
              FROM payment p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, e.amount_minor
@@ -18,7 +18,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "commission_follows_its_rule_once",
-        "Each successful payment's commission is booked once, by its bearer's rule.",
+        "Each successful payment's commission is posted once, by the rule of its bearer.",
         """SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor, c.booked
              FROM payment p
             CROSS JOIN LATERAL (
@@ -35,7 +35,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "no_charge_is_credited_twice",
-        "No provider's charge is credited to two payments, nor credited and in suspense.",
+        "No charge is credited to two payments, or both credited and in suspense.",
         """SELECT c.merchant_id, c.reference, c.status, count(p) AS payments
              FROM charge c
              LEFT JOIN payment p ON p.merchant_id = c.merchant_id
@@ -45,7 +45,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_is_what_charges_left_there",
-        "Each charge in suspense has its posting, and no other has one.",
+        "Each charge in suspense has a suspense posting; other charges have none.",
         """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
              FROM charge c
              LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
@@ -62,7 +62,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payments_were_told",
-        "Each payment that is decided has the notification of its state.",
+        "Each final payment has a notification of its status.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.error_code FROM payment p
             WHERE p.status <> 'pending' AND NOT EXISTS (
                   SELECT FROM notification n
@@ -75,7 +75,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "open_payments_have_a_job",
-        "Each pending payment will expire or complete by itself.",
+        "Each pending payment has a job that expires or completes it.",
         """SELECT p.merchant_id, p.trx_id FROM payment p
             WHERE p.status = 'pending' AND NOT EXISTS (
                   SELECT FROM job j
@@ -84,7 +84,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payment_history_is_gapless_and_legal",
-        "A payment's timeline leads without a gap from pending to its status, by legal steps.",
+        "A payment's timeline leads from pending to its status by allowed steps without gaps.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,
@@ -100,7 +100,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_were_debited_once",
-        "Each refund has one debit; a completed one its payment, a failed one its return.",
+        "Each refund has one debit; a completed one has a payment, a failed one a return.",
         """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
              FROM refund r
             CROSS JOIN LATERAL (
@@ -113,8 +113,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_are_not_above_what_was_paid",
-        "What is refunded of a payment is the sum of its refunds that did not fail, without the "
-        "commission; that is refunded once at most, and only where the customer paid it.",
+        "A payment's refunded amount is the sum of its refunds that did not fail, without the "
+        "commission, which is refunded at most once and only if the customer paid it.",
         """SELECT p.merchant_id, p.trx_id, p.refunded_minor, r.sum, r.commission
              FROM payment p
              FULL JOIN (SELECT merchant_id, payment_trx_id AS trx_id,
@@ -129,8 +129,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "refunds_take_from_wallet_and_commission",
-        "A refund's debit takes the commission's part from the commission, the rest from the "
-        "wallet; its return gives back the same.",
+        "A refund debits the commission with its commission part and the wallet with the rest; "
+        "its return credits the same.",
         """SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
              FROM refund r
              JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id

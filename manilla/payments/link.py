@@ -1,4 +1,4 @@
-"""Links to checkout: good for a time, and only as they were made."""
+"""Signed links to checkout that expire."""
 
 import hmac
 import time
@@ -30,7 +30,7 @@ class Links:
 
     def check(self, trx_id: str, expires: str, signature: str) -> LinkState:
         given = signature.encode(errors="replace")
-        # During a change of the master key, links made with the one before are still good.
+        # While the master key is rotated, links signed with the previous key stay valid.
         if not any(
             hmac.compare_digest(_sign(key, trx_id, expires).encode(), given) for key in self._keys
         ):
@@ -39,7 +39,10 @@ class Links:
 
 
 def way_back(payment: Payment) -> str | None:
-    """The merchant's stored address, told what became of the payment; no other target exists."""
+    """Returns the merchant's redirect URL with the payment's outcome added.
+
+    It is always a URL stored with the payment, so it cannot be abused as an open redirect.
+    """
     target = (
         payment.success_redirect if payment.status is Status.SUCCESS else payment.cancel_redirect
     )

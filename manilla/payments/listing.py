@@ -1,4 +1,4 @@
-"""Payments and refunds, listed: newest first, by the time that is in their ids."""
+"""Lists of payments and of refunds, newest first by the time in their ids."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -28,11 +28,12 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     error_code: ErrorCode | None = None
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
+    until: Moment | None = None  # exclusive
     min_minor: Number | None = None
     max_minor: Number | None = None
-    # An id, also a charge's, refund's or commission's, or a whole ref_trx finds that one; anything
-    # else, as it is written, a part of the ref_trx or of the customer's name or address.
+    # An id (of a payment, charge, refund or commission) or a full ref_trx is matched first.
+    # Otherwise the search matches a part of the ref_trx, or of the customer's name or email
+    # address.
     search: str | None = None
 
 
@@ -41,8 +42,8 @@ class RefundFilter(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | None = None
     since: Moment | None = None
     until: Moment | None = None
-    by_operator: bool | None = None  # whether a person must pay it
-    search: str | None = None  # the refund's id, or the payment's, or a charge's reference
+    by_operator: bool | None = None  # whether an administrator must pay it
+    search: str | None = None  # the id of the refund or of the payment, or a charge's reference
 
 
 async def payments(
@@ -78,7 +79,7 @@ async def payments(
 
 
 def all_payments(db: Database, scope: Scope, wanted: PaymentFilter) -> AsyncIterator[list[Payment]]:
-    """What the list shows, whole."""
+    """Iterates over all pages of `payments`."""
     return listing.in_pages(
         lambda after: payments(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
@@ -119,7 +120,7 @@ def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterat
 
 
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """The payment that a merchant's own reference stands for, and its refunds."""
+    """Returns the ids of the payment with this merchant reference and of its refunds."""
     records = await db.records(
         """
         WITH one AS (
@@ -135,7 +136,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 
 async def _referred_to(db: Database, steps: Walk, text: str) -> Walk:
-    """An id of ours belongs to one payment; a ref_trx each merchant may have used."""
+    """An id identifies one payment; several merchants can use the same ref_trx."""
     payment = await queries.payment_about(db, text)
     if payment is None:
         return steps.narrowed("ref_trx = {}", text)

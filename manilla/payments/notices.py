@@ -1,4 +1,4 @@
-"""The notifications that tell a merchant what became of a payment."""
+"""Notifications to merchants about the final status of a payment."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ from manilla.payments.verify import describe_commission
 
 
 async def tell_of_payment(connection: Connection, payment: Payment) -> None:
-    """Of a final state, in the transaction that brings it about."""
+    """Queues the notification, in the transaction that changes the status."""
     assert payment.status is not Status.PENDING
     payload = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
     await _tell(connection, payment, payload)

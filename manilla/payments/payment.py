@@ -1,4 +1,4 @@
-"""A payment, its states, and the charges through which it is paid."""
+"""A payment, its statuses, and its charges."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -62,7 +62,7 @@ class Payment(msgspec.Struct, frozen=True):
 
     @property
     def refundable(self) -> Money:
-        """What can still be refunded of the amount; the commission is not a part of it."""
+        """The part of the amount that can still be refunded, without the commission."""
         is_paid = self.status is Status.SUCCESS
         return Money(self.currency, self.amount_minor - self.refunded_minor if is_paid else 0)
 
@@ -77,16 +77,16 @@ class Payment(msgspec.Struct, frozen=True):
 
 
 class ChargeStatus(StrEnum):
-    OPENING = "opening"  # saved, and on its way to the provider
+    OPENING = "opening"  # saved, and being sent to the provider
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
-    SUSPENSE = "suspense"  # paid, but not as agreed: a person decides
+    SUSPENSE = "suspense"  # paid, but not as expected: an administrator decides
     FAILED = "failed"
     EXPIRED = "expired"
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """One try at a provider, under a reference of its own."""
+    """One attempt to collect a payment through a provider, with its own reference."""
 
     merchant_id: int
     reference: str

@@ -1,4 +1,4 @@
-"""The statements of the payments' room."""
+"""SQL queries for payments."""
 
 from datetime import datetime, timedelta
 
@@ -12,14 +12,14 @@ from manilla.payments.payment import Payment
 
 
 class NewPayment(NewItem, frozen=True, kw_only=True):
-    """A row to be, its job, and what its request is answered by."""
+    """A payment to insert, with its job and the response to its request."""
 
     trx_id: str
     currency: str
     amount_minor: int
     commission_minor: int
     commission_bearer: str
-    covers_minor: int  # what the wallet must hold for the commission
+    covers_minor: int  # what the wallet must hold to cover the commission
     description: str | None
     customer_name: str | None
     customer_email: str | None
@@ -32,7 +32,7 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     remarks: str | None
     expires_at: datetime
     job_kind: str
-    due_in_seconds: float  # by the database's clock, whatever a host's shows
+    due_in_seconds: float  # by the database's clock, because hosts' clocks may differ
     body_hash: str | None
     answer: str | None
 
@@ -58,7 +58,7 @@ async def payment(
 
 
 async def payment_about(db: Database, reference: str) -> Payment | None:
-    """The payment of an id of ours: its own, or a charge's, a refund's or a commission's."""
+    """Returns the payment with this id, or the payment of a charge, refund or commission."""
     trx_id = reference.partition("-")[0]
     merchant_id = ids.merchant_of(trx_id)
     if merchant_id is None:
@@ -77,12 +77,13 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
 async def counted_payment(
     db: Database, merchant_id: int, environment: str, trx_id: str, ticket: Ticket
 ) -> Payment | None:
-    """The payment, and the request for it counted, in one statement."""
+    """Reads the payment and counts the request towards the rate limit, in one statement."""
     record = await db.record(
         f"""
         SELECT taken.used, taken.resets_in_seconds, found.*
           FROM rate_take(ARRAY[$4], ARRAY[1::bigint], $5) AS taken
-          -- Only the primary key has this order: no plan reads all that the merchant has.
+          -- This order forces a plan on the primary key, which does not read all of
+          -- the merchant's payments.
           LEFT JOIN LATERAL ({_PAYMENT}
                 WHERE merchant_id = $1 AND trx_id BETWEEN $3 AND $3
                 ORDER BY trx_id LIMIT 1) AS found
@@ -94,7 +95,7 @@ async def counted_payment(
 
 
 async def change_payment(connection: Connection, after: Payment) -> None:
-    """Writes what a transition may change. The row is locked by whoever calls."""
+    """Writes the columns that a transition can change. The caller must have locked the row."""
     await connection.execute(
         """
         UPDATE payment
@@ -107,7 +108,7 @@ async def change_payment(connection: Connection, after: Payment) -> None:
 
 
 async def set_opened(db: Database, found: Payment, job_kind: str, wait: timedelta) -> None:
-    """The first look at checkout. A job of this kind then waits at least so long."""
+    """Records the first view of checkout, and delays the job of this kind by at least `wait`."""
     await db.execute(
         """
         WITH opened AS (

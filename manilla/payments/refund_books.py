@@ -1,4 +1,4 @@
-"""What a refund moves in the books."""
+"""Ledger postings for refunds."""
 
 from manilla.kit.db import Connection
 from manilla.kit.errors import Refusal
@@ -9,16 +9,16 @@ from manilla.ledger.posting import Line, Outcome, Posting
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments.refund_queries import Refund
 
-WALLET_INACTIVE = "wallet_inactive"  # as the SQL function `refund_debit` says it
+WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_debit`
 
 
 class RefundRefused(Refusal):
-    message = "This payment cannot be refunded by this amount."
+    message = "This amount of the payment cannot be refunded."
 
 
 class RefundBlocked(RefundRefused):
     code = "refund_failed"
-    message = "Refunds are not possible now. Nothing was refunded."
+    message = "Refunds are not possible right now. Nothing was refunded."
 
 
 class RefundNotCovered(Refusal):
@@ -27,7 +27,7 @@ class RefundNotCovered(Refusal):
 
 
 async def debit(connection: Connection, refund: Refund) -> None:
-    """Takes it from the wallet (and the commission), as far as the merchant may refund now."""
+    """Debits the wallet (and the commission), if the merchant may refund now."""
     outcome: str = await connection.value(
         "SELECT refund_debit($1, $2, $3, $4, $5, $6, $7, $8)",
         *(refund.merchant_id, refund.trx_id, refund.environment, refund.currency),
@@ -36,21 +36,21 @@ async def debit(connection: Connection, refund: Refund) -> None:
     if outcome == Outcome.INSUFFICIENT_BALANCE:
         raise RefundNotCovered
     if outcome == WALLET_INACTIVE:
-        raise RefundBlocked("The wallet of this payment is not active. Nothing was refunded.")
+        raise RefundBlocked("This payment's wallet is not active. Nothing was refunded.")
     if outcome in set(OutgoingHold):
         raise RefundBlocked(f"{OutgoingHold(outcome).text} Nothing was refunded.")
     assert outcome == Outcome.POSTED, outcome
 
 
 async def pay(connection: Connection, refund: Refund, *, by_hand: bool) -> None:
-    """The money leaves what the provider holds for us, or our own bank."""
+    """Posts the refund's payment from the provider's clearing account, or from our own bank."""
     account = posting.BANK if by_hand else posting.clearing(refund.payer)
     paid_by = Line(account, refund.amount_minor)
     await _post(connection, refund, "refund_paid", 0, paid_by)
 
 
 async def give_back(connection: Connection, refund: Refund) -> None:
-    """The exact reverse of the debit."""
+    """Posts the exact reverse of the debit."""
     minor = refund.commission_minor
     commission = Line(posting.COMMISSION, minor) if minor else None
     await _post(connection, refund, "refund_returned", refund.from_wallet_minor, commission)
@@ -70,5 +70,5 @@ async def _post(
         reason=refund.reason,
     )
     [posted] = await ledger.post(connection, [new])
-    # The payment's row, which we hold, says that it was not posted before.
+    # We hold the lock on the payment's row, and the refund's status says that this was not posted.
     assert posted.outcome is Outcome.POSTED, posted.outcome

@@ -1,4 +1,4 @@
-"""Refunds held, as payouts are: asked about before anything is sent again."""
+"""Refunds while all payouts are on hold: the provider is queried before anything is sent again."""
 
 from datetime import datetime
 
@@ -11,7 +11,9 @@ from manilla.payments.refund_tasks import CAN_BE_ASKED
 from manilla.providers.port import Done, Provider, RefundStatus
 from manilla.providers.rails import Rails
 
-CANNOT_BE_ASKED = "Held before it was sent by our books, and its provider cannot be asked."
+CANNOT_BE_ASKED = (
+    "It was on hold and may have been sent; its provider has no status query for refunds."
+)
 
 
 class FoundRefund(msgspec.Struct, frozen=True):
@@ -20,9 +22,10 @@ class FoundRefund(msgspec.Struct, frozen=True):
 
 
 async def look(db: Database, rails: Rails, since: datetime) -> list[FoundRefund]:
-    """Unsent by our books and older than the hold: noted as sent where the provider knows it.
+    """Queries refunds from before the hold that are not marked as sent.
 
-    Whether C has one already, nobody can ask: such a refund is a person's.
+    Those that the provider knows are marked as sent. Providers without a status query for refunds
+    cannot be asked, so their refunds are left to an administrator.
     """
     return [
         FoundRefund(refund, await _look_at(db, rails, refund))
@@ -36,10 +39,11 @@ async def _look_at(db: Database, rails: Rails, refund: Refund) -> str:
     if provider not in CAN_BE_ASKED:
         await refund_queries.leave_to_operator(db, refund, CANNOT_BE_ASKED)
         await refund_queries.note_sent(db, refund)
-        return "left to an operator"
+        return "left to an administrator"
     answer = await adapter.refund_state(refund.trx_id) if adapter else None
     if not isinstance(answer, Done):
-        # Asked about from now on, and sent only once the provider says that it knows nothing of it.
+        # From now on its status is queried, and it is sent only if the provider says that it does
+        # not know it.
         await refund_queries.note_sent(db, refund)
         return "no usable answer"
     if answer.value.status is not RefundStatus.NOT_FOUND:

@@ -1,4 +1,4 @@
-"""A refund, and the statements about it."""
+"""The refund, and SQL queries for refunds."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from manilla.ledger.scope import Scope, within
 class RefundStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
-    FAILED = "failed"  # refused; the wallet has its money back
+    FAILED = "failed"  # rejected; the wallet was refunded
 
 
 class Refund(msgspec.Struct, frozen=True):
@@ -27,13 +27,13 @@ class Refund(msgspec.Struct, frozen=True):
     amount_minor: int
     reason: str
     status: RefundStatus
-    provider: str | None  # None: of the sandbox
+    provider: str | None  # None in the sandbox
     charge_reference: str | None
-    by_operator: bool  # a person pays it, and says so
+    by_operator: bool  # an administrator pays it and confirms that
     sent_at: datetime | None
     detail: str | None
     created_at: datetime | None
-    on_behalf: bool = False  # ordered by an administrator, whatever the merchant's status
+    on_behalf: bool = False  # created by an administrator, whatever the merchant's status
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None
 
@@ -43,7 +43,7 @@ class Refund(msgspec.Struct, frozen=True):
 
     @property
     def from_wallet_minor(self) -> int:
-        """What the merchant bears."""
+        """The part of the amount that the merchant bears."""
         return self.amount_minor - self.commission_minor
 
     @property
@@ -66,7 +66,7 @@ async def refund(db: Database | Connection, merchant_id: int, trx_id: str) -> Re
 
 
 async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
-    """Those that a person must pay, longest waiting first."""
+    """Returns pending refunds that an administrator must pay, oldest first."""
     conditions = within(scope).add("by_operator AND status = 'pending'")
     records = await db.records(
         f"{_REFUND} WHERE {conditions.sql} ORDER BY trx_id LIMIT {limit}", *conditions.values
@@ -75,7 +75,7 @@ async def waiting(db: Database, scope: Scope, limit: int) -> list[Refund]:
 
 
 async def refunds_of(db: Database, merchant_id: int, payment_trx_id: str) -> list[Refund]:
-    """All refunds of a payment, in their order."""
+    """Returns all refunds of a payment, oldest first."""
     records = await db.records(
         _REFUND + " WHERE merchant_id = $1 AND payment_trx_id = $2 ORDER BY trx_id",
         *(merchant_id, payment_trx_id),
@@ -97,10 +97,11 @@ async def insert(connection: Connection, new: Refund) -> None:
 
 
 async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
-    """Before the first byte goes out: whoever takes the job over asks before it sends.
+    """Marks a refund as sent, before its first byte is sent.
 
-    False for a stalled worker that has lost its job, for a refund that was left to a person, and
-    while the merchant's money is on hold.
+    A worker that takes over the job then queries the provider before it sends. Returns False for a
+    stalled worker that has lost its job, for a refund that was left to an administrator, and while
+    the merchant's money is on hold.
     """
     marked = await db.value(
         """
@@ -118,7 +119,7 @@ async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
 
 
 async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
-    """Locks a refund that nobody has sent, so that nobody sends it before the transaction ends."""
+    """Locks a refund that was not sent, so that no worker sends it before the transaction ends."""
     found = await connection.value(
         """
         SELECT true FROM refund
@@ -130,7 +131,10 @@ async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
 
 
 async def note_sent(db: Database, sent: Refund) -> None:
-    """The provider knows a refund that we have no send of: it is asked about, not sent."""
+    """Marks a refund as sent because the provider knows it, although we have no record of a send.
+
+    From then on workers query its status instead of sending it.
+    """
     await db.execute(
         """
         UPDATE refund SET sent_at = now()
@@ -160,7 +164,7 @@ async def decide(
 
 
 async def unsent(db: Database, since: datetime) -> list[Refund]:
-    """Made before that moment, for a provider to pay, and not sent by our books."""
+    """Returns provider refunds created before `since` that are not marked as sent."""
     records = await db.records(
         f"""
         SELECT found.*

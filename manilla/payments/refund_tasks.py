@@ -1,4 +1,4 @@
-"""Sends a refund to the provider of its charge, and asks until it is decided."""
+"""Jobs that send refunds to the provider and query their status until it is final."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,9 +28,9 @@ from manilla.providers.rails import Rails
 AGAIN_SECONDS = 20.0
 AGAIN_LATER_SECONDS = 900.0
 PATIENCE = timedelta(days=3)
-LATER_SHARE = 8  # after that it is asked about again after this part of its age
+LATER_SHARE = 8  # after that, the next status query follows after 1/8 of the refund's age
 
-# Whose contract has a call that tells what became of a refund, and refuses a reference twice.
+# Providers that have a status query for refunds and reject a reference that was used before.
 CAN_BE_ASKED = frozenset((Provider.A,))
 
 
@@ -66,7 +66,9 @@ class RefundTasks:
             return await self._send(adapter, refund, job) if is_open else None
         if provider not in CAN_BE_ASKED:
             if not refund.by_operator:
-                guidance = "It may have been sent; the provider cannot be asked."
+                guidance = (
+                    "It may have been sent, and the provider has no status query for refunds."
+                )
                 await self._leave_to_operator(refund, guidance)
             return None
         return await self._ask(adapter, refund, job)
@@ -85,14 +87,17 @@ class RefundTasks:
         return await self._act(refund, answer)
 
     async def _not_sent(self, adapter: Adapter, refund: Refund) -> float | None:
-        """Nothing may leave, or somebody else has the job now and sends it."""
+        """Handles a refund that was not marked as sent: it is on hold, or we lost the job."""
         hold = await refunds.hold_of(self._db, refund)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._ask_unsent(adapter, refund)
         return AGAIN_SECONDS if hold is None else outgoing.WAIT_SECONDS
 
     async def _ask_unsent(self, adapter: Adapter, refund: Refund) -> float | None:
-        """While refunds are held: as for payouts, the provider may know what our books do not."""
+        """Queries a refund that is not marked as sent, while all payouts are on hold.
+
+        After a restore, the provider may know a refund that our database has as unsent.
+        """
         if adapter.provider in CAN_BE_ASKED:
             answer = await adapter.refund_state(refund.trx_id)
             if isinstance(answer, Done) and answer.value.status is not port.RefundStatus.NOT_FOUND:
@@ -106,9 +111,10 @@ class RefundTasks:
             if refund.status is not RefundStatus.PENDING:
                 return None
             if refund.by_operator:
-                return AGAIN_LATER_SECONDS  # a person may be paying it at this moment
-            # Never arrived. The same reference cannot be paid twice: the provider refuses that. Nor
-            # is a refusal conclusive now: it may be about the repetition.
+                return AGAIN_LATER_SECONDS  # an administrator may be paying it at this moment
+            # The refund never reached the provider. The provider rejects a reference that it has
+            # seen before, so sending it again cannot pay twice. But a rejection is no longer
+            # conclusive, because it may mean that the reference was used before.
             if not await refund_queries.mark_sent(self._db, refund, job):
                 return AGAIN_SECONDS
             answer = await adapter.refund(_order(refund))
@@ -124,7 +130,7 @@ class RefundTasks:
                     await self._check_contradiction(refund, RefundStatus.COMPLETED)
                 return None
             case Done(RefundState(port.RefundStatus.FAILED)):
-                if not await refunds.fail(self._db, refund, "refused by the provider"):
+                if not await refunds.fail(self._db, refund, "rejected by the provider"):
                     await self._check_contradiction(refund, RefundStatus.FAILED)
                 return None
         if refund.status is not RefundStatus.PENDING:
@@ -136,22 +142,28 @@ class RefundTasks:
         return AGAIN_SECONDS if age < timedelta(hours=1) else AGAIN_LATER_SECONDS
 
     async def _report_open(self, refund: Refund, answer: Answer[RefundState]) -> None:
-        """Open for too long: an operator may decide, and the provider is asked on."""
-        kind, reason = Kind.STILL_OPEN, "the provider still calls it open"
+        """Opens a case for a refund that is open for too long, and leaves it to an administrator.
+
+        The provider is still queried.
+        """
+        kind, reason = Kind.STILL_OPEN, "the provider still reports it as open"
         if isinstance(answer, Unknown):
-            kind, reason = Kind.NO_ANSWER, f"the provider could not be asked: {answer.reason}"
+            kind, reason = (
+                Kind.NO_ANSWER,
+                f"the provider has given no usable answer: {answer.reason}",
+            )
         if not refund.by_operator:
             await self._leave_to_operator(refund, f"After three days {reason}.")
         await self._report(refund, kind, f"After three days {reason}.")
 
     async def _report_disagreement(self, refund: Refund, answer: Answer[RefundState]) -> float:
-        """Opens a case where the provider, or its webhook, names another amount than was sent.
+        """Opens a case if the provider or its webhook names a different amount than we sent.
 
-        For how many seconds the provider's answer must not be acted upon because of it.
+        Returns the number of seconds for which the provider's answer must not be acted on.
         """
         assert refund.provider is not None
         if isinstance(answer, Done) and answer.value.amount not in (None, refund.amount):
-            detail = f"The provider speaks of {answer.value.amount}; {refund.amount} was sent."
+            detail = f"The provider reports {answer.value.amount}; {refund.amount} was sent."
             await self._report(refund, Kind.WRONG_AMOUNT, detail)
             return AGAIN_LATER_SECONDS if refund.status is RefundStatus.PENDING else 0
         said = await claims.claimed(
@@ -190,7 +202,7 @@ class RefundTasks:
             self._db,
             Kind.UNKNOWN_REFERENCE,
             job.subject,
-            "A provider sent a signed webhook about a refund that we did not make.",
+            "A provider sent a signed webhook about a refund that we did not send.",
             merchant_id=job.merchant_id,
         )
 
@@ -206,7 +218,7 @@ def _order(refund: Refund) -> RefundOrder:
 
 
 def _age(refund: Refund) -> timedelta:
-    """How long the provider has had it: time on hold does not count."""
+    """Returns the time since the first send, so that time on hold does not count."""
     now = datetime.now(UTC)
     first_sent_at = refund.first_sent_at or (refund.created_at if refund.sent_at else None)
     return now - (first_sent_at or now)

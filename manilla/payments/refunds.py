@@ -1,7 +1,8 @@
-"""Refunds: debited at once, then paid back by the provider, or by a person who says so.
+"""Refunds: the wallet is debited at once, then the provider or an administrator pays the customer.
 
-The wallet's money waits in flight until the refund is conclusively paid (it then leaves the
-provider's clearing) or conclusively refused (it then returns to the wallet). Never on a guess.
+The money stays in flight until the refund is conclusively paid (it then leaves the provider's
+clearing account) or conclusively rejected (it then returns to the wallet). It never moves without a
+conclusive answer.
 """
 
 import msgspec
@@ -25,7 +26,7 @@ from manilla.payments.refund_queries import Refund, RefundStatus
 
 SEND = outgoing.REFUND
 REASON_LENGTH_MAX = 200
-# While the platform holds everything (after a restore) our books may be older than a send.
+# Not while all payouts are on hold after a restore: the database may then be older than a send.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 
 
@@ -41,7 +42,7 @@ class RefundNotFound(Refusal):
 
 class RefundedMeanwhile(Refusal):
     status, code = 409, "REFUNDED_MEANWHILE"
-    message = "A refund of this payment was started meanwhile. Nothing more was refunded."
+    message = "Another refund of this payment was started meanwhile, so this one was not started."
 
 
 async def start(
@@ -56,15 +57,15 @@ async def start(
 ) -> Refund:
     """Debits the wallet and leaves the rest to the refund's job.
 
-    `refunded_before`: what had been refunded, in minor units, when this was asked for. Where it is
-    more by now, the same may have been asked for twice, and nothing moves.
+    `refunded_before`: the refunded amount, in minor units, that the caller saw. If it has changed,
+    the same refund may have been requested twice, so nothing is refunded.
 
-    `on_behalf`: an administrator refunds in the merchant's place, whatever the merchant's status.
-    Only then may the commission go back as well (`with_commission`), because the platform bears it.
+    `on_behalf`: an administrator refunds on behalf of the merchant, whatever the merchant's status.
+    Only then can the commission be refunded too (`with_commission`), because the platform bears it.
     """
-    assert on_behalf or not with_commission, "a merchant does not spend the platform's money"
+    assert on_behalf or not with_commission, "only an administrator can refund the commission"
     if not is_line(reason, REASON_LENGTH_MAX):
-        raise RefundRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
+        raise RefundRefused(f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters.")
     merchant_id = ids.merchant_of(trx_id)
     async with db.transaction() as connection:
         payment = (
@@ -93,18 +94,20 @@ async def start(
 
 def _refundable(payment: Payment, amount_text: str | None) -> Money:
     if payment.status is not Status.SUCCESS:
-        raise RefundRefused(f"The payment is {payment.status}: only one that was paid is refunded.")
+        raise RefundRefused(
+            f"The payment is {payment.status}: only successful payments can be refunded."
+        )
     rest = payment.refundable
     if rest.minor == 0:
-        raise RefundRefused("The whole payment has been refunded already.")
+        raise RefundRefused("The payment has already been refunded in full.")
     amount = rest if amount_text is None else parse_amount(amount_text, payment.currency)
     if not 0 < amount.minor <= rest.minor:
-        raise RefundRefused(f"Of this payment up to {rest} can be refunded.")
+        raise RefundRefused(f"At most {rest} of this payment can be refunded.")
     return amount
 
 
 def _add_commission(payment: Payment, refund: Refund) -> Refund:
-    """The customer gets back the commission too, with the last part of the amount."""
+    """Adds the commission to a refund that returns the rest of the amount to the customer."""
     commission_minor = payment.quote.customer_pays.minor - payment.amount_minor
     if commission_minor <= 0:
         raise RefundRefused("The customer paid no commission for this payment.")
@@ -145,7 +148,7 @@ async def _new_refund(
 
 
 async def complete(db: Database, refund: Refund, detail: str, *, by_hand: bool = False) -> bool:
-    """The customer has the money back. False where that was decided before."""
+    """Records that the customer was paid. Returns False if the refund was already final."""
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
         if current.status is not RefundStatus.PENDING:
@@ -170,12 +173,13 @@ async def fail(
     holder: Job | None = None,
     is_unsent: bool = False,
 ) -> bool:
-    """Conclusively refused: the wallet gets back what it was debited.
+    """Records a conclusive rejection and returns the debit to the wallet.
 
-    `holder`: a refusal that counts only from whoever still holds the refund's job. One that comes
-    to who was frozen is about a repetition, if another has sent the refund meanwhile.
+    If `holder` is given, the rejection is ignored unless that worker still holds the refund's job.
+    A worker that stalled may receive a rejection that only means that another worker has sent the
+    refund in the meantime.
 
-    `is_unsent`: it is refused only if nobody has sent it, and from now on nobody will.
+    `is_unsent`: fails the refund only if it was not sent, and ensures that it never will be.
     """
     async with db.transaction() as connection:
         payment, current = await _locked(connection, refund)
@@ -205,13 +209,13 @@ async def find(db: Database, trx_id: str) -> Refund:
 
 
 async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Refund:
-    """A person's word, for a refund that no provider can be asked about, or that is on hold."""
+    """Records an administrator's decision on a refund that was left to them, or that is on hold."""
     if not is_line(detail, REASON_LENGTH_MAX):
-        raise RefundRefused(f"A note has 1 to {REASON_LENGTH_MAX} printable characters.")
+        raise RefundRefused(f"A note must have 1 to {REASON_LENGTH_MAX} printable characters.")
     refund = await find(db, trx_id)
     can_be_rejected = not is_paid and await hold_of(db, refund) in REJECTED_WHILE
     if not (refund.by_operator or can_be_rejected):
-        raise RefundRefused(f"The refund is {refund.status}, and the provider's to decide.")
+        raise RefundRefused(f"The refund is {refund.status}. The provider decides its outcome.")
     decided = (
         await complete(db, refund, detail, by_hand=True)
         if is_paid
@@ -225,7 +229,7 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
-    """Who has decided it, and how, in words; None where no person has."""
+    """Returns a sentence that says who decided and how; None if no administrator has."""
     about = Filters(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )
@@ -237,7 +241,7 @@ async def decision(db: Database, refund: Refund) -> str | None:
 
 
 async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:
-    """The payment first, as everybody does."""
+    """Locks the payment before it reads the refund, as every other function does."""
     payment = await queries.payment(
         connection, refund.merchant_id, refund.payment_trx_id, lock=True
     )
@@ -248,7 +252,7 @@ async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refu
 
 
 async def hold_of(db: Database, refund: Refund) -> OutgoingHold | None:
-    """Why an unsent refund waits; None where nothing stops it, or it was sent."""
+    """Returns why an unsent refund is on hold; None if it is not on hold, or was sent."""
     is_open = refund.status is RefundStatus.PENDING and not refund.by_operator
     if not is_open or refund.sent_at is not None:
         return None

@@ -1,7 +1,7 @@
 """The states of a payment, and the only functions that change them.
 
-Each runs in one transaction that holds the payment's row: status, money, timeline and notification
-are written together or not at all, and whoever comes second finds what the first has done.
+Each function runs in one transaction that locks the payment's row. Status, money, timeline and
+notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, EventKind
 
-SANDBOX = "sandbox"  # who pays where there is no provider
+SANDBOX = "sandbox"  # the payer of sandbox payments, which have no provider
 
 
 class Standing(StrEnum):
-    """A status, and for a failure its cause: money may still come after some of them."""
+    """A payment's status, with the cause of a failure: money can still arrive after some causes."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -42,15 +42,15 @@ class Event(StrEnum):
     EXPIRED = "expired"
 
 
-# What is not listed changes nothing; money that comes unlisted goes to suspense. A provider's
-# decline ends a charge, not the payment: only in the sandbox, which has no charges, a decline ends
-# the payment.
+# Transitions that are not listed change nothing; money that arrives without one goes to suspense. A
+# provider's decline ends a charge, not the payment. Only in the sandbox, which has no charges, a
+# decline ends the payment.
 NEXT: dict[tuple[Standing, Event], Status] = {
     (Standing.PENDING, Event.PAID): Status.SUCCESS,
     (Standing.PENDING, Event.DECLINED): Status.FAILED,
     (Standing.PENDING, Event.CANCELED): Status.FAILED,
     (Standing.PENDING, Event.EXPIRED): Status.FAILED,
-    # The customer gave up, was declined or came late, and paid all the same: the money is there.
+    # The customer canceled, was declined or was late, but then paid anyway: the money has arrived.
     (Standing.DECLINED, Event.PAID): Status.SUCCESS,
     (Standing.CANCELED, Event.PAID): Status.SUCCESS,
     (Standing.EXPIRED, Event.PAID): Status.SUCCESS,
@@ -69,7 +69,7 @@ def standing(payment: Payment) -> Standing:
 
 
 class UnknownPayment(Exception):
-    """Not a payment of ours: a bug where it was asked for by its id."""
+    """There is no such payment. Where the id came from our own data, this is a bug."""
 
 
 async def settle_in_sandbox(
@@ -85,7 +85,7 @@ async def settle_in_sandbox(
 
 
 async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
-    """No provider holds money for it, so there is nothing to keep in suspense."""
+    """Credits a sandbox payment. There is no provider, so nothing can be held in suspense."""
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
@@ -96,14 +96,14 @@ async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
 async def give_up(
     db: Database, merchant_id: int, trx_id: str, event: Event, error_code: ErrorCode
 ) -> bool:
-    """Ends a payment that nothing was paid for: canceled by the customer, or out of time."""
+    """Fails a payment that was not paid: the customer canceled it, or it expired."""
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         return await _fail(connection, payment, event, error_code)
 
 
 async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
-    """Ends a payment whose link has expired; the last decline, if there was one, says why."""
+    """Fails a payment whose link has expired, with the code of the last decline, if any."""
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         declined = await charge_queries.last_decline(connection, merchant_id, trx_id)
@@ -112,7 +112,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
-    """Acts on what the provider itself says of a charge, whoever made us ask."""
+    """Acts on the provider's own status of a charge, whatever caused the status query."""
     async with db.transaction() as connection:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await charge_queries.charge(connection, charge.merchant_id, charge.reference)
@@ -149,12 +149,13 @@ async def _paid(
 ) -> None:
     assert state.paid is not None
     if charge.status in (ChargeStatus.PAID, ChargeStatus.SUSPENSE):
-        # Its money is in the books. What a signed message says against it is for a person.
+        # The money is already in the ledger. A signed webhook that disagrees needs an
+        # administrator.
         await _report_disagreement(connection, payment, charge, said)
         return
     trouble = _trouble(payment, charge, state.paid, said)
     if trouble is None and not await _credit_charge(connection, payment, charge, state.paid):
-        trouble = Kind.WALLET_FULL, "The wallet would hold more than a wallet can."
+        trouble = Kind.WALLET_FULL, "The wallet would exceed the maximum balance."
     if trouble is None:
         await _report_disagreement(connection, payment, charge, said)
     else:
@@ -165,7 +166,7 @@ async def _paid(
 async def _credit_charge(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> bool:
-    """False if the wallet cannot hold the amount; nothing has changed then."""
+    """Returns False and changes nothing if the wallet cannot hold the amount."""
     try:
         async with connection.transaction():
             await charge_queries.conclude_charge(
@@ -180,9 +181,9 @@ async def _credit_charge(
 def _trouble(
     payment: Payment, charge: Charge, paid: Money, said: Sequence[Claimed]
 ) -> tuple[Kind, str] | None:
-    """Why the money must not be credited, where it must not."""
+    """Returns why the money must not be credited; None if it can be."""
     if paid != charge.amount:
-        return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was asked for."
+        return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was requested."
     for claim in claims.disagreeing(said, charge.amount):
         if claim.status in (None, port.ChargeStatus.PAID):
             detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
@@ -196,7 +197,7 @@ async def _report_disagreement(
     connection: Connection, payment: Payment, charge: Charge, said: Sequence[Claimed]
 ) -> None:
     if charge.status is ChargeStatus.SUSPENSE:
-        return  # it has its case
+        return  # it already has a case
     for claim in claims.disagreeing(said, charge.amount):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, Kind.WEBHOOK_DISAGREES, detail)
@@ -308,7 +309,7 @@ async def _suspend(
     kind: Kind,
     detail: str,
 ) -> None:
-    """The money came, but not as agreed. It is kept apart until a person has decided."""
+    """Holds money that did not arrive as expected in suspense until an administrator decides."""
     await charge_queries.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )

@@ -1,4 +1,4 @@
-"""All that is known of one payment. Who shows it puts it in the order of time."""
+"""Everything known about one payment. The caller sorts it by time."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ from manilla.providers.listing import Heard
 
 class PaymentStory(msgspec.Struct, frozen=True):
     payment: Payment
-    requests: list[Request]  # that asked for it, while they are kept
+    requests: list[Request]  # API requests for it, while they are retained
     charges: list[Charge]
     held: list[HeldMoney]
     refunds: list[Refund]
@@ -35,7 +35,7 @@ class PaymentStory(msgspec.Struct, frozen=True):
 async def payment_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PaymentStory | None:
-    """None: the merchant has no such payment, or not in the environment, where one is named."""
+    """Returns None if the merchant has no such payment (in the given environment)."""
     payment = await queries.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None

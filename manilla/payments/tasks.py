@@ -1,4 +1,4 @@
-"""What happens to payments by itself: completion in the sandbox, expiry, asking about charges."""
+"""Jobs of payments: completion in the sandbox, expiry, and status queries for charges."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,8 +15,8 @@ from manilla.payments.payment import Charge, ErrorCode, Status
 from manilla.payments.states import Event
 from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
 
-# How old a charge is, and how soon it is then asked about again. One that is still open when it is
-# older becomes a case, and is asked about ever more rarely until that is resolved.
+# Up to which age of a charge its status is queried at which interval. An older charge that is still
+# open becomes a case, and is queried less and less often until the case is resolved.
 CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(minutes=2), 10),
     (timedelta(minutes=10), 20),
@@ -24,7 +24,7 @@ CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(hours=6), 300),
     (timedelta(days=3), 1800),
 )
-LATER_SHARE = 8  # it is asked about again after this part of its age
+LATER_SHARE = 8  # then the next status query follows after 1/8 of the charge's age
 
 
 class PaymentTasks:
@@ -53,12 +53,13 @@ class PaymentTasks:
         assert payment is not None
         if payment.status is not Status.PENDING:
             return
-        # Paid in the last minute, and its webhook still on the way: better asked than told wrong.
+        # The customer may have paid at the last minute, with the webhook still to come. Query the
+        # provider first, so that the payment is not wrongly reported as failed.
         await self._till.ask_about_all(payment)
         await states.expire(self._db, job.merchant_id, job.subject)
 
     async def check_charge(self, job: Job) -> float | None:
-        """Asks until the provider has decided; then once for every webhook that comes after."""
+        """Queries a charge until it is final, and then once for each later webhook."""
         charge = await charge_queries.charge(self._db, job.merchant_id, job.subject)
         if charge is None:
             await self._report_unknown(job)
@@ -77,25 +78,31 @@ class PaymentTasks:
     async def _ask_later(
         self, charge: Charge, answer: Answer[ChargeState], age: timedelta
     ) -> float | None:
-        """Of a charge that is open for too long. None: a person has looked, or it never existed."""
+        """Returns the seconds until the next query of a charge that is open for too long.
+
+        Returns None if an administrator has resolved the case, or if the charge never existed.
+        """
         if isinstance(answer, Done):
             if answer.value.status is ChargeStatus.NOT_FOUND:
                 await states.conclude(self._db, charge, ChargeState(ChargeStatus.EXPIRED))
                 return None
-            kind, detail = Kind.STILL_OPEN, "After three days the provider still calls it open."
+            kind, detail = (
+                Kind.STILL_OPEN,
+                "After three days the provider still reports it as open.",
+            )
         else:
             reason = answer.reason if isinstance(answer, Unknown) else answer.guidance
             kind = Kind.NO_ANSWER
-            detail = f"For three days the provider could not be asked about it: {reason}."
+            detail = f"For three days the provider has given no usable answer: {reason}."
         await self._report(charge, kind, detail)
         is_waiting = await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
         return age.total_seconds() / LATER_SHARE if is_waiting else None
 
     async def _close_cases(self, charge: Charge) -> None:
-        """What was open for too long is decided: nobody needs to look at it any more."""
+        """Closes the cases of a charge that was open for too long and is now final."""
         async with self._db.transaction() as connection:
             for kind in (Kind.STILL_OPEN, Kind.NO_ANSWER):
-                resolution = f"The provider has decided: the charge is {charge.status}."
+                resolution = f"The provider has decided. The charge is {charge.status}."
                 await cases.close(
                     connection, charge.merchant_id, kind, charge.reference, resolution
                 )
@@ -105,7 +112,7 @@ class PaymentTasks:
             self._db,
             Kind.UNKNOWN_REFERENCE,
             job.subject,
-            "A provider sent a signed webhook about a charge that we did not make.",
+            "A provider sent a signed webhook about a charge that we did not create.",
             merchant_id=job.merchant_id,
         )
 

@@ -1,4 +1,4 @@
-"""What a merchant is told of a payment that it asks about."""
+"""The response of verify-payment."""
 
 from decimal import Decimal
 
@@ -46,7 +46,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True):
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pending, or failed for good; then with the reason's code."""
+    """A pending payment, or a failed one with its error code."""
 
     status: str
     event: str

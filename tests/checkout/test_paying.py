@@ -248,7 +248,7 @@ async def test_a_provider_that_does_not_answer_sends_the_customer_back_to_choose
     async with opened(browser, checkout.url) as page:
         await press(page, ON_A)
         alert = page.get_by_role("alert")
-        await expect(alert).to_contain_text("does not answer at the moment")
+        await expect(alert).to_contain_text("is unavailable right now")
         await expect(alert).to_be_focused()
         await press(page, ON_B)
         await page.wait_for_url(f"{shop.simulator}/**")
@@ -276,7 +276,7 @@ async def test_a_method_that_is_closed_meanwhile_is_refused_with_a_reason(
     async with opened(browser, checkout.url) as page:
         await shop.change(merchant.new, Change(gateways=["providerb-ngn"]))
         await press(page, ON_A)
-        await expect(page.get_by_role("alert")).to_contain_text("not open any more")
+        await expect(page.get_by_role("alert")).to_contain_text("no longer available")
         await expect(page.locator(".method")).to_have_count(1)
         await page.goto(page.url)  # by hand, without the form
         assert page.url == checkout.url

@@ -97,7 +97,7 @@ async def test_a_refund_that_is_sent_twice_is_made_once(till: Till) -> None:
         address, {"amount": "600.01", "reason": "More", "refunded_before": "40000"}
     )
     assert too_much.status == 422
-    assert b"up to 600.00 NGN can be refunded" in too_much.body
+    assert b"At most 600.00 NGN of this payment can be refunded" in too_much.body
     for amount in ("-1", "abc", "1e400"):
         bad = await till.owner.post(
             address, {"amount": amount, "reason": "More", "refunded_before": "40000"}

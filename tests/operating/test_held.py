@@ -238,7 +238,7 @@ async def test_refunds_are_held_too(
         for each in await refund_holding.look(db, services.rails, since)
         if each.refund.trx_id == refund.trx_id
     ]
-    assert found.said == ("not_found" if is_asked else "left to an operator")
+    assert found.said == ("not_found" if is_asked else "left to an administrator")
     await holding.release(db, services.rails)
     await shop.world.run_job_now("refund", refund.trx_id)
     sent = (await shop.world.read(f"{rail}/refunds"))["refunds"]

@@ -73,7 +73,7 @@ async def test_such_a_case_closes_by_itself_when_the_charge_is_paid(shop: Shop) 
     case = await cases.find(shop.services.db, await _case_id(shop))
     assert (case.status, case.resolution) == (
         "resolved",
-        "The provider has decided: the charge is paid.",
+        "The provider has decided. The charge is paid.",
     )
     assert await _next_query_in_hours(shop, "charge", charge.reference) is None
 
@@ -134,4 +134,4 @@ async def test_a_refund_open_after_three_days_is_a_case_and_is_asked_about_rarel
         assert await _next_query_in_hours(shop, "refund", refund.trx_id) == 12
     found = await refunds.find(shop.services.db, refund.trx_id)
     assert (found.status, found.by_operator) == ("pending", True)
-    assert found.detail == "After three days the provider still calls it open."
+    assert found.detail == "After three days the provider still reports it as open."

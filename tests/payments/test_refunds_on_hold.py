@@ -114,7 +114,7 @@ async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
     refund = await _refund(shop, await _paid(shop))
     await shop.change(DISABLE)
     await shop.world.run_job_now("refund", refund.trx_id)
-    with pytest.raises(Refusal, match="the provider's to decide"):
+    with pytest.raises(Refusal, match="The provider decides its outcome"):
         await refunds.decide(db, refund.trx_id, is_paid=True, detail="no")
     decided = await refunds.decide(db, refund.trx_id, is_paid=False, detail="Closed")
     assert decided.status is RefundStatus.FAILED
@@ -129,7 +129,7 @@ async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: S
     refund = await _refund(shop, await _paid(shop))
     await shop.world.run_jobs()
     await shop.change(DISABLE)
-    with pytest.raises(Refusal, match="the provider's to decide"):
+    with pytest.raises(Refusal, match="The provider decides its outcome"):
         await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
     assert not await refunds.fail(shop.services.db, refund, "no", is_unsent=True)
     assert await shop.balance() == 0

@@ -88,7 +88,7 @@ async def _with_scenario(shop: Shop, scenario: str) -> str:
 async def test_no_provider_is_called_and_the_remark_says_what_it_is(sandbox_shop: Shop) -> None:
     started = await sandbox_shop.start()
     assert started.info["merchant_payment_method_codes"]
-    with pytest.raises(Refusal, match="not open"):
+    with pytest.raises(Refusal, match="no longer available"):
         await sandbox_shop.services.checkout.choose(started.trx_id, "providera-ngn")
     await sandbox_shop.world.run_job_now("payment.sandbox", started.trx_id)
     db = sandbox_shop.services.db
