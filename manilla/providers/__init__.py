@@ -1,1 +1,1 @@
-"""The providers: one port, three implementations, and no answer that is a guess."""
+"""Providers: one interface with three implementations, whose answers are conclusive or unknown."""

@@ -1,4 +1,4 @@
-"""Asks a provider because a person wants to know. Nothing is changed by asking."""
+"""Status queries that a user requests. They change nothing."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ class Question(msgspec.Struct, frozen=True):
 
 class Said(msgspec.Struct, frozen=True):
     at: datetime
-    status: str | None  # None: there was no usable answer
+    status: str | None  # None if there was no usable answer
     amount: Money | None = None
     detail: str = ""
 

@@ -1,6 +1,7 @@
-"""What a provider's own webhooks claim about one of its transactions.
+"""What signed webhooks claim about a transaction of their provider.
 
-Claims are never acted upon: the provider is asked. One that contradicts its answer is for a person.
+We never act on a claim: we query the provider. A claim that contradicts its answer is reviewed by
+an administrator.
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
-# So long after a webhook that named another amount or currency, the provider's answer is not acted
-# upon: it must say the same when asked again.
+# For this long after a webhook that names a different amount or currency, we do not act on the
+# provider's answer: the provider must confirm it in a later status query.
 CONFIRMATION_SECONDS = 20.0
 
 
@@ -39,7 +40,7 @@ class Claimed(msgspec.Struct, frozen=True):
 async def claimed(
     db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
 ) -> list[Claimed]:
-    """Of this provider alone: what another one says about the reference does not count."""
+    """Returns the claims of this provider only; other providers' webhooks do not count."""
     return await db.rows(
         Claimed,
         """
@@ -57,6 +58,6 @@ def disagreeing(claims: Sequence[Claimed], expected: Money) -> list[Claimed]:
 
 
 def confirmation_wait_seconds(disagreeing: Sequence[Claimed]) -> float:
-    """How long the provider's answer must not be acted upon yet; 0 where it may."""
+    """Returns for how long the provider's answer must not be acted on; 0 if it can be."""
     wait = (CONFIRMATION_SECONDS - claim.age_seconds for claim in disagreeing)
     return max((0.0, *wait))

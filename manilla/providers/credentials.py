@@ -1,4 +1,4 @@
-"""Providers' credentials: an administrator's settings, sealed, validated together."""
+"""Providers' credentials: set by administrators, encrypted, and validated together."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,7 @@ def _switch(name: str, default: str) -> Field:
     return Field(name, is_secret=False, is_switch=True, default=default)
 
 
-def _address(host: str) -> Field:
+def _base_url(host: str) -> Field:
     return Field("base_url", is_secret=False, default=f"https://api.{host}.example")
 
 
@@ -41,7 +41,7 @@ FIELDS: dict[Provider, tuple[Field, ...]] = {
         Field("encryption_key"),
         Field("webhook_secret", is_required=True),
         _switch("sandbox", "false"),
-        _address("providera"),
+        _base_url("providera"),
     ),
     Provider.B: (
         Field("api_key", is_required=True),
@@ -52,7 +52,7 @@ FIELDS: dict[Provider, tuple[Field, ...]] = {
         _switch("sandbox", "false"),
         _switch("pay_in_enabled", "true"),
         _switch("pay_out_enabled", "true"),
-        _address("providerb"),
+        _base_url("providerb"),
     ),
     Provider.C: (
         Field("secret_key", is_required=True),
@@ -62,22 +62,22 @@ FIELDS: dict[Provider, tuple[Field, ...]] = {
         _switch("sandbox", "false"),
         _switch("pay_in_enabled", "true"),
         _switch("pay_out_enabled", "true"),
-        _address("providerc"),
+        _base_url("providerc"),
     ),
 }
 
 
-# Another name under which the same value can be given.
+# Another name for the same setting.
 ALIASES = {(Provider.C, "secret_key"): "api_key"}
 
 
 class BadCredentials(Refusal):
     status, code = 400, "VALIDATION_FAILED"
-    message = "The provider cannot have this setting."
+    message = "The provider does not have this setting."
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """One provider's settings as they are now; what was not set has its default."""
+    """One provider's current settings; settings that are not set have their default."""
 
     provider: Provider
     given: Mapping[str, str]
@@ -104,14 +104,14 @@ class Credentials(msgspec.Struct, frozen=True):
         return self.is_on("sandbox")
 
     def is_open(self, direction: Direction) -> bool:
-        """Valid, and not switched off in this direction."""
+        """Whether the credentials are complete and this direction is not disabled."""
         switch = f"{direction}_enabled"
         has_switch = any(field.name == switch for field in FIELDS[self.provider])
         return self.is_valid and (not has_switch or self.is_on(switch))
 
     @property
     def webhook_secret(self) -> str:
-        """Provider B signs with its secret key where no secret of its own is set."""
+        """Provider B signs with its secret key if no webhook secret is set."""
         own = self.value("webhook_secret")
         return own or (self.value("secret_key") if self.provider is Provider.B else "")
 
@@ -121,7 +121,7 @@ class Credentials(msgspec.Struct, frozen=True):
         return [text for name, text in self.given.items() if name in secret]
 
     def shown(self) -> dict[str, Any]:
-        """For people: secrets as `set` or not at all."""
+        """Returns the settings for display: secrets as `set` or None."""
         return {
             field.name: _shown(field, self.given.get(field.name)) for field in FIELDS[self.provider]
         }
@@ -130,7 +130,7 @@ class Credentials(msgspec.Struct, frozen=True):
 async def change(
     db: Database | Connection, keyring: Keyring, provider: Provider, wanted: Mapping[str, str]
 ) -> Credentials:
-    """Sets what is named; the rest stays. An empty value unsets."""
+    """Sets the named values and keeps the others. An empty value unsets."""
     check(provider, wanted)
     async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
@@ -155,7 +155,7 @@ async def clear(db: Database | Connection, provider: Provider) -> None:
 
 
 def _difference(before: Credentials, after: Credentials) -> dict[str, Any]:
-    """Of a secret no more than that it changed."""
+    """Returns what has changed; of a secret, only that it has changed."""
     was, now = before.shown(), after.shown()
     return {
         field.name: {"before": was[field.name], "after": now[field.name]}
@@ -209,7 +209,7 @@ def check(provider: Provider, wanted: Mapping[str, str]) -> None:
 
 
 def check_aliases(provider: Provider, given: Mapping[str, str]) -> None:
-    """Refuses a setting and its alias with different values: one of them would be ignored."""
+    """Rejects a setting and its alias with different values: one of them would be ignored."""
     for (owner, name), alias in ALIASES.items():
         values = {given[key] for key in (name, alias) if given.get(key)}
         if owner is provider and len(values) > 1:
@@ -221,11 +221,13 @@ def check_aliases(provider: Provider, given: Mapping[str, str]) -> None:
 def _check(provider: Provider, name: str, value: str) -> None:
     field = _field(provider, name)
     if len(value) > VALUE_LENGTH_MAX or not (value.isascii() and value.isprintable()):
-        raise BadCredentials(f"{name} has up to {VALUE_LENGTH_MAX} printable ASCII characters.")
+        raise BadCredentials(
+            f"{name} can have at most {VALUE_LENGTH_MAX} printable ASCII characters."
+        )
     if field.is_switch and value not in ("", "true", "false"):
-        raise BadCredentials(f"{name} is `true` or `false`.")
+        raise BadCredentials(f"{name} must be `true` or `false`.")
     if name == "base_url" and value and (not is_web_address(value) or "?" in value or "@" in value):
-        raise BadCredentials("base_url is an address such as https://api.example.com.")
+        raise BadCredentials("base_url must be a URL such as https://api.example.com.")
 
 
 def _shown(field: Field, value: str | None) -> str | bool | None:

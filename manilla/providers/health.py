@@ -1,8 +1,8 @@
-"""How the rails do: figures for people and routing, and a breaker for a rail that is down.
+"""Health of the rails: statistics, and a circuit breaker for a rail that is down.
 
-A rail is one provider in one direction. Each process notices for itself that a rail does not
-answer, says so in the database, and all others stop calling it within a second. A worker then
-probes it with a harmless question until it answers again.
+A rail is one provider in one direction. A process that notices that a rail does not answer writes
+this to the database, and all other processes stop calling it within a second. A worker then probes
+it with a harmless call until it answers again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ FIGURES_MINUTES = 15
 
 
 class Figures(msgspec.Struct):
-    """What has been counted and not yet written down."""
+    """Counts that are not yet written to the database."""
 
     done: int = 0
     refused: int = 0
@@ -45,14 +45,14 @@ class Figures(msgspec.Struct):
 
 
 class Rail:
-    """One provider in one direction, as this process knows it."""
+    """One provider in one direction, as this process sees it."""
 
     def __init__(self, provider: Provider, direction: Direction, tripped: asyncio.Event) -> None:
         self._tripped = tripped
         self.provider = provider
         self.direction = direction
         self.is_down = False
-        self.has_tripped = False  # here, and not yet written down
+        self.has_tripped = False  # in this process, and not yet written to the database
         self.figures = Figures()
         self._failures = 0
         self._probes = 0
@@ -113,7 +113,7 @@ class Health:
         return [rail for rail in self._rails.values() if rail.is_down]
 
     async def run(self) -> None:
-        """Writes the figures down now and then, and at once that a rail is down."""
+        """Writes the counts regularly, and at once when a rail goes down."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._tripped.wait(), FLUSH_SECONDS)
@@ -124,7 +124,7 @@ class Health:
                 log.warning("rail_figures_not_written", **away.facts)
 
     async def flush(self) -> None:
-        """After it, all that was counted before it can be read."""
+        """Writes all counts to the database, so that they can be read."""
         async with self._flushing:
             for rail in self._rails.values():
                 if rail.has_tripped:

@@ -1,4 +1,4 @@
-"""What providers tell us by themselves: stored as it came, then looked into by a job."""
+"""Incoming webhooks from providers: stored unchanged, then processed by a job."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.providers.port import EventKind, Provider, WebhookEvent
 
-# The jobs that ask a provider what has become of something.
+# The jobs that query a provider for the status of a transaction.
 JOBS = {EventKind.CHARGE: "charge", EventKind.TRANSFER: "transfer", EventKind.REFUND: "refund"}
 
 # At most one query per transaction in this time, however many webhooks about it arrive.
@@ -16,7 +16,7 @@ QUERY_INTERVAL_SECONDS = 2.0
 
 FORGET_BATCH = 1000
 
-# What a webhook of each kind is about. $1 is the merchant, $5 the reference.
+# Which provider the transaction belongs to. $1 is the merchant, $5 the reference.
 _SUBJECTS = {
     EventKind.CHARGE: "SELECT provider FROM charge WHERE merchant_id = $1 AND reference = $5",
     EventKind.TRANSFER: "SELECT provider FROM payout WHERE merchant_id = $1 AND trx_id = $5",
@@ -25,21 +25,21 @@ _SUBJECTS = {
 
 
 class Stored(msgspec.Struct, frozen=True):
-    is_ignored: bool  # the transaction is not this provider's
-    deliveries: int  # of the same bytes, this one included
+    is_ignored: bool  # the transaction belongs to another provider
+    deliveries: int  # of the same bytes, including this one
 
 
 async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> Stored:
-    """Stores a verified webhook and schedules a query of the provider, in one statement.
+    """Stores a verified webhook and schedules a status query, in one statement.
 
-    Every delivery schedules a query, also of bytes that came before: the provider may have changed
-    its answer meanwhile. A provider speaks only about its own transactions: a webhook about another
-    provider's schedules nothing. One about an unknown reference is left to the job, which opens a
-    case.
+    Every delivery schedules a query, even if the same bytes arrived before, because the provider's
+    answer may have changed in the meantime. A webhook counts only if the transaction belongs to its
+    provider; otherwise it schedules nothing. A webhook about an unknown reference also schedules a
+    job, which opens a case.
 
-    Queries of one transaction are `QUERY_INTERVAL_SECONDS` apart. A delivery in between joins the
-    query that is scheduled next, so none is lost. A job that is running may have asked before this
-    delivery, so its fence is raised, and it runs again.
+    Queries about one transaction are at least `QUERY_INTERVAL_SECONDS` apart. A delivery in between
+    joins the next scheduled query, so none is lost. A job that is already running may have queried
+    before this delivery, so its fence is raised and it runs again.
     """
     claim = event.claim
     stored = await db.row(
@@ -80,15 +80,18 @@ async def store(db: Database, provider: Provider, event: WebhookEvent, raw: byte
 
 
 def _merchant_of(reference: str) -> int:
-    """Charges are numbered after the payment's id; 0 where it is no id of ours."""
+    """Returns the merchant in the reference, or 0 if it is not one of ours.
+
+    A charge's reference is the payment's id and a number.
+    """
     return ids.merchant_of(reference.partition("-")[0]) or 0
 
 
 async def forget_old(db: Database, days: int) -> None:
-    """Deletes webhooks that nobody needs any more, a part at a time.
+    """Deletes old webhooks in batches.
 
-    What an undecided charge, payout or refund needs stays, however old it is: claims in it count
-    against what the provider answers. So does what a job or an open case is about.
+    Keeps those about an open charge, payout or refund, however old they are, because their claims
+    are compared with the provider's answers. Also keeps those that a job or an open case is about.
     """
     while await db.value(
         """

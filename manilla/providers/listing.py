@@ -1,4 +1,4 @@
-"""What providers told us about a transaction, without the words of it."""
+"""Signed webhooks about a transaction, without their bodies."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,14 +17,14 @@ class Heard(msgspec.Struct, frozen=True):
     reference: str
     claimed_amount: Decimal | None
     claimed_currency: str | None
-    claimed_status: str | None  # of a transfer
+    claimed_status: str | None  # the status that the webhook reports, if it is about a transfer
     received_at: datetime
 
 
 async def heard_from_owners(
     db: Database, merchant_id: int, owners: Mapping[str, str | None]
 ) -> list[Heard]:
-    """About these references, each of the provider that owns it: others' webhooks are ignored."""
+    """Returns webhooks about these references, each only from the provider that owns it."""
     heard = await heard_of(db, merchant_id, list(owners))
     return [each for each in heard if owners[each.reference] == each.provider]
 

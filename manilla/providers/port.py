@@ -1,7 +1,7 @@
-"""What we ask of a provider, and the three answers there are.
+"""The interface to a provider, and the three possible answers.
 
 `Done` and `Refused` are conclusive: the provider itself said so. Everything else is `Unknown`: the
-provider may or may not have acted, and only asking again by reference can tell.
+provider may or may not have acted, and only a status query by reference can tell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Provider(StrEnum):
 
     @property
     def shown(self) -> str:
-        """As people read it."""
+        """The name to display."""
         return f"Provider {self.name}"
 
 
@@ -37,7 +37,7 @@ class RefusalCode(StrEnum):
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
     INVALID_BENEFICIARY = "invalid_beneficiary"
     GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
-    PAYOUT_FAILED = "payout_failed"  # the guidance says what is to be done at the provider
+    PAYOUT_FAILED = "payout_failed"  # the guidance says what to do at the provider
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
     NOT_SUPPORTED = "not_supported"  # the provider's contract has no such call
 
@@ -53,8 +53,8 @@ class Refused(msgspec.Struct, frozen=True):
 
 class Unknown(msgspec.Struct, frozen=True):
     reason: str
-    is_rail_down: bool = False  # no connection, no answer in time, or a server's own failure
-    can_pass: bool = True  # False: trying again does not help until an operator acts
+    is_rail_down: bool = False  # no connection, a timeout, or a server error
+    can_pass: bool = True  # False: a retry does not help until an administrator acts
 
 
 Answer = Done[Value] | Refused | Unknown
@@ -64,7 +64,7 @@ class TransferStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
-    REVERSED = "reversed"  # was delivered, and came back
+    REVERSED = "reversed"  # the bank returned it after delivery
     NOT_FOUND = "not_found"
 
 
@@ -106,7 +106,7 @@ class TransferOrder(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The provider has taken the transfer on; whether it arrives is yet to be asked."""
+    """The provider has accepted the transfer; whether it arrives must be queried."""
 
     provider_reference: str | None
     fee: Money | None
@@ -114,7 +114,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 class TransferState(msgspec.Struct, frozen=True):
     status: TransferStatus
-    amount: Money | None = None  # None where the provider's answer has none
+    amount: Money | None = None  # None if the provider's answer has none
     fee: Money | None = None
     message: str = ""
     provider_reference: str | None = None
@@ -128,7 +128,7 @@ class ChargeOrder(msgspec.Struct, frozen=True):
     customer_email: str
     redirect_url: str
     notification_url: str
-    merchant_name: str  # what the customer knows the shop by
+    merchant_name: str  # the name that the customer knows
 
 
 class HostedCheckout(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class RefundOrder(msgspec.Struct, frozen=True):
 
 class RefundState(msgspec.Struct, frozen=True):
     status: RefundStatus
-    amount: Money | None = None  # None where the provider's answer has none
+    amount: Money | None = None  # None if the provider's answer has none
 
 
 class EventKind(StrEnum):
@@ -170,9 +170,9 @@ class EventKind(StrEnum):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The amount and currency that a webhook names; None where it names none.
+    """The amount and currency that a webhook names, or None.
 
-    An amount that cannot be read is NaN, which agrees with no amount.
+    An unreadable amount is NaN, which agrees with no amount.
     """
 
     amount: Decimal | None = None
@@ -184,21 +184,21 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class WebhookEvent(msgspec.Struct, frozen=True):
-    """What a webhook makes us ask about. What it claims is not believed: the provider is asked."""
+    """The transaction that a webhook is about. We query the provider, and do not trust claims."""
 
     kind: EventKind
     reference: str
-    # What it says of the transaction. It must not contradict the provider's answer.
+    # What the webhook claims. It must not contradict the provider's answer.
     claim: Claim | None = None
     claims_status: ChargeStatus | TransferStatus | RefundStatus | None = None
 
 
 class Forged(msgspec.Struct, frozen=True):
-    """Not signed by the provider, or signed over other bytes."""
+    """A webhook whose signature is missing or does not match its bytes."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """Signed by the provider, but not a message that its contract has."""
+    """A webhook with a valid signature, but with content that is not in the contract."""
 
     reason: str
 
@@ -208,7 +208,7 @@ Headers = Mapping[bytes, Sequence[bytes]]
 
 
 class Adapter(Protocol):
-    """One provider, spoken to with one set of credentials."""
+    """One provider with one set of credentials."""
 
     provider: Provider
 
@@ -238,11 +238,12 @@ class Adapter(Protocol):
 
 
 def after_unknown(answer: Answer[Sent]) -> Answer[Sent]:
-    """The answer to a transfer that was sent before with an unknown outcome.
+    """Converts the answer to a transfer that was sent before with an unknown outcome.
 
-    A refusal is conclusive only as the answer to the one and only send: of a repeated one it may be
-    about the repetition, while the first is on its way. Only asking by reference decides then.
+    A rejection is conclusive only after the first send. After a repeated send it may mean that the
+    reference was used before, while the first transfer is in progress. Only a status query decides
+    then.
     """
     if isinstance(answer, Refused):
-        return Unknown(f"refused when sent again: {answer.guidance}")
+        return Unknown(f"rejected when sent again: {answer.guidance}")
     return answer

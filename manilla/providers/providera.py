@@ -200,7 +200,7 @@ class ProviderA:
             document = strict_json.decode(raw)
             event, data = reading.text(document, "event"), reading.field(document, "data")
             if event not in EVENTS:
-                return Unreadable("an event that the contract does not have")
+                return Unreadable("the event is not in the contract")
             kind, status = EVENTS[event]
             reference = reading.text(data, "reference")
             return WebhookEvent(kind, reference, reading.claimed(data), status)
@@ -270,7 +270,7 @@ def _transfer_state(data: Any, reference: str) -> TransferState:
 
 def _refund_state(data: Any, reference: str) -> RefundState:
     reading.same_reference(data, "reference", reference)
-    # The contract's refunds name no currency: the rail is in naira.
+    # Refunds in the contract have no currency, because the rail supports only naira.
     return RefundState(
         reading.one_of(REFUND_STATUSES, data, "status"),
         reading.optional_money(data, "amount", "NGN"),

@@ -1,4 +1,4 @@
-"""Provider B: a virtual-account bank. It sends no webhooks for transfers, and has no refund."""
+"""Provider B: a virtual-account bank without webhooks for transfers and without refunds."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
 WALLET = f"{REQUESTS}/wallet"
 
-# The first is the CGI spelling of the second; proxies drop names with underscores.
+# The first name is the CGI spelling of the second; proxies drop names with underscores.
 SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
 
 CHARGE_STATUSES = {
@@ -53,7 +53,9 @@ TRANSFER_STATUSES = {
     "failed": TransferStatus.FAILED,
     "reversed": TransferStatus.REVERSED,
 }
-NO_REFUND = Refused(RefusalCode.NOT_SUPPORTED, "Provider B has no refund; an operator pays it.")
+NO_REFUND = Refused(
+    RefusalCode.NOT_SUPPORTED, "Provider B has no refunds: an administrator pays it."
+)
 
 
 class ProviderB:
@@ -94,7 +96,7 @@ class ProviderB:
     async def create_virtual_account(
         self, order: ChargeOrder, bvn: str | None
     ) -> Answer[VirtualAccount]:
-        """Accepts exactly the amount. Needs no BVN."""
+        """The account accepts only the exact amount. No BVN is required."""
         del bvn
 
         def read(reply: Reply) -> Answer[VirtualAccount]:

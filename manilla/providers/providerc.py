@@ -102,7 +102,7 @@ class ProviderC:
         if not isinstance(charge, Done):
             return charge
         if charge.value.provider_reference is None:
-            return Unknown("the charge to refund is not known to the provider")
+            return Unknown("the provider does not know the charge")
 
         def read(reply: Reply) -> Answer[RefundState]:
             return wire.refund_answer(
@@ -123,7 +123,7 @@ class ProviderC:
 
     async def refund_state(self, reference: str) -> Answer[RefundState]:
         del reference
-        return Unknown("provider C cannot be asked about a refund")
+        return Unknown("provider C has no status query for refunds")
 
     async def banks(self) -> Answer[list[Bank]]:
         return await self._wire.call(
@@ -203,7 +203,7 @@ class ProviderC:
                 if said is TransferStatus.PENDING:
                     said = None
                 return WebhookEvent(EventKind.TRANSFER, reference, claim, said)
-            return Unreadable("an event that the contract does not have")
+            return Unreadable("the event is not in the contract")
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
 
@@ -236,7 +236,7 @@ def _sent(data: Any, order: TransferOrder) -> Sent:
 
 def _transfer_state(data: Any, reference: str) -> TransferState:
     reading.same_reference(data, "reference", reference)
-    # The contract's transfers name no currency: the rail is in naira.
+    # Transfers in the contract have no currency, because the rail supports only naira.
     return TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", "NGN"),

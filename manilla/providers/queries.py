@@ -1,4 +1,4 @@
-"""The statements of the providers' room."""
+"""SQL queries for providers."""
 
 from datetime import datetime
 from typing import Any
@@ -15,13 +15,13 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class RailHealth(msgspec.Struct, frozen=True):
-    """A rail over the last minutes, as people see it."""
+    """Statistics of a rail over the last minutes, for display."""
 
     provider: str
     direction: str
     is_down: bool
     calls: int
-    success_share: float | None  # of calls with a conclusive answer; None without calls
+    success_share: float | None  # the share of calls with a conclusive answer; None without calls
     mean_milliseconds: int | None
     last_error: str
     last_error_at: datetime | None
@@ -52,7 +52,7 @@ async def store_sealed_credentials(
 
 
 async def delete_credentials(connection: Connection, provider: Provider) -> bool:
-    """False where there were none."""
+    """Returns False if there were none."""
     found = await connection.value(
         "DELETE FROM provider_credentials WHERE provider = $1 RETURNING true", provider
     )
@@ -81,7 +81,7 @@ async def set_rail_state(
 async def add_rail_figures(
     db: Database, provider: Provider, direction: Direction, figures: dict[str, Any]
 ) -> None:
-    """Adds to the present minute's counts; an error also becomes the rail's latest."""
+    """Adds to the counts of the current minute; an error also becomes the rail's latest error."""
     async with db.transaction() as connection:
         await connection.execute(
             """

@@ -1,4 +1,4 @@
-"""The adapters in use: made from the credentials of this moment, and made anew when they change."""
+"""The adapters in use: built from the current credentials, and rebuilt when they change."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ PROBE_REFERENCE = "PROBE"
 
 
 class Rails:
-    """Every provider as it is configured now. Which of them may be offered is asked here alone."""
+    """All providers with their current configuration, and which of them can be offered."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class Rails:
         self._is_production_mode = is_production_mode
         self._credentials = {provider: Credentials(provider, {}) for provider in Provider}
         self._adapters: dict[Provider, Adapter] = {}
-        self.loads = 0  # rises with every reading: what follows from it holds until then
+        self.loads = (
+            0  # incremented with every load, so that callers can cache what they derive from it
+        )
         self._places = {provider: asyncio.Semaphore(CALLS_AT_ONCE) for provider in Provider}
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
@@ -49,13 +51,16 @@ class Rails:
         return self._credentials[provider]
 
     def adapter(self, provider: Provider) -> Adapter | None:
-        """None where the credentials are not valid."""
+        """Returns None if the credentials are incomplete."""
         return self._adapters.get(provider)
 
     def is_offered(
         self, provider: Provider, direction: Direction, environment: Environment
     ) -> bool:
-        """Configured, switched on, and no test account while real money is moved."""
+        """Whether the provider is configured and enabled in this direction.
+
+        In production, a provider's test account is never offered.
+        """
         current = self._credentials[provider]
         is_real_money = self._is_production_mode and environment is Environment.PRODUCTION
         return current.is_open(direction) and not (is_real_money and current.is_sandbox)
@@ -64,7 +69,7 @@ class Rails:
         return self.health.rail(provider, direction).is_down
 
     async def probe(self) -> None:
-        """Asks every rail that is down something harmless; one that answers is up again."""
+        """Probes every rail that is down with a harmless call. One that answers is marked as up."""
         await asyncio.gather(*(self._probe(rail) for rail in self.health.rails_down()))
 
     async def _probe(self, rail: Rail) -> None:
@@ -117,7 +122,7 @@ class Rails:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Connections to providers: bounded, no cookies, no proxy from the environment."""
+    """Opens the HTTP session for providers: limited connections, no cookies, no proxy settings."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=CALLS_AT_ONCE * len(Provider), keepalive_timeout=30),
         timeout=aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS),
@@ -135,12 +140,12 @@ def _headers(current: Credentials) -> dict[str, str]:
 
 
 def _read_word(status: Any) -> bool | None:
-    """Provider C's yes or no; None where it is neither."""
+    """Reads provider C's status: True for success, False for error, None for anything else."""
     return status == "success" if status in ("success", "error") else None
 
 
 def _read_flag(status: Any) -> bool | None:
-    """Provider A's and B's."""
+    """Reads provider A's or B's status; None if it is not a boolean."""
     return status if isinstance(status, bool) else None
 
 

@@ -1,4 +1,4 @@
-"""Reads providers' answers: exactly, and refusing whatever the contract does not say."""
+"""Reads providers' answers exactly, and rejects whatever is not in the contract."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,36 +12,36 @@ from manilla.providers.port import Bank, Claim
 Status = TypeVar("Status")
 
 TEXT_LENGTH_MAX = 200
-AMOUNT_DIGITS_MAX = 28  # as many as a Decimal keeps without rounding
+AMOUNT_DIGITS_MAX = 28  # the most digits that a Decimal keeps without rounding
 
 
 class Malformed(Exception):
-    """The answer does not have the shape that the contract gives it; its text says where."""
+    """The answer does not have the shape defined in the contract; the message says where."""
 
 
 def plain(text: str) -> str:
-    """A provider's words, fit to be shown: printable and short."""
+    """Makes a provider's text safe to show: printable and short."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return shown[:TEXT_LENGTH_MAX].strip()
 
 
 def field(data: Any, name: str) -> Any:
     if not isinstance(data, dict) or data.get(name) is None:
-        raise Malformed(f"no {name}")
+        raise Malformed(f"{name} is missing")
     return data[name]
 
 
 def text(data: Any, name: str) -> str:
     value = field(data, name)
     if not isinstance(value, str) or not value:
-        raise Malformed(f"{name} is no text")
+        raise Malformed(f"{name} is not text")
     return plain(value)
 
 
 def text_or_number(data: Any, name: str) -> str:
     value = field(data, name)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise Malformed(f"{name} is no text")
+        raise Malformed(f"{name} is not text")
     return plain(str(value))
 
 
@@ -51,18 +51,18 @@ def optional_text(data: Any, name: str) -> str:
 
 
 def money(data: Any, name: str, currency: str) -> Money:
-    """Exact, from a number or from text; never through a float."""
+    """Reads an exact amount from a number or from text, never through a float."""
     value = field(data, name)
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        raise Malformed(f"{name} is no amount")
+        raise Malformed(f"{name} is not an amount")
     try:
         amount = exact_decimal(value)
         if len(amount.as_tuple().digits) > AMOUNT_DIGITS_MAX:
             raise Malformed(f"{name} has too many digits")
-        # Providers write 10.5 and 10.500 alike; what they mean is exact all the same.
+        # Providers may write 10.5 or 10.500; both are exact.
         return Money.of(amount.normalize(), currency)
     except MoneyError as error:
-        raise Malformed(f"{name} is no amount of {currency}") from error
+        raise Malformed(f"{name} is not an amount in {currency}") from error
 
 
 def optional_money(data: Any, name: str, currency: str) -> Money | None:
@@ -70,7 +70,10 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
 
 
 def claimed(data: Any) -> Claim | None:
-    """The amount and currency that a webhook names. What cannot be read disagrees with all."""
+    """Returns the amount and currency that a webhook names.
+
+    A value that is unreadable agrees with none.
+    """
     if not isinstance(data, dict):
         return None
     amount, code = data.get("amount"), data.get("currency")
@@ -92,50 +95,50 @@ def _claimed_amount(value: Any) -> Decimal:
 
 
 def same_reference(data: Any, name: str, expected: str) -> None:
-    """An answer about another reference answers nothing."""
+    """Rejects an answer that is about another reference."""
     if field(data, name) != expected:
-        raise Malformed(f"{name} is of another transaction")
+        raise Malformed(f"{name} belongs to another transaction")
 
 
 def items(data: Any) -> list[Any]:
     if not isinstance(data, list):
-        raise Malformed("no list")
+        raise Malformed("not a list")
     return data
 
 
 def one_of(statuses: Mapping[str, Status], data: Any, name: str) -> Status:
-    """A status that the contract does not have is not understood, and so not acted upon."""
+    """Maps a status. A status that is not in the contract is rejected, so nobody acts on it."""
     value = field(data, name)
     if not isinstance(value, str) or value not in statuses:
-        raise Malformed(f"{name} is none that the contract has")
+        raise Malformed(f"{name} is not in the contract")
     return statuses[value]
 
 
 def currency(data: Any, name: str) -> str:
     value = field(data, name)
     if value not in DECIMALS:
-        raise Malformed(f"{name} is no currency")
+        raise Malformed(f"{name} is not a currency")
     code: str = value
     return code
 
 
 def moment(data: Any, name: str) -> datetime | None:
-    """A time in UTC, where the provider gives one."""
+    """Reads a UTC time; None if the provider gives none."""
     given = optional_text(data, name)
     if not given:
         return None
     try:
         parsed = datetime.fromisoformat(given)
     except ValueError:
-        raise Malformed(f"{name} is no time") from None
+        raise Malformed(f"{name} is not a time") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def web_address(data: Any, name: str) -> str:
-    """Where the customer is sent: nothing but http and https, whatever a provider answers."""
+    """Reads the URL that the customer is sent to; only http and https are allowed."""
     value = field(data, name)
     if not isinstance(value, str) or not is_web_address(value):
-        raise Malformed(f"{name} is no web address")
+        raise Malformed(f"{name} is not a URL")
     return value
 
 

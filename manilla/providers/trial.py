@@ -1,4 +1,4 @@
-"""A harmless try of a provider: what it holds for us, and which banks it knows."""
+"""A connection test of a provider that changes nothing: reads our balance and the bank list."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """Of the first question that was not answered."""
+        """The problem of the first call that failed; empty if there is none."""
         for answer in (self.balance, self.banks):
             if not isinstance(answer, Done):
                 return problem(answer)
@@ -34,7 +34,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 async def try_out(rails: Rails, provider: Provider) -> Trial:
-    """With the credentials as they are in the database now."""
+    """Tests with the credentials that are in the database now."""
     await rails.load()
     adapter = rails.adapter(provider)
     if adapter is None:
@@ -46,6 +46,6 @@ async def try_out(rails: Rails, provider: Provider) -> Trial:
 def problem(answer: Refused | Unknown) -> str:
     match answer:
         case Refused():
-            return f"refused: {answer.guidance}"
+            return f"rejected: {answer.guidance}"
         case Unknown():
             return f"no usable answer: {answer.reason}"

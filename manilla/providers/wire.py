@@ -1,4 +1,7 @@
-"""Calls to a provider: deadlines, limits, a breaker, and an answer that is never a guess."""
+"""HTTP calls to a provider: time limits, size limits, and a circuit breaker.
+
+An answer is conclusive only if the provider itself clearly said so.
+"""
 
 import asyncio
 import hmac
@@ -25,12 +28,12 @@ CALL_SECONDS = 15.0
 UNAUTHORIZED = 401  # our credentials are wrong
 ANSWER_BYTES_MAX = 1024 * 1024
 
-# The statuses with which a provider's own envelope is a conclusive refusal.
+# HTTP statuses with which an error in the provider's own envelope is a conclusive rejection.
 REFUSING = frozenset((400, 402, 403, 422))
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A provider's envelope as it came, whatever its HTTP status."""
+    """A provider's response envelope, whatever its HTTP status."""
 
     status: int
     is_success: bool
@@ -39,7 +42,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Wire:
-    """One provider's address and credentials, as the adapter speaks to it."""
+    """Sends an adapter's calls to one provider, with its URL and credentials."""
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class Wire:
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._headers = headers
-        self._says_yes = says_yes  # None: no word of the provider's own
+        self._says_yes = says_yes  # returns None if the status is not one of the provider's
         self._places = places
 
     async def call(
@@ -67,9 +70,9 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Answer[Value]:
-        """Sends once. `read` turns a reply into an answer, and may raise Malformed."""
+        """Sends the request once. `read` converts the reply to an answer or raises Malformed."""
         if not rail.is_open_for_calls:
-            return Unknown("the rail is down: not called")
+            return Unknown("the rail is down, so it was not called")
         began = time.monotonic()
         answer = await self._answer(method, path, read, body, query)
         rail.record(answer, time.monotonic() - began)
@@ -97,7 +100,8 @@ class Wire:
         except reading.Malformed as error:
             return Unknown(f"unexpected answer: {error}")
         except Exception:
-            # Whatever a provider sends, the worst it can do is to be asked again.
+            # An answer that breaks our code is unknown: in the worst case the provider is queried
+            # again.
             log.exception("provider_answer_not_read", path=path)
             return Unknown("an answer that could not be read")
 
@@ -130,7 +134,8 @@ class Wire:
             return Unknown(f"HTTP {status} without a readable body")
         found = document if isinstance(document, dict) else {}
         is_success, message = self._says_yes(found.get("status")), found.get("message")
-        # Whatever stands before the provider refuses in words of its own: they are not its no.
+        # A proxy in front of the provider has its own error format, which is not a rejection by the
+        # provider.
         if is_success is None or not (is_success or isinstance(message, str)):
             return Unknown(f"HTTP {status} without the provider's envelope")
         return Reply(
@@ -141,7 +146,7 @@ class Wire:
         )
 
     def _without_secrets(self, message: str) -> str:
-        """A provider that echoes a key back to us must not make us show it."""
+        """Hides our keys in a message, in case the provider echoes them."""
         for secret in self._secrets:
             message = message.replace(secret, HIDDEN)
         return reading.plain(message)
@@ -158,7 +163,7 @@ async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
 
 
 def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """Done where the provider says so with a 2xx and its data has the contract's shape."""
+    """Returns Done if the status is 2xx, the envelope says success and the data is valid."""
     if 200 <= reply.status < 300 and reply.is_success:
         return Done(read(reply.data))
     reason = f"HTTP {reply.status}: {reply.message}"
@@ -166,21 +171,24 @@ def done(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
 
 
 def charge_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """What became of asking for a charge: the provider's own refusal declines the payment."""
+    """Converts the reply to a new charge: the provider's rejection declines the payment."""
     if is_refusal(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
     return done(reply, read)
 
 
 def refund_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """What became of asking for a refund. A duplicate reference is no refusal: it exists."""
+    """Converts the reply to a new refund.
+
+    A duplicate reference is not a rejection: the refund exists.
+    """
     if is_refusal(reply) and "duplicate" not in reply.message.lower():
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
     return done(reply, read)
 
 
 def transfer_answer(reply: Reply, read: Callable[[Any], Value]) -> Answer[Value]:
-    """What became of asking for a transfer, or for the account that it would go to."""
+    """Converts the reply to a new transfer, or to an account lookup."""
     return refused_transfer(reply) if is_refusal(reply) else done(reply, read)
 
 
@@ -189,7 +197,7 @@ def is_refusal(reply: Reply) -> bool:
 
 
 def refused_transfer(reply: Reply) -> Answer[Any]:
-    """A provider's refusal in our words. A duplicate reference is none: the transfer exists."""
+    """Converts a provider's rejection. A duplicate reference is not one: the transfer exists."""
     message = reply.message.lower()
     if "duplicate" in message or "already exists" in message:
         return Unknown(f"the reference is known to the provider: {reply.message}")
@@ -210,7 +218,10 @@ TRANSFER_REFUSALS: tuple[tuple[tuple[str, ...], RefusalCode], ...] = (
 
 
 def is_not_found(reply: Reply) -> bool:
-    """The provider's own word that it does not know the reference; a bare 404 may be a proxy's."""
+    """Whether the provider itself says that it does not know the reference.
+
+    A 404 without its message may come from a proxy.
+    """
     return reply.status == 404 and not reply.is_success and "not found" in reply.message.lower()
 
 
