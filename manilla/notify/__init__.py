@@ -1,1 +1,1 @@
-"""What merchants are told of their transactions."""
+"""Notifications to merchants about their transactions."""

@@ -1,4 +1,4 @@
-"""Delivers notifications: prepare, call, record. Nobody's silence delays anybody else's."""
+"""Delivers notifications. A slow receiver does not delay the notifications of others."""
 
 import asyncio
 import time
@@ -23,15 +23,15 @@ ATTEMPT_SECONDS = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
 REDIRECTS = (301, 302, 303, 307, 308)
-# After how many seconds a failed attempt is followed by another; after the last, by none.
+# Seconds from a failed attempt to the next one; there is none after the last attempt.
 RETRY_SECONDS = (10.0, 60.0)
-SLACK_SECONDS = 0.5  # the database's clock and ours may differ by as much
-# How long a host's others wait for their turn while it has its share of calls under way.
+SLACK_SECONDS = 0.5  # the database's clock and ours may differ by this much
+# How long a notification waits when its host already has its share of concurrent calls.
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
 class Answered(Exception):
-    """What came of a call, where it was not a success; its text says so."""
+    """The result of a call that was not a success; the message says why."""
 
     def __init__(self, error: str, status: int | None = None, answer: bytes | None = None) -> None:
         super().__init__(error)
@@ -51,13 +51,16 @@ class Courier:
         return {DELIVER: Work(self.deliver, places=PLACES, in_turns=True)}
 
     async def deliver(self, job: Job) -> float | None:
-        """One attempt at the oldest notification of a transaction: order is kept within it."""
+        """Makes one attempt at the oldest undelivered notification of a transaction.
+
+        The notifications of a transaction are delivered in order.
+        """
         due = await self._load.submit(job)
         if due is None:
             return None
         wait = _wait_seconds(due)
         if wait > SLACK_SECONDS:
-            return wait  # another notification of the transaction has woken us
+            return wait  # the job ran early because the transaction has another notification
         host = host_of(due.url)
         entered, was_slow = self._hosts.enter(host, due.merchant_id)
         if not entered:
@@ -101,7 +104,7 @@ class Courier:
         )
 
     async def _headers(self, due: Due, now: int) -> dict[str, str]:
-        """Signed with the newest secret: after a rotation, the one that the merchant has last."""
+        """Signs with the newest secret, which after a rotation is the merchant's latest one."""
         merchant = await self._directory.of(Environment(due.environment), due.merchant_id)
         return signing.headers(
             merchant.live_credentials()[0].secret,
@@ -112,7 +115,7 @@ class Courier:
         )
 
     async def _call(self, due: Due, headers: dict[str, str]) -> tuple[int, bytes]:
-        # Kept as far as it came, also where the rest of it never does.
+        # What has been received is kept even if the rest of the response never arrives.
         status, answer = None, bytearray()
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
@@ -122,7 +125,7 @@ class Courier:
                     status = response.status
                     await _read_limited(response, answer)
         except TimeoutError:
-            late = "no answer" if status is None else "the answer did not end"
+            late = "no response" if status is None else "the response did not end"
             raise _answered(f"{late} within 10 seconds", status, answer) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _answered(f"the call failed: {outbound.told(error)}", status, answer) from None
@@ -132,7 +135,7 @@ class Courier:
 
 
 def _wait_seconds(due: Due) -> float:
-    """What is left until the next attempt may be made."""
+    """Returns the seconds until the next attempt is due."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
     next_at = due.ended_at + timedelta(seconds=RETRY_SECONDS[due.attempts - 1])
@@ -140,7 +143,7 @@ def _wait_seconds(due: Due) -> float:
 
 
 async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> None:
-    """The first part is kept, some more is read; who sends without end is cut off."""
+    """Reads a limited part of the response, and closes the connection if there is more."""
     async for chunk in response.content.iter_chunked(16 * 1024):
         answer += chunk
         if len(answer) > ANSWER_BYTES_MAX:

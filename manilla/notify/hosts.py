@@ -1,25 +1,28 @@
-"""Who is called at the same time: a slow or dead host must not take the places of the others."""
+"""Limits concurrent calls per host, so that a slow or dead host does not block the others."""
 
 import time
 from urllib.parse import urlsplit
 
 import msgspec
 
-AT_ONCE = 64  # calls to one host: a third of all places
-NEW_AT_ONCE = 8  # of a merchant to a host that has not answered it yet: it may be dead
-SLOW_AT_ONCE = 2  # of a merchant to a host that has been slow or silent for it
-SLOW_IN_ALL = 48  # to all such hosts together
+AT_ONCE = 64  # calls to one host: a third of all concurrent calls
+NEW_AT_ONCE = 8  # calls of a merchant to a host that has not answered it yet and may be dead
+SLOW_AT_ONCE = 2  # calls of a merchant to a host that has been slow or silent for this merchant
+SLOW_IN_ALL = 48  # calls to all slow hosts together
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
 WAYS_MAX = 50_000
 
 
 class _Way(msgspec.Struct):
-    """From a merchant to a host. Others of the host may be quick: slowness is the merchant's."""
+    """Calls of one merchant to one host.
+
+    Slowness is recorded for the merchant, because the host may be fast for other merchants.
+    """
 
     calls: int = 0
     slow_until: float = 0.0
-    is_quick: bool = False  # its last answer was
+    is_quick: bool = False  # the last response was fast
 
     @property
     def is_slow(self) -> bool:
@@ -33,7 +36,7 @@ class Hosts:
         self._slow_calls = 0
 
     def enter(self, name: str, merchant_id: int) -> tuple[bool, bool]:
-        """Whether it may be called now, or has its share under way; whether it counts as slow."""
+        """Returns whether the host can be called now, and whether it counts as slow."""
         way = self._ways.get((merchant_id, name))
         if way is None:
             self._forget_idle()

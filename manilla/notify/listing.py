@@ -1,4 +1,4 @@
-"""Notifications, listed; and all that a merchant was told of one transaction."""
+"""Lists of notifications, and all notifications of one transaction."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -25,20 +25,20 @@ from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
 class State(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
-    FAILED = "failed"  # given up after the last attempt
+    FAILED = "failed"  # after the last attempt
 
 
 class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None = None
     event: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
-    search: str | None = None  # its id, or a transaction's
-    named: list[str] = []  # transactions of the scope's merchant that the search stands for too
+    until: Moment | None = None  # exclusive
+    search: str | None = None  # the id of the notification or of a transaction
+    named: list[str] = []  # ids of the merchant's transactions that match the search
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A notification, and every attempt to deliver it that is kept."""
+    """A notification with its delivery attempts, as long as they are retained."""
 
     notification: Notification
     attempts: list[Kept]
@@ -52,7 +52,7 @@ async def notifications(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Notification]:
-    """Newest first, by the time that is in their ids."""
+    """Lists notifications, newest first by the time in their ids."""
     conditions = (
         within(scope)
         .add_given("state = {}", wanted.state)
@@ -76,14 +76,14 @@ async def notifications(
 def all_notifications(
     db: Database, scope: Scope, wanted: NotificationFilter
 ) -> AsyncIterator[list[Notification]]:
-    """What the list shows, whole."""
+    """Iterates over all pages of `notifications`."""
     return listing.in_pages(
         lambda after: notifications(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
 
 
 async def told_of(db: Database, merchant_id: int, trx_id: str) -> list[Told]:
-    """In the order in which it was written down."""
+    """Returns the notifications of a transaction with their attempts, oldest first."""
     found = await db.rows(
         Notification,
         f"SELECT {NOTIFICATION_COLUMNS} FROM notification"
@@ -94,7 +94,7 @@ async def told_of(db: Database, merchant_id: int, trx_id: str) -> list[Told]:
 
 
 async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
-    """How many were given up, of those written down since then."""
+    """Counts notifications created since then that failed after all attempts."""
     conditions = within(scope).add("created_at >= {}", since)
     count: int = await db.value(
         f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",

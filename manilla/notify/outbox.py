@@ -1,4 +1,4 @@
-"""Notifications are written down with the change that they tell of, and sent from there."""
+"""Writes notifications in the same transaction as the change; a job sends them later."""
 
 from typing import Any
 

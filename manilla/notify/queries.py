@@ -1,4 +1,4 @@
-"""The statements of the notifier's room."""
+"""SQL queries for notifications."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from manilla.kit.plans import by_key
 
 
 class Due(msgspec.Struct, frozen=True):
-    """The oldest notification of a transaction that is still to be delivered."""
+    """The oldest undelivered notification of a transaction."""
 
     merchant_id: int
     trx_id: str
@@ -21,10 +21,10 @@ class Due(msgspec.Struct, frozen=True):
     environment: str
     url: str
     body: bytes
-    attempts: int  # since it was last put on its way
+    attempts: int  # since it was last scheduled
     attempts_in_all: int
-    ended_at: datetime | None  # the last of them
-    has_more: bool  # another one waits behind it
+    ended_at: datetime | None  # end of the last attempt
+    has_more: bool  # the transaction has another undelivered notification
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Attempt(msgspec.Struct, frozen=True):
     milliseconds: int
     error: str | None
     attempts: int
-    state: str  # the notification's, after it
+    state: str  # the notification's state after this attempt
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An attempt as people see it."""
+    """A stored delivery attempt."""
 
     number: int
     at: datetime
@@ -69,7 +69,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
-    """For each job what it is to deliver; None: nothing is left."""
+    """Returns for each job the notification to deliver; None if there is none left."""
     rows = await db.rows(
         Due,
         """
@@ -79,8 +79,8 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, trx_id)
          CROSS JOIN LATERAL (
                SELECT *, lead(id) OVER (ORDER BY id) IS NOT NULL AS has_more
-                 -- Only the index on the transaction has this order, and OFFSET keeps the state
-                 -- out of it: no plan reads everything that waits.
+                 -- This order forces a plan on the index by transaction, and OFFSET keeps the
+                 -- state out of it, so that no plan reads all waiting notifications.
                  FROM (SELECT * FROM notification
                         WHERE notification.merchant_id = j.merchant_id
                           AND notification.trx_id BETWEEN j.trx_id AND j.trx_id
@@ -120,8 +120,8 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
           FROM given g
          WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
-           AND n.state NOT IN ('delivered', 'failed')  -- 'waiting', but not by its index
-           -- Put on its way anew while this attempt was made: its failure does not count.
+           AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
+           -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')""",
             [each.merchant_id for each in attempts],
             [each.notification_id for each in attempts],
@@ -154,7 +154,7 @@ async def notifications(
     decided_since: datetime | None = None,
     limit: int = 1000,
 ) -> list[Notification]:
-    """Newest first."""
+    """Returns notifications, newest first."""
     return await db.rows(
         Notification,
         _NOTIFICATION
@@ -192,7 +192,7 @@ async def attempts(db: Database, merchant_id: int, notification_id: str) -> list
 
 
 async def last_taken_at(db: Database, merchant_id: int, environment: str) -> str | None:
-    """The address that took the last one delivered, of the merchant's latest."""
+    """Returns the URL that the merchant's most recent delivered notification went to."""
     url: str | None = await db.value(
         """
         SELECT url FROM (
@@ -205,7 +205,7 @@ async def last_taken_at(db: Database, merchant_id: int, environment: str) -> str
 
 
 async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list[str]:
-    """URLs whose last attempt did not reach a public address, of the merchant's latest."""
+    """Returns recent URLs whose last attempt did not reach a public address."""
     records = await db.records(
         """
         SELECT url FROM (

@@ -1,4 +1,4 @@
-"""Sends again what was sent before, because a person wants it."""
+"""Sends notifications again when a user requests it."""
 
 from datetime import datetime
 
@@ -27,7 +27,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Delivered or not: three attempts more, under the same id and with the same bytes."""
+    """Schedules up to three new attempts with the same id and bytes, even if it was delivered."""
     found = await find(db, notification_id)
     async with db.transaction() as connection:
         await _send(connection, found)
@@ -48,14 +48,15 @@ async def redeliver_failed(
     merchant_id: int | None = None,
     environment: Environment | None = None,
 ) -> list[str]:
-    """All that were given up since then; their ids."""
+    """Sends again all notifications that failed since then. Returns their ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
     if environment is not None:
         failed = [each for each in failed if each.environment == environment]
     if failed:
-        # One line for all, and first: what is sent in many transactions was wanted at once.
+        # One audit entry for all of them, written first: the sends that follow run in many
+        # transactions.
         async with db.transaction() as connection:
             await audit.record(
                 connection,
@@ -65,7 +66,7 @@ async def redeliver_failed(
                 since=since,
                 count=len(failed),
             )
-    # Oldest first: of one transaction, the newer must not be on its way while the older is not.
+    # Oldest first: a transaction's newer notification must not be sent before its older one.
     for each in reversed(failed):
         async with db.transaction() as connection:
             await _send(connection, each)

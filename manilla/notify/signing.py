@@ -1,4 +1,4 @@
-"""The headers by which a merchant knows that a notification is ours."""
+"""The signature headers with which a merchant verifies a notification."""
 
 import base64
 import hmac
@@ -7,7 +7,7 @@ import hmac
 def headers(
     secret: bytes, *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Over the exact bytes that are sent: our own signature, and that of Standard Webhooks."""
+    """Signs the exact bytes that are sent: with our own signature and as Standard Webhooks."""
     return {
         "Content-Type": "application/json",
         "X-Signature": hmac.digest(secret, body, "sha256").hex(),
@@ -25,5 +25,5 @@ def standard_signature(secret: bytes, notification_id: str, now: int, body: byte
 
 
 def standard_key(secret: bytes) -> str:
-    """The API secret as stock verifiers of Standard Webhooks want it."""
+    """Returns the API secret in the format that Standard Webhooks verifiers expect."""
     return "whsec_" + base64.b64encode(secret).decode()

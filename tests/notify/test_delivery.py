@@ -87,8 +87,8 @@ async def test_a_failed_attempt_is_followed_by_two_more_at_their_times(
 @pytest.mark.parametrize(
     ("behave", "status", "error"),
     [
-        (hang(), None, "no answer within 10 seconds"),
-        (drip(), 200, "the answer did not end within 10 seconds"),
+        (hang(), None, "no response within 10 seconds"),
+        (drip(), 200, "the response did not end within 10 seconds"),
     ],
     ids=["hangs", "drips"],
 )
