@@ -1,1 +1,1 @@
-"""What a person must look at: contradictions, and money that nobody is owed yet."""
+"""Cases for administrators: contradictions, and money whose owner is not decided yet."""

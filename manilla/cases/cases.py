@@ -1,4 +1,4 @@
-"""Cases: opened by the program when it must not decide, resolved by a person."""
+"""Cases: opened by the system when it must not decide by itself, resolved by an administrator."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -20,19 +20,19 @@ log = structlog.get_logger(__name__)
 
 
 class Kind(StrEnum):
-    PAID_AFTER_DECLINE = "paid_after_decline"  # of before; not opened any more
+    PAID_AFTER_DECLINE = "paid_after_decline"  # in older data; not opened any more
     SECOND_CHARGE_PAID = "second_charge_paid"
-    WRONG_AMOUNT = "wrong_amount"  # less, more, or another currency than was agreed
-    WALLET_FULL = "wallet_full"  # it would hold more than a wallet can
-    WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed message and the provider's API differ
+    WRONG_AMOUNT = "wrong_amount"  # a different amount or currency than requested
+    WALLET_FULL = "wallet_full"  # the wallet would exceed the maximum balance
+    WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
     UNKNOWN_REFERENCE = "unknown_reference"
-    CONTRADICTION = "contradiction"  # of a final state; nothing was moved
-    CLEARING_DIFFERS = "clearing_differs"  # our books and a provider's balance
-    STILL_OPEN = "still_open"  # the provider has not decided for too long
-    NO_ANSWER = "no_answer"  # the provider could not be asked for too long
+    CONTRADICTION = "contradiction"  # of a final status; nothing was moved
+    CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
+    STILL_OPEN = "still_open"  # the provider has reported no final status for too long
+    NO_ANSWER = "no_answer"  # the provider has given no usable answer for too long
 
 
-# Trouble that can come anew after it was resolved: always, or where something new is said.
+# Kinds that are reopened after they were resolved: always, or only with a new detail.
 COMES_ANEW = frozenset((Kind.CLEARING_DIFFERS,))
 COMES_WITH_NEWS = frozenset((Kind.CONTRADICTION, Kind.WEBHOOK_DISAGREES))
 
@@ -51,7 +51,7 @@ class Case(msgspec.Struct, frozen=True):
     resolution: str | None
     opened_at: datetime
     resolved_at: datetime | None
-    vanished_at: datetime | None = None  # what it was about was not found any more
+    vanished_at: datetime | None = None  # since when the problem no longer exists
 
     @property
     def amount(self) -> Money | None:
@@ -61,7 +61,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class CaseEvent(msgspec.Struct, frozen=True):
-    """Opened, reopened, resolved, vanished or returned: the history of a case is kept."""
+    """An event in a case's history: opened, reopened, resolved, vanished or returned."""
 
     at: datetime
     event: str
@@ -69,7 +69,7 @@ class CaseEvent(msgspec.Struct, frozen=True):
 
 
 class Way(msgspec.Struct, frozen=True):
-    """A legal way to resolve a case: the action to give to `resolve`, and what it does."""
+    """An allowed way to resolve a case: the action for `resolve`, and what it does."""
 
     name: Action
     explanation: str
@@ -81,7 +81,7 @@ CASE = """
       FROM operator_case"""
 
 NOTE_LENGTH_MAX = 200
-VANISHED_NOTE = "What it was about has vanished."
+VANISHED_NOTE = "The problem has vanished."
 
 
 async def open_case(
@@ -95,7 +95,7 @@ async def open_case(
     trx_id: str | None = None,
     amount: Money | None = None,
 ) -> None:
-    """Opened once for each kind of trouble with a reference, however often it is found."""
+    """Opens a case, once for each kind and reference, however often the problem is found."""
     opened = await connection.value(
         """
         WITH opened AS (
@@ -142,7 +142,7 @@ class CaseNotFound(Refusal):
 
 
 class CaseRefused(Refusal):
-    message = "The case cannot be resolved like this."
+    message = "The case cannot be resolved in this way."
 
 
 async def find(db: Database | Connection, case_id: int) -> Case:
@@ -153,7 +153,7 @@ async def find(db: Database | Connection, case_id: int) -> Case:
 
 
 async def history(db: Database, case: Case) -> list[CaseEvent]:
-    """Oldest first."""
+    """Returns the events, oldest first."""
     return await db.rows(
         CaseEvent,
         """
@@ -164,7 +164,7 @@ async def history(db: Database, case: Case) -> list[CaseEvent]:
 
 
 async def ways(db: Database | Connection, case: Case) -> list[Way]:
-    """What a person may do about it, as things are now."""
+    """Returns the ways in which an administrator can resolve the case now."""
     if case.status != "open":
         return []
     if await suspense.is_held(db, case.merchant_id, case.reference):
@@ -175,14 +175,14 @@ async def ways(db: Database | Connection, case: Case) -> list[Way]:
     return [Way(action, text) for action, text in (found | _NOTHING).items()]
 
 
-_NOTHING = {Action.NOTHING: "Somebody has looked, and there is nothing to be moved."}
+_NOTHING = {Action.NOTHING: "You have checked it, and no money needs to be moved."}
 
-# Settles the payout that a case is about as one that came back.
+# Reverses the payout that a case is about.
 Reverse = Callable[[Connection, Case], Awaitable[None]]
 
 
 async def check(connection: Connection, case_id: int, note: str, action: Action) -> None:
-    """Refuses what `resolve` would refuse, as things are now."""
+    """Raises the refusal that `resolve` would raise now."""
     _check_note(note)
     case = await find(connection, case_id)
     _check_open(case)
@@ -197,9 +197,9 @@ async def resolve(
     *,
     reverse: Reverse | None = None,
 ) -> Case:
-    """Closes a case, with the money it was about where there is any; once.
+    """Resolves a case and moves the money that it is about, once.
 
-    `reverse` belongs to the room of payouts: `payouts.disputes.resolve` brings it along.
+    `reverse` is implemented by the payouts package: call `payouts.disputes.resolve` to include it.
     """
     _check_note(note)
     async with transaction_of(db) as connection:
@@ -233,7 +233,7 @@ async def resolve(
 async def close(
     connection: Connection, merchant_id: int, kind: Kind, reference: str, resolution: str
 ) -> None:
-    """Closes the case, where one is open: what it was about has been decided in another way."""
+    """Closes the case, if it is open, because the problem was decided in another way."""
     case = await connection.row(
         Case,
         CASE + " WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open') FOR UPDATE",
@@ -246,7 +246,7 @@ async def close(
 async def mark_vanished(
     db: Database, kind: Kind, reference: str, detail: str, *, merchant_id: int, is_vanished: bool
 ) -> None:
-    """Notes in the open case, if there is one, that what it is about has vanished or returned."""
+    """Records in the open case, if there is one, that the problem has vanished or returned."""
     await db.execute(
         """
         WITH noted AS (
@@ -261,12 +261,12 @@ async def mark_vanished(
 
 
 async def close_vanished(db: Database | Connection, case_id: int) -> Case:
-    """Closes a case in one step, because what it was about has vanished."""
+    """Closes a case whose problem has vanished."""
     case = await find(db, case_id)
     _check_open(case)
     if case.vanished_at is None:
         raise CaseRefused(
-            f"What case {case_id} is about has not vanished: resolve it with a note instead."
+            f"The problem of case {case_id} has not vanished: resolve it with a note instead."
         )
     return await resolve(db, case_id, VANISHED_NOTE, Action.NOTHING)
 
@@ -282,7 +282,7 @@ async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) ->
 
 
 async def _locked(connection: Connection, case_id: int) -> Case:
-    """The transaction first, then the case: as whoever opens one does."""
+    """Locks the transaction before the case, in the same order as functions that open a case."""
     found = await find(connection, case_id)
     for table in ("payment", "payout"):
         await connection.execute(
@@ -306,7 +306,7 @@ def _check_open(case: Case) -> None:
 
 def _check_note(note: str) -> None:
     if not is_line(note, NOTE_LENGTH_MAX):
-        raise CaseRefused(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
+        raise CaseRefused(f"A note must have 1 to {NOTE_LENGTH_MAX} printable characters.")
 
 
 async def _check_way(connection: Connection, case: Case, action: Action) -> None:
@@ -316,8 +316,8 @@ async def _check_way(connection: Connection, case: Case, action: Action) -> None
     if action in suspense.WAYS:
         raise NothingThere
     if Action.NOTHING not in legal:
-        raise CaseRefused(f"Money of this case is in suspense: `--action {'`, `'.join(legal)}`.")
-    raise CaseRefused(f"This case can be resolved by: {', '.join(legal)}.")
+        raise CaseRefused(f"This case has money in suspense: use `--action {'`, `'.join(legal)}`.")
+    raise CaseRefused(f"This case can be resolved with: {', '.join(legal)}.")
 
 
 async def _close(connection: Connection, case: Case, resolution: str) -> None:

@@ -1,7 +1,7 @@
-"""Levels the books after a provider contradicted itself: it has money that we count as ours.
+"""Adjusts the ledger after a provider contradicted itself: it has money that we count as ours.
 
-Nothing of a transaction's state is changed here. A person has found out who has the money, and says
-who bears it.
+The status of the transaction does not change. An administrator has found out who has the money and
+decides who bears the loss.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from manilla.ledger.posting import Environment, Line, Outcome, Posting
 
 class NotCovered(Refusal):
     code = "insufficient_balance"
-    message = "The merchant's wallet cannot cover it: write it off (write_off), or fund the wallet."
+    message = "The merchant's wallet cannot cover it: use write_off, or fund the wallet."
 
 
 class _Payout(msgspec.Struct, frozen=True):
@@ -42,12 +42,12 @@ class _Charge(msgspec.Struct, frozen=True):
 
 
 DELIVERED_AFTER_ALL = {
-    Action.DEBIT: "It was delivered after all: the merchant's wallet gives back what was refunded.",
+    Action.DEBIT: "It was delivered after all: the merchant's wallet is debited again.",
     Action.WRITE_OFF: "It was delivered after all: the platform bears the loss (adjustment).",
 }
 CAME_BACK = {
-    Action.REVERSE: "It was not delivered: the payout becomes failed, the merchant gets amount and "
-    "fee back and is told, as when a provider reverses it.",
+    Action.REVERSE: "It was not delivered: the payout becomes failed, the merchant is refunded the "
+    "amount and fee and is notified, as when a provider reverses it.",
 }
 NEVER_PAID = {
     Action.WRITE_OFF: "It was never paid: the merchant keeps the credit, and the platform bears "
@@ -68,7 +68,7 @@ async def ways(db: Database | Connection, merchant_id: int, reference: str) -> d
 async def level(
     connection: Connection, merchant_id: int, reference: str, action: Action, why: str
 ) -> None:
-    """Books what the provider has; once, since a case is resolved under its row's lock."""
+    """Posts what the provider has. Runs once, because a case is resolved under its row's lock."""
     payout = await _payout(connection, merchant_id, reference)
     if payout is None:
         await _write_off_charge(connection, merchant_id, reference, why)
@@ -90,7 +90,7 @@ async def level(
 
 
 def _payout_posting(payout: _Payout, action: Action, common: dict[str, Any]) -> Posting:
-    """The delivery, with the other side that was chosen: the wallet and our fee, or a loss."""
+    """Returns the delivery's posting against the wallet and our fee, or as a loss."""
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is Action.DEBIT
     second = Line(posting.ADJUSTMENT, -amount)
@@ -158,7 +158,7 @@ async def _is_level(db: Database | Connection, merchant_id: int, reference: str)
 
 
 async def _payout(db: Database | Connection, merchant_id: int, reference: str) -> _Payout | None:
-    """One that went to a provider."""
+    """Returns the payout if it was sent through a provider, in production."""
     return await db.row(
         _Payout,
         """

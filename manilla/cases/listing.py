@@ -1,4 +1,4 @@
-"""Cases, listed. There are few of them: each is something that should not have happened."""
+"""Lists of cases. There are few of them, because each is an exception."""
 
 from collections.abc import AsyncIterator
 from enum import StrEnum
@@ -22,8 +22,8 @@ class CaseFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: CaseStatus | None = None
     kind: Kind | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
-    search: str | None = None  # a whole reference or trx_id, or the case's number
+    until: Moment | None = None  # exclusive
+    search: str | None = None  # a full reference or trx_id, or the case's id
 
 
 async def cases(
@@ -34,7 +34,7 @@ async def cases(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Case]:
-    """The latest first."""
+    """Lists cases, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         _within(scope)
@@ -58,14 +58,17 @@ async def cases(
 
 
 def all_cases(db: Database, scope: Scope, wanted: CaseFilter) -> AsyncIterator[list[Case]]:
-    """What the list shows, whole."""
+    """Iterates over all pages of `cases`."""
     return listing.in_pages(
         lambda after: cases(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
 
 
 def _within(scope: Scope) -> Conditions:
-    """A case about a reference that nobody knows has no environment. It may be real money."""
+    """Includes cases without an environment in production.
+
+    A case about an unknown reference has no environment, but may be about real money.
+    """
     if isinstance(scope, Tenant) or scope.environment is not Environment.PRODUCTION:
         return within(scope)
     return whose(scope).add("coalesce(environment, {}) = {}", *[scope.environment] * 2)

@@ -1,4 +1,4 @@
-"""Money in suspense: whose it is, a person has decided."""
+"""Releases money in suspense when an administrator has decided who owns it."""
 
 from enum import StrEnum
 
@@ -17,27 +17,27 @@ class NothingThere(Refusal):
 
 
 class WalletFull(Refusal):
-    message = "The wallet would hold more than a wallet can. Nothing was moved."
+    message = "The wallet would exceed the maximum balance. Nothing was moved."
 
 
 class Action(StrEnum):
-    """What is done with the money that a case is about."""
+    """What to do with the money that a case is about."""
 
     NOTHING = "nothing"
-    # Of money in suspense:
-    CREDIT = "credit"  # it is the merchant's
-    RETURN = "return"  # it goes back to who paid it, through the provider
+    # For money in suspense:
+    CREDIT = "credit"  # it belongs to the merchant
+    RETURN = "return"  # it goes back to the payer, through the provider
     KEEP = "keep"  # nobody claims it
-    # Of a contradiction:
-    WRITE_OFF = "write_off"  # the provider has it, and we bear the loss
-    DEBIT = "debit"  # the provider has it, and the merchant gives it
-    REVERSE = "reverse"  # the payout came back: it is settled as reversed
+    # For a contradiction:
+    WRITE_OFF = "write_off"  # the provider has it, and the platform bears the loss
+    DEBIT = "debit"  # the provider has it, and the merchant pays for it
+    REVERSE = "reverse"  # the payout came back and is reversed
 
 
 WAYS = {
-    Action.CREDIT: "It is the merchant's: all that was paid goes into its wallet.",
-    Action.RETURN: "It goes back to who paid it: refund it at the provider by hand, first.",
-    Action.KEEP: "Nobody claims it: it is booked as the platform's own (adjustment).",
+    Action.CREDIT: "It belongs to the merchant: the full amount is credited to the wallet.",
+    Action.RETURN: "It goes back to the payer: first refund it manually at the provider.",
+    Action.KEEP: "Nobody claims it: it is posted as the platform's own money (adjustment).",
 }
 
 
@@ -51,7 +51,7 @@ class _Held(msgspec.Struct, frozen=True):
 async def release(
     connection: Connection, merchant_id: int, reference: str, action: Action, why: str
 ) -> None:
-    """Once: whichever was done first, the other finds that nothing is left."""
+    """Releases the money once: a second call raises `NothingThere`."""
     held = await _held(connection, merchant_id, reference)
     if held is None:
         raise NothingThere
@@ -84,7 +84,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
 
 
 async def released(db: Connection | Database, merchant_id: int, reference: str) -> Action | None:
-    """What was done with the money; None while nobody has decided."""
+    """Returns what was done with the money; None if it is not decided."""
     account: str | None = await db.value(
         """
         SELECT e.account FROM posting p
@@ -123,7 +123,10 @@ async def _held(
 async def note(
     connection: Connection, merchant_id: int, reference: str, event: str, detail: str
 ) -> None:
-    """A charge is numbered after its payment, whose row is held while its timeline is written."""
+    """Adds an event to the timeline of the charge's payment, and locks the payment's row for it.
+
+    A charge's reference is the payment's id and a number.
+    """
     trx_id = reference.partition("-")[0]
     status = await connection.value(
         "SELECT status FROM payment WHERE merchant_id = $1 AND trx_id = $2 FOR UPDATE",
