@@ -1,1 +1,1 @@
-"""Changes that loosen safety: in production mode they wait for a second administrator."""
+"""Changes that reduce safety need a second administrator in production mode."""

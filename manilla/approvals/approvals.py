@@ -1,4 +1,4 @@
-"""Asking a second administrator, and the decision: made once, by somebody else than who asked."""
+"""Approvals: a second administrator, never the requester, decides each of them once."""
 
 import msgspec
 
@@ -28,11 +28,11 @@ class ApprovalNotFound(Refusal):
 
 class NotToDecide(Refusal):
     code = "APPROVAL_REFUSED"
-    message = "This approval is not yours to decide."
+    message = "You cannot decide this approval."
 
 
 class Desk(msgspec.Struct, frozen=True):
-    """What is needed to make a change, or to ask for it."""
+    """What is needed to apply a change, or to request its approval."""
 
     db: Database
     keyring: Keyring
@@ -45,7 +45,7 @@ class Approved(msgspec.Struct, frozen=True):
 
 
 async def request(desk: Desk, change: Change, reason: str = "") -> int:
-    """Writes down what is to be done, sealed; the number to approve or refuse it by."""
+    """Stores the encrypted change. Returns the id of the new approval."""
     async with desk.db.transaction() as connection:
         return await request_in(connection, desk.keyring, change, reason)
 
@@ -54,7 +54,7 @@ async def request_in(
     connection: Connection, keyring: Keyring, change: Change, reason: str = ""
 ) -> int:
     if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
-        raise NotToDecide(f"A reason has up to {REASON_LENGTH_MAX} printable characters.")
+        raise NotToDecide(f"A reason can have at most {REASON_LENGTH_MAX} printable characters.")
     await kinds.check(connection, change)
     await queries.forget_expired(connection)
     approval_id = await queries.next_id(connection)
@@ -86,7 +86,7 @@ async def request_in(
 
 
 async def approve(desk: Desk, approval_id: int) -> Approved:
-    """Does it in the transaction that holds the approval's row: once, whoever else tries to."""
+    """Applies the change, once: the transaction locks the approval's row."""
     actor = current.get()
     async with desk.db.transaction() as connection:
         asked = await _open(connection, approval_id)
@@ -98,9 +98,9 @@ async def approve(desk: Desk, approval_id: int) -> Approved:
 
 
 async def refuse(desk: Desk, approval_id: int, reason: str) -> Approval:
-    """It will not be done. Who asked may say so too, to take it back."""
+    """Rejects the change. The requester can also do this, to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
-        raise NotToDecide(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
+        raise NotToDecide(f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters.")
     async with desk.db.transaction() as connection:
         asked = await _open(connection, approval_id)
         await _decide(connection, asked, "refused", current.get(), reason)
@@ -115,12 +115,12 @@ async def find(db: Database | Connection, approval_id: int) -> Approval:
 
 
 async def waiting(db: Database) -> list[Approval]:
-    """Those that can be decided now, newest first."""
+    """Returns approvals that can be decided now, newest first."""
     return await queries.approvals(db, waiting_only=True, before_id=None, limit=LIST_MAX)
 
 
 async def listed(db: Database, before_id: int | None = None, limit: int = 100) -> list[Approval]:
-    """All of them, newest first."""
+    """Returns all approvals, newest first."""
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
 
 
@@ -137,15 +137,15 @@ def _check_second(actor: Actor, asked: Approval) -> None:
     if actor.kind is ActorKind.SYSTEM:
         raise NotToDecide("Only a person can approve a change.")
     if actor.is_same_as(asked.asked_by):
-        raise NotToDecide("Who asked for a change cannot approve it: another administrator must.")
+        raise NotToDecide("You requested this change, so another administrator must approve it.")
 
 
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
-    # What is done is what the second administrator was shown, and nothing else.
+    # Apply only what the second administrator was shown.
     if plain(kinds.describe(change)) != asked.detail:
-        raise NotToDecide(f"Approval {asked.id} does not show what it would do.")
+        raise NotToDecide(f"Approval {asked.id} would do something other than what it shows.")
     return change
 
 

@@ -1,4 +1,4 @@
-"""Makes a change at once, or asks a second administrator where it must."""
+"""Applies a change at once, or requests a second administrator's approval if it needs one."""
 
 import msgspec
 
@@ -8,13 +8,13 @@ from manilla.approvals.kinds import Change, Result
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """Nothing has changed yet: a second administrator must approve this number."""
+    """Nothing has changed yet: a second administrator must approve the approval with this id."""
 
     approval_id: int
 
 
 async def apply_or_ask(desk: Desk, change: Change, reason: str = "") -> Result | Asked:
-    """In development mode always at once."""
+    """In development mode the change is always applied at once."""
     async with desk.db.transaction() as connection:
         if desk.is_production_mode and await kinds.needs_second(connection, desk.keyring, change):
             asked = await approvals.request_in(connection, desk.keyring, change, reason)

@@ -1,4 +1,4 @@
-"""The changes that may need a second administrator: when, how they are done, how they look."""
+"""Changes that may need a second administrator: when, and how they are applied and shown."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,9 @@ class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
     environment: Environment
     amount: Money
     reason: str
-    needs_second: bool = False  # whatever the amount: the asker's role has no limit of its own
+    needs_second: bool = (
+        False  # for any amount, because the requester's role has no limit of its own
+    )
 
 
 class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
@@ -48,7 +50,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
-    trx_id: str | None = None  # given where the same form may be sent twice
+    trx_id: str | None = None  # set if the same form may be submitted twice
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -66,7 +68,10 @@ class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
 
 
 class MethodChange(msgspec.Struct, frozen=True, tag="method"):
-    """`wanted` has only what differs: a later approval undoes nobody's change in the meantime."""
+    """A change of a method.
+
+    `wanted` has only the fields that differ, so that a later approval does not undo other changes.
+    """
 
     kind: MethodKind
     code: str
@@ -74,7 +79,7 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
-    """`merchant_id` and `amount` are the case's, for whoever is asked to agree."""
+    """A resolution of a case. `merchant_id` and `amount` are the case's, shown to the approver."""
 
     case_id: int
     action: Action
@@ -132,7 +137,8 @@ async def needs_second(connection: Connection, keyring: Keyring, change: Change)
             return await _amount_needs_second(connection, change)
         case ProviderChange() | ProviderClearing():
             known = (await credentials.load(connection, keyring))[change.provider]
-            # Or a provider could be cleared, and then be given other credentials as a new one.
+            # Otherwise a provider could be cleared, and then be set up as a new one with other
+            # credentials.
             return known.is_valid and (
                 isinstance(change, ProviderClearing) or _provider_changes(known, change.wanted)
             )
@@ -151,7 +157,7 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
     match change.key:
         case "signature_required":
             return bool(before and not value)
-        case "second_factor_for_money":  # on in production mode where nobody has set it
+        case "second_factor_for_money":  # on by default in production mode
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
@@ -159,7 +165,7 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
             limits = settings.parse_limits(before)
             raised = settings.parse_limits(value)
             return any(limit > limits.get(currency, 0) for currency, limit in raised.items())
-        case "payouts_held":  # `payout release` proves first what one person may not just say
+        case "payouts_held":  # unlike this setting, `payout release` queries the providers first
             return bool(before and not value)
     return False
 
@@ -167,14 +173,17 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
 async def _amount_needs_second(
     connection: Connection, change: WalletFunding | WalletAdjustment
 ) -> bool:
-    """The sandbox's money is nobody's. Of the rest, many small amounts count as a large one."""
+    """Money in the sandbox needs no approval.
+
+    Otherwise several small amounts count as one large one.
+    """
     if change.environment is Environment.SANDBOX:
         return False
     return change.needs_second or await _is_above_limit(connection, change, change.amount)
 
 
 async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
-    """An unknown amount is never within the limit."""
+    """A resolution with an unknown amount always needs a second administrator."""
     case = await cases.find(connection, change.case_id)
     if change.action is Action.NOTHING or case.environment == Environment.SANDBOX:
         return False
@@ -184,7 +193,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Together with what the same person has moved alone in the last 24 hours."""
+    """Adds what the same user has moved alone in the last 24 hours."""
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True
@@ -193,7 +202,10 @@ async def _is_above_limit(connection: Connection, change: Change, amount: Money)
 
 
 def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
-    """Switching a provider off, or to its test account, must never have to wait."""
+    """Whether the change needs a second administrator.
+
+    Disabling a provider, or switching to its test account, must never have to wait.
+    """
     switches = {field.name for field in credentials.FIELDS[current.provider] if field.is_switch}
     return any(
         value != current.given.get(name, "") and (name not in switches or _goes_live(name, value))
@@ -212,14 +224,14 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
         wanted.commission_bearer in (None, before.commission_bearer)
     ):
         return False
-    # One who is set back to pending may have been paid before.
+    # A merchant that was set back to pending may have received payments before.
     return before.status != merchants.Status.PENDING or await queries.has_production_payment(
         connection, change.merchant_id
     )
 
 
 async def check(connection: Connection, change: Change) -> None:
-    """Refuses what could never be done, before anybody is asked to agree to it."""
+    """Rejects a change that could never be applied, before anybody is asked to approve it."""
     match change:
         case SettingChange():
             settings.parse(change.key, change.value)
@@ -268,7 +280,7 @@ def merchant_of(change: Change) -> int | None:
 
 
 def describe(change: Change) -> dict[str, Any]:
-    """For people: never a secret."""
+    """Returns the change for display, without secrets."""
     match change:
         case SettingChange():
             return {"setting": change.key, "value": change.value}

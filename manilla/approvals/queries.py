@@ -1,4 +1,4 @@
-"""The statements of the approvals' room."""
+"""SQL queries for approvals."""
 
 from datetime import datetime
 from typing import Any
@@ -26,7 +26,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
 
-# One whose time is over is expired, whether or not anybody has written that down yet.
+# An approval past its deadline is expired, even if its row does not say so yet.
 _APPROVAL = """
     SELECT id, kind, subject, merchant_id, detail, reason,
            CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired' ELSE status END
@@ -67,7 +67,7 @@ async def payload(connection: Connection, approval_id: int) -> bytes:
 
 
 async def next_id(connection: Connection) -> int:
-    """Known before the row is written: what is sealed is bound to it."""
+    """Returns the next id, which is needed to encrypt the payload before the insert."""
     number: int = await connection.value("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
     return number
 
@@ -97,7 +97,7 @@ async def insert(
 async def decide(
     connection: Connection, approval_id: int, status: str, actor: Actor, decision: str | None
 ) -> None:
-    """What was to be done is forgotten with it: nothing is left to be done twice, or to be read."""
+    """Also deletes the pending change, so that it can be neither applied twice nor read."""
     await connection.execute(
         """
         UPDATE approval
@@ -127,18 +127,19 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
 
 
 async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
-    """What the actor has moved by adjustments and cases in a day, without a second person.
+    """Returns what the actor has moved by adjustments and cases in 24 hours without approval.
 
-    A person's is summed over all wallets and cases. A command's user on the host can be several
-    people, who hold the keys as it is: theirs is summed for the wallet or case alone.
+    For a user it is the sum over all wallets and cases. A command's host user may stand for several
+    people, who have access to the keys anyway, so theirs is summed for this wallet or case only.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # Of two at once, the second one sees what the first has moved.
+    # If two changes run at the same time, the second one sees what the first has moved.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )
-    # Lines of a transaction follow each other: an approved movement is followed by its approval.
+    # Audit entries of a transaction are consecutive, so an approved movement is followed by its
+    # approval.
     moved = await connection.value(
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)

@@ -261,7 +261,7 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
         "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
         number,
     )
-    with acting(BOLA), pytest.raises(NotToDecide, match="does not show"):
+    with acting(BOLA), pytest.raises(NotToDecide, match="other than what it shows"):
         await approvals.approve(office, number)
 
 

@@ -62,7 +62,7 @@ async def test_what_loosens_safety_waits_for_another_administrator(
 
     said = await command("approval", "approve", str(number), code=1)
     assert said == (
-        "manilla: Who asked for a change cannot approve it: another administrator must.\n"
+        "manilla: You requested this change, so another administrator must approve it.\n"
     )
     [listed] = [
         each for each in await command("approval", "list", "--json") if each["id"] == number
