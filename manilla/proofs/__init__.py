@@ -1,1 +1,1 @@
-"""The books proved: every room's invariants at once, every hour and when somebody asks."""
+"""Checks all invariants of the ledger, every hour and on request."""

@@ -1,4 +1,4 @@
-"""Who proves the books and when, and what was found the last time."""
+"""Schedules the ledger check and stores its latest result."""
 
 from datetime import datetime, timedelta
 
@@ -16,8 +16,8 @@ log = structlog.get_logger(__name__)
 
 ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
 EVERY = timedelta(hours=1)
-LONG = timedelta(minutes=30)  # who began so long ago has probably died over it
-TOO_LONG = "The database did not answer in time. It is tried again within the hour."
+LONG = timedelta(minutes=30)  # a check that started before this has probably died
+TOO_LONG = "The database did not respond in time. The next attempt is within the hour."
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Proof(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     findings: list[Finding]
     problem: str | None
-    is_coming: bool  # asked for, or under way
+    is_coming: bool  # requested or running
 
     @property
     def broken(self) -> list[Finding]:
@@ -38,7 +38,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 async def check(db: Database) -> list[Finding]:
-    """Every invariant of every room, now."""
+    """Checks every invariant of every package now."""
     return await invariants.check(db, ALL)
 
 
@@ -58,12 +58,12 @@ async def last(db: Database) -> Proof:
 
 
 async def ask(db: Database) -> None:
-    """The next worker that looks begins at once."""
+    """Requests a check, which the next free worker starts."""
     await db.execute("UPDATE proof SET asked_at = now()")
 
 
 async def is_mine(db: Database) -> bool:
-    """Whether a proof is due; if so, it is the caller's to make, and no other worker's."""
+    """Returns whether a check is due, and claims it so that no other worker runs it."""
     claimed = await db.value(
         """
         UPDATE proof SET began_at = now()
@@ -75,7 +75,7 @@ async def is_mine(db: Database) -> bool:
 
 
 async def prove(db: Database) -> None:
-    """Looks through all of the books, which takes as long as they are thick."""
+    """Runs the check. The time that it takes grows with the size of the ledger."""
     try:
         findings = await check(db)
     except Unavailable:
