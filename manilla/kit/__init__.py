@@ -1,1 +1,1 @@
-"""Tools without a payment word in them; they import nothing else of ours."""
+"""General-purpose tools that know nothing about payments and import no other package of Manilla."""

@@ -1,8 +1,8 @@
-"""Numbers that people write, in forms, files and commands: one grammar for all of them.
+"""Parses numbers that people type in forms, files and commands.
 
-Accepted are 1500, 1500.5 and 1,500.50, with commas between groups of three digits only. An amount
-may begin with its currency: ₦1500 or NGN 1500. Anything else is rejected rather than guessed:
-1500,50 is fifteen hundred to one reader and a hundred and fifty thousand to another.
+Accepts 1500, 1500.5 and 1,500.50, with commas only between groups of three digits. An amount may
+start with its currency: ₦1500 or NGN 1500. Anything else is rejected rather than guessed, because
+1500,50 means 1500.50 to some readers and 150050 to others.
 """
 
 import re
@@ -21,7 +21,7 @@ _DECIMAL_COMMA = re.compile(r"([0-9]{1,15}|[0-9]{1,3}(\.[0-9]{3})+),[0-9]{1,2}")
 
 
 def parse_amount(text: str, currency: str) -> Money:
-    """Zero or more, exactly as written; MoneyError says what to write instead."""
+    """Returns the exact amount, zero or more. The text of MoneyError says what to write instead."""
     decimals = DECIMALS.get(currency)
     if decimals is None:
         raise MoneyError(f"{currency} is not an ISO 4217 currency.")
@@ -34,7 +34,7 @@ def parse_amount(text: str, currency: str) -> Money:
 
 
 def parse_number(text: str) -> Decimal:
-    """A number without a currency, such as a percentage."""
+    """Parses a number without a currency, such as a percentage."""
     return _parse(text.strip(), "a number", "1.5")
 
 
@@ -55,7 +55,7 @@ def _parse(text: str, kind: str, example: str) -> Decimal:
         return Decimal(text.replace(",", ""))
     if _DECIMAL_COMMA.fullmatch(text):
         meant = text.replace(".", "").replace(",", ".")
-        raise MoneyError(f"Decimals follow a point, not a comma. Write {meant}.")
+        raise MoneyError(f"Use a decimal point, not a comma. Write {meant}.")
     if not text:
         raise MoneyError(f"Write {kind}, such as {example}.")
     raise MoneyError(f"“{_shortened(text)}” is not {kind}. Write one such as {example}.")

@@ -1,7 +1,7 @@
-"""Folds concurrent submissions into one statement.
+"""Combines concurrent submissions into one database statement.
 
-While a statement runs, what arrives waits; when it returns, all that waits goes out together. An
-idle batcher therefore adds no delay, and a busy one turns a hundred commits into one.
+Items that arrive while a statement runs wait, and the next statement takes all of them. An idle
+batcher therefore adds no delay, and a busy one turns a hundred commits into one.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ CONFLICT_TRIES = 5
 
 
 class Batcher(Generic[Item, Result]):
-    """`run` takes items and returns a result for each, in their order.
+    """`run` takes items and returns one result per item, in the same order.
 
-    `gather_seconds` trades a little of busy callers' time for fewer statements; a lone caller never
-    waits for it.
+    A busy batcher waits `gather_seconds` between statements so that each statement takes more
+    items. A caller that is alone never waits.
 
-    A refusal is a result, not an exception. When `run` raises, the batch is halved and tried again
-    until the faulty item stands alone and only its submitter sees the error. That is safe because a
-    statement that raised has changed nothing; where that is not known (Unavailable), nothing is
-    tried again here, and every submitter is told.
+    A refusal is a result, not an exception. If `run` raises, the batch is split in half and each
+    half runs again, until the failing item is alone and only its submitter gets the error. This is
+    safe because a statement that raised has changed nothing. If that is uncertain (Unavailable),
+    nothing is retried here and every submitter gets the error.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Batcher(Generic[Item, Result]):
     async def submit(self, item: Item) -> Result:
         if len(self._queue) >= self._waiting_max:
             raise Unavailable
-        deadline.left()  # a request that is late already must not write any more
+        deadline.left()  # a request that is out of time must not write
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append((item, future))
         if self._drain is None:
@@ -57,7 +57,7 @@ class Batcher(Generic[Item, Result]):
         return await deadline.answered(future)
 
     async def close(self) -> None:
-        """Waits for what was submitted; its submitters still get their results."""
+        """Waits until all submitted items are processed; their submitters still get the results."""
         if self._drain is not None:
             await self._drain
 
@@ -66,11 +66,12 @@ class Batcher(Generic[Item, Result]):
         try:
             while queue:
                 taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
-                # A submitter that has gone away before its turn (it was too late, or its
-                # connection was closed) wants nothing.
+                # Skip submitters that stopped waiting: their request timed out or their client
+                # disconnected.
                 await self._settle([pair for pair in taken if not pair[1].done()])
                 if self._gather_seconds and len(taken) > 1:
-                    # Many are asking: a moment's rest lets more of them share the next statement.
+                    # The batcher is busy, so a short pause lets more items share the next
+                    # statement.
                     await asyncio.sleep(self._gather_seconds)
         finally:
             self._drain = None

@@ -1,13 +1,13 @@
-"""Time as the wire wants it."""
+"""Timestamps as the API formats them, and days as merchants count them."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-LAGOS = ZoneInfo("Africa/Lagos")  # whose days the merchants' days are
+LAGOS = ZoneInfo("Africa/Lagos")  # merchants' days start and end in this time zone
 
 
 def iso(moment: datetime) -> str:
-    """`2026-01-02T03:04:05.678901Z`: always UTC, always six digits."""
+    """Formats as `2026-01-02T03:04:05.678901Z`: always UTC, always six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -16,6 +16,6 @@ def start_of_day(day: date) -> datetime:
 
 
 def last_days(count: int) -> list[date]:
-    """So many, oldest first; the last is today."""
+    """Returns the last `count` days, oldest first; the last one is today."""
     today = datetime.now(LAGOS).date()
     return [today - timedelta(days=ago) for ago in range(count - 1, -1, -1)]

@@ -1,8 +1,8 @@
-"""Crash points: named steps at which a process can be made to die, to prove that nothing is lost.
+"""Crash points: named steps at which a test can kill the process to check that nothing is lost.
 
-Off unless the wiring arms them, which it does in development mode alone. A point fires when a file
-of its name lies in the armed folder, and takes the file away first: the process that is started in
-its place lives.
+They are off unless `arm` is called, which only happens in development mode. A point fires if the
+armed folder contains a file with its name. It deletes the file first, so the restarted process does
+not crash again.
 """
 
 import os

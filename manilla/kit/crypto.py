@@ -1,8 +1,8 @@
-"""Sealed secrets: AES-GCM under a key of their own, which the master key wraps.
+"""Encryption of secrets: AES-GCM with one data key per value, wrapped by the master key.
 
-The master key lives outside the database. A sealed value is bound to the row it belongs to (its
-context), so that a value copied to another row does not open. Changing the master key rewraps the
-small inner keys and leaves the sealed contents as they are.
+The master key is kept outside the database. A sealed value is bound to its row (its context), so a
+value copied to another row cannot be opened. Rotating the master key rewraps the small data keys
+and leaves the encrypted contents unchanged.
 """
 
 import base64
@@ -23,7 +23,7 @@ _WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + _TAG_BYTES
 
 
 class SealError(Exception):
-    """The value does not open: another master key, another row, or changed bytes."""
+    """The value cannot be opened: wrong master key, wrong row, or altered bytes."""
 
 
 class _Sealed(NamedTuple):
@@ -33,7 +33,7 @@ class _Sealed(NamedTuple):
 
 
 class Keyring:
-    """The master key in use first, then those that older values may still be sealed with."""
+    """The current master key, followed by older keys that existing values may still use."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         assert keys
@@ -50,7 +50,7 @@ class Keyring:
         return _decrypt(self._unwrap(parts, context), parts.content, context)
 
     def rewrap(self, sealed: bytes, context: str) -> bytes:
-        """The same secret, wrapped by the key in use."""
+        """Returns the same secret, wrapped with the current key."""
         parts = _split(sealed)
         return self._join(self._wrap(self._unwrap(parts, context), context), parts.content)
 
@@ -58,11 +58,11 @@ class Keyring:
         return _split(sealed).key_id == self._current
 
     def derive(self, purpose: str) -> bytes:
-        """A key for one purpose, as stable as the master key itself."""
+        """Derives a key for one purpose from the current master key."""
         return hmac.digest(self._keys[self._current], purpose.encode(), "sha256")
 
     def derive_all(self, purpose: str) -> list[bytes]:
-        """The same of every key at hand, the one in use first."""
+        """Derives a key for one purpose from every master key, the current one first."""
         return [hmac.digest(key, purpose.encode(), "sha256") for key in self._keys.values()]
 
     def _join(self, wrapped: bytes, content: bytes) -> bytes:
@@ -74,12 +74,12 @@ class Keyring:
     def _unwrap(self, parts: _Sealed, context: str) -> bytes:
         key = self._keys.get(parts.key_id)
         if key is None:
-            raise SealError("The value was sealed with a master key that is not at hand.")
+            raise SealError("The value was sealed with a master key that is not configured.")
         return _decrypt(key, parts.wrapped, "wrap:" + context)
 
 
 def decode_key(text: str) -> bytes:
-    """A master key as it stands in the environment or a file: 32 bytes in base64."""
+    """Decodes a master key from the environment or a file: 32 bytes in base64."""
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except binascii.Error:
@@ -100,7 +100,7 @@ def _key_id(key: bytes) -> bytes:
 def _split(sealed: bytes) -> _Sealed:
     head = 1 + _KEY_ID_BYTES
     if sealed[:1] != _VERSION or len(sealed) < head + _WRAPPED_BYTES + _NONCE_BYTES + _TAG_BYTES:
-        raise SealError("The value is not a sealed one.")
+        raise SealError("The value is not sealed.")
     content_start = head + _WRAPPED_BYTES
     return _Sealed(sealed[1:head], sealed[head:content_start], sealed[content_start:])
 
@@ -114,4 +114,4 @@ def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
     try:
         return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], context.encode())
     except InvalidTag:
-        raise SealError("The value does not open: another key or row, or changed bytes.") from None
+        raise SealError("The value cannot be opened: wrong key or row, or altered bytes.") from None

@@ -1,4 +1,4 @@
-"""PostgreSQL through asyncpg: plain SQL in, structs out, early refusal instead of long queues."""
+"""PostgreSQL through asyncpg: plain SQL in, structs out, early errors instead of long queues."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,18 +21,19 @@ START_TIMEOUT_SECONDS = 10
 ACQUIRE_TIMEOUT_SECONDS = 2
 CLOSE_TIMEOUT_SECONDS = 10
 STATEMENT_TIMEOUT_SECONDS = 5
-# A server that lives ends a statement by itself. One that has not done so by then hangs.
+# A healthy server enforces its own statement timeout. A server that has not done so after this
+# additional time hangs.
 GRACE_SECONDS = 1
 
-# What a lost server, a failover, a full disk or a full server looks like. None of these says
-# whether a commit that was under way took effect.
+# Errors that a lost connection, a failover, a full disk or a server without free connections
+# causes. With any of them it is unknown whether a commit in progress took effect.
 AWAY = (
     *PASSING,
     asyncpg.InterfaceError,
-    # The primary that this session was opened on has become a standby.
+    # The server of this session has been demoted from primary to standby.
     asyncpg.ReadOnlySQLTransactionError,
 )
-# Two statements met, and this one gave way without an effect: the next try sees what the other did.
+# Two statements conflicted and this one had no effect. A retry sees what the other one did.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -41,7 +42,7 @@ CONFLICTS = (
 
 
 class Connection:
-    """One session. Reads name the struct their rows become."""
+    """One database session. `row` and `rows` convert each record to the given struct."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -73,10 +74,10 @@ class Connection:
 
 
 class KeptConnection:
-    """A session of one's own, for a statement that is run all the time and one at a time.
+    """A dedicated session for a statement that runs constantly, one call at a time.
 
-    It spares the pool's bookkeeping, which costs more than a small statement does. A lost session
-    is opened anew by the next statement.
+    It avoids the overhead of the pool, which costs more than a small statement. If the session is
+    lost, the next statement opens another.
     """
 
     def __init__(
@@ -114,12 +115,13 @@ class KeptConnection:
 
 
 class Database:
-    """A bounded pool. A caller that cannot have a connection soon is told to come back later."""
+    """A bounded connection pool. Raises Unavailable if no connection is free in time."""
 
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # Planned once: by itself, the server plans a statement that is given arrays every time.
+        # Plan each statement once. By default the server plans statements with array parameters on
+        # every call.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
@@ -127,7 +129,7 @@ class Database:
             connect=connector.connect,
             min_size=0,
             max_size=size,
-            # Sessions are kept clean by never changing them, so a release needs no round trip.
+            # No code changes session settings, so a released session needs no reset round trip.
             reset=_keep_session,
             **options,
         )
@@ -161,14 +163,14 @@ class Database:
             db = cls(Connector(url), options, size)
             await db._pool
             async with db._pool.acquire():
-                pass  # the database can be reached
+                pass  # check that the database can be reached
         return db
 
     async def close(self) -> None:
         for kept in self._kept:
             with suppress(*AWAY):
                 await kept.close()
-        with suppress(TimeoutError):  # what is left by then was ended without a goodbye
+        with suppress(TimeoutError):  # asyncpg has terminated the remaining connections
             async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._pool.close()
 
@@ -192,8 +194,8 @@ class Database:
             return
         raw.terminate()
         if isinstance(error, TimeoutError):
-            # The server hangs. Idle sessions look as good as before: without this, each of them
-            # would cost one more caller a timeout, also when another host has long taken over.
+            # The server hangs. Idle sessions still look usable: unless they are dropped, each of
+            # them costs one more caller a timeout, even after another host has taken over.
             log.error("database_hangs", host=self._connector.host)
             await self._pool.expire_connections()
             for kept in self._kept:
@@ -231,7 +233,7 @@ class Database:
 
 @asynccontextmanager
 async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]:
-    """A transaction of its own; on a connection, a part of the one that is under way there."""
+    """Opens a transaction; on a connection with a transaction in progress, a savepoint in it."""
     if isinstance(db, Database):
         async with db.transaction() as connection:
             yield connection
@@ -246,7 +248,8 @@ def unavailable_when_away(connector: Connector | None = None) -> Iterator[None]:
         yield
     except AWAY as error:
         if isinstance(error, ValueError):
-            # asyncpg's word for a value that it cannot encode: the caller's bug, not the server's.
+            # asyncpg.DataError is both an InterfaceError and a ValueError. It means that a value
+            # cannot be encoded: a bug in the caller, not an unavailable server.
             raise
         raise Unavailable(host=connector.host if connector else None) from error
 
@@ -257,21 +260,21 @@ class UnusableDatabase(Refusal):
 
 @contextmanager
 def refused_when_unusable() -> Iterator[None]:
-    """An address that leads nowhere, or to a database that does not let us in, will not mend."""
+    """Raises UnusableDatabase for errors that a retry cannot fix: a wrong URL or denied access."""
     try:
         yield
     except (
         asyncpg.InvalidCatalogNameError,
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InsufficientPrivilegeError,
-        ValueError,  # the URL cannot be read; asyncpg's own kind of it included
+        ValueError,  # the URL is invalid; includes asyncpg's own subclass
         OverflowError,
     ) as error:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
 
 
 async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
-    """A single session; one without a limit on statements is for migrations, which take hours."""
+    """Opens a single session. Migrations pass no statement limit because they can take hours."""
     with unavailable_when_away(), refused_when_unusable():
         connector = Connector(url, only_host_seconds=START_TIMEOUT_SECONDS)
         return await connector.connect(command_timeout=statement_seconds)
@@ -281,7 +284,7 @@ async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
 async def session(
     url: str, *, statement_seconds: float = START_TIMEOUT_SECONDS
 ) -> AsyncIterator[Any]:
-    """A single session, for work at start."""
+    """Opens a single session for work at startup, and closes it afterwards."""
     raw = await connect(url, statement_seconds=statement_seconds)
     try:
         with unavailable_when_away():
@@ -298,10 +301,10 @@ def _seconds_to_acquire() -> float:
 
 @asynccontextmanager
 async def _until_late(raw: Any) -> AsyncIterator[None]:
-    """Ends the session when the request's time is up, whatever it waits for: also a commit.
+    """Terminates the session when the request's time is up, even during a commit.
 
-    It is not canceled: that takes the server's help, and makes a commit that waits for a standby
-    take effect without it.
+    It does not cancel the statement. A cancel request needs a responding server, and it would make
+    a commit that waits for a synchronous standby take effect without the standby.
     """
     left = deadline.left()
     if left is None:
@@ -315,9 +318,10 @@ async def _until_late(raw: Any) -> AsyncIterator[None]:
 
 
 async def _end_statement(raw: Any) -> None:
-    """A statement that was prepared and then not run is still under way for the server.
+    """Ends a statement that was prepared but not executed.
 
-    Its time would run out on whoever has the session next, and `now()` would be when it began.
+    The server considers it still running: its timeout would hit the next user of the session, who
+    would also get its start time from `now()`.
     """
     with suppress(Exception):
         await raw.execute("")

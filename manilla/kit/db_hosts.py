@@ -1,7 +1,7 @@
-"""Opens database sessions through a URL that may name several hosts.
+"""Opens database sessions for a URL that may name several hosts.
 
-asyncpg tries the hosts of such a URL one after the other under a single timeout, so one host that
-accepts connections and never answers keeps everybody from the others.
+asyncpg tries the hosts one after the other under a single timeout, so one host that accepts
+connections but never answers would block access to the others.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from urllib.parse import parse_qsl, urlencode
 import asyncpg
 import msgspec
 
-HOST_TIMEOUT_SECONDS = 1  # where the URL names several
+HOST_TIMEOUT_SECONDS = 1  # per host, if the URL names several
 ONLY_HOST_TIMEOUT_SECONDS = 2
 
-# A host that stops answering without closing its connections is noticed after about 20 s, also by
-# a statement that may run for an hour.
+# Detects within about 20 s that a host stopped answering without closing its connections, even
+# during a statement that may run for an hour.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
@@ -28,7 +28,7 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
 )
 
-# What a lost, a full or a stopping server looks like. Another host, or a later attempt, may do.
+# Errors that a lost, full or stopping server causes. Another host or a later attempt may succeed.
 PASSING = (
     OSError,
     TimeoutError,
@@ -40,19 +40,19 @@ PASSING = (
 
 
 class Host(msgspec.Struct, frozen=True):
-    name: str  # for logs: without user and password
-    url: str  # names this host alone
+    name: str  # for logs, without user and password
+    url: str  # names only this host
 
 
 class NoUsableHost(ConnectionError):
-    """No host accepted a session; the text has each host's reason."""
+    """No host accepted a session. The message has the reason for each host."""
 
 
 class Connector:
     """Opens sessions on the host that accepts writes.
 
-    The host of the last session is tried first and alone. If it fails, all others are tried at the
-    same time: hosts that hang cost at most 2 s, however many there are and wherever they stand.
+    The host of the last session is tried first. If it fails, all other hosts are tried at the same
+    time, so hanging hosts cost at most 2 s, regardless of their number and order.
     """
 
     def __init__(self, url: str, *, only_host_seconds: float = ONLY_HOST_TIMEOUT_SECONDS) -> None:
@@ -66,11 +66,11 @@ class Connector:
 
     @property
     def host(self) -> str:
-        """The host of the last session; before the first one, all hosts."""
+        """The host of the last session; before the first session, all hosts."""
         return self._last.name if self._last else ",".join(host.name for host in self._hosts)
 
     async def connect(self, *_url: str, **options: Any) -> Any:
-        """A pool passes its own URL; the hosts of ours are used."""
+        """Ignores the URL that the pool passes and uses the configured hosts."""
         options = {**options, **self._options}
         failed: dict[Host, Exception] = {}
         rest = self._hosts
@@ -80,7 +80,7 @@ class Connector:
             except Exception as error:
                 failed[last] = error
                 rest = [host for host in self._hosts if host != last]
-        self._last = None  # where this fails too, all are tried at once the next time
+        self._last = None  # if this fails too, the next call tries all hosts at once
         self._last, session = await _first(rest, options, failed)
         return session
 
@@ -88,7 +88,7 @@ class Connector:
 async def _first(
     hosts: list[Host], options: dict[str, Any], failed: dict[Host, Exception]
 ) -> tuple[Host, Any]:
-    """The first session that can be had; the other attempts are given up."""
+    """Returns the first session that opens and cancels the other attempts."""
     attempts = {asyncio.create_task(_open(host, options)): host for host in hosts}
     try:
         while attempts:
@@ -103,7 +103,7 @@ async def _first(
         for attempt in attempts:
             attempt.cancel()
             attempt.add_done_callback(_close_unwanted)
-    raise _why_not(failed)
+    raise _clearest_error(failed)
 
 
 def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
@@ -111,8 +111,8 @@ def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
         attempt.result().terminate()
 
 
-def _why_not(failed: dict[Host, Exception]) -> Exception:
-    """A lasting error, such as a wrong password, says more than a host that is down."""
+def _clearest_error(failed: dict[Host, Exception]) -> Exception:
+    """Prefers a permanent error, such as a wrong password, to that of a host that is down."""
     for error in failed.values():
         if not isinstance(error, PASSING):
             return error
@@ -122,7 +122,7 @@ def _why_not(failed: dict[Host, Exception]) -> Exception:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
         return "does not accept writes"
     return str(error) or type(error).__name__
@@ -132,26 +132,26 @@ async def _open(host: Host, options: dict[str, Any]) -> Any:
     session = await asyncpg.connect(host.url, **options)
     transport = session._transport
     if (opened := transport.get_extra_info("socket")) is not None:
-        with contextlib.suppress(OSError):  # a UNIX socket has no such options
+        with contextlib.suppress(OSError):  # a UNIX socket does not support these options
             for option in _KEEPALIVE:
                 opened.setsockopt(*option)
     return session
 
 
 def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
-    """The URL and options for `sslrootcert=system`, which libpq knows and asyncpg does not."""
+    """Returns the URL and options for `sslrootcert=system`, which asyncpg does not support."""
     query = _query(url)
     file = query.get("sslrootcert")
     if file is None:
         return url, {}
     if file != "system":
         if not os.access(file, os.R_OK):
-            raise ValueError(f"the file of sslrootcert, {file}, cannot be read")
+            raise ValueError(f"cannot read the sslrootcert file {file}")
         return url, {}
     if query.get("sslmode") != "verify-full":
         raise ValueError("sslrootcert=system needs sslmode=verify-full")
     del query["sslrootcert"], query["sslmode"]
-    # asyncpg's True: the system's certificates, and the host's name must match.
+    # In asyncpg, True means the system's certificates with host name verification.
     return _split(url).url(query=query), {"ssl": True}
 
 
@@ -160,9 +160,9 @@ def _query(url: str) -> dict[str, str]:
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """A database URL. urllib rejects a list of hosts that contains an IPv6 address in brackets."""
+    """A split database URL. urllib rejects a host list with a bracketed IPv6 address."""
 
-    start: str  # up to the hosts: scheme, user and password
+    start: str  # everything before the hosts: scheme, user and password
     hosts: str
     path: str
     query: str
@@ -182,7 +182,7 @@ def _split(url: str) -> _Parts:
 
 
 def hosts_of(url: str) -> list[Host]:
-    """Each host that the URL names, with the same URL for that host alone."""
+    """Returns each host of the URL, with a URL that names only that host."""
     parts = _split(url)
     if parts.hosts:
         return [Host(name, parts.url(hosts=name)) for name in parts.hosts.split(",")]

@@ -1,4 +1,4 @@
-"""How long one request may wait for the database, over all its statements together.
+"""Limits the time that one request may wait for the database, over all its statements.
 
 Waiting for other services, such as a provider, does not count.
 """
@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 from manilla.kit.errors import Unavailable
 
 REQUEST_SECONDS = 2.5
-# For a part of a page that may be missing where the database is slow: the rest needs time too.
+# For an optional part of a page, which is left out if the database is slow. The limit is lower
+# because the rest of the page needs time too.
 OPTIONAL_SECONDS = 1.2
 
 Result = TypeVar("Result")
 
 
 class Budget:
-    """What is left of a request's time. Waits that overlap count once."""
+    """The remaining database time of a request. Overlapping waits count once."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -50,7 +51,7 @@ _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """The database work of this block fails with Unavailable once it has taken that long."""
+    """Makes database work in this block raise Unavailable once the time is used up."""
     token = _budget.set(Budget(seconds or REQUEST_SECONDS))
     try:
         yield
@@ -59,24 +60,27 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 def renew() -> None:
-    """Starts over, for a response that is sent in many parts."""
+    """Restarts the time limit, for a response that is sent in many parts."""
     if (budget := _budget.get()) is not None:
         budget.renew(REQUEST_SECONDS)
 
 
 def left() -> float | None:
-    """None outside of requests."""
+    """Returns the remaining seconds, or None outside of requests.
+
+    Raises Unavailable if none remain.
+    """
     budget = _budget.get()
     if budget is None:
         return None
     if (seconds := budget.left) <= 0:
-        raise Unavailable from TimeoutError("the request's time for the database is used up")
+        raise Unavailable from TimeoutError("the request has used up its database time")
     return seconds
 
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """The time that this block takes counts against the request's."""
+    """Counts the duration of this block against the request's time."""
     budget = _budget.get()
     if budget is None:
         yield
@@ -89,23 +93,23 @@ def counted() -> Iterator[None]:
 
 
 def detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
-    """A task that outlives the request that starts it, and so is not bound to its time."""
+    """Starts a task that outlives the request and is not bound by its time limit."""
     context = copy_context()
     context.run(_budget.set, None)
     return asyncio.create_task(work, context=context)
 
 
 async def wait_for(shared: "asyncio.Future[Result]") -> Result:
-    """Waits for work that others may wait for too: giving up does not end it."""
+    """Waits for work that other callers may also wait for, so a timeout here does not cancel it."""
     with counted():
         done, _ = await asyncio.wait({shared}, timeout=left())
     if not done:
-        raise Unavailable from TimeoutError("the database did not answer in time")
+        raise Unavailable from TimeoutError("the database timed out")
     return shared.result()
 
 
 async def answered(future: "asyncio.Future[Result]") -> Result:
-    """Waits for a future of one's own, which whoever works on it finds done if it came too late."""
+    """Waits for the caller's own future. On timeout, sets its exception, so the worker skips it."""
     seconds = left()
     if seconds is None:
         return await future
@@ -120,5 +124,5 @@ async def answered(future: "asyncio.Future[Result]") -> Result:
 def _give_up(future: "asyncio.Future[Any]") -> None:
     if not future.done():
         unavailable = Unavailable()
-        unavailable.__cause__ = TimeoutError("the database did not answer in time")
+        unavailable.__cause__ = TimeoutError("the database timed out")
         future.set_exception(unavailable)

@@ -1,4 +1,4 @@
-"""How money, time and other people's words look, wherever people read them."""
+"""How pages and files show money, durations and text from third parties."""
 
 import re
 
@@ -7,11 +7,11 @@ from babel.numbers import format_currency, get_currency_symbol
 from manilla.kit.money import DECIMALS, Money
 
 LOCALE = "en_NG"
-TEXT_MAX = 4_000  # of a description; more would make the page heavy, and nobody reads it
+TEXT_MAX = 4_000  # for a description; a longer text would only slow the page down
 
-# What is not seen but changes what is: controls, marks that turn the direction of text, characters
-# without width, fillers that look like nothing. A name made with them can pose as another's, or
-# turn an amount around.
+# Invisible characters that change how text is displayed: controls, direction marks, zero-width
+# characters and blank fillers. A name that contains them can imitate another name or reverse the
+# digits of an amount.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
@@ -21,7 +21,7 @@ _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
 def money(amount: Money) -> str:
-    """`₦1,234,567.50`: with all of the currency's decimals, whatever the locale is used to."""
+    """Formats as `₦1,234,567.50`, always with all decimals of the currency."""
     symbol = money_symbol(amount.currency)
     gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
     decimals = DECIMALS[amount.currency]
@@ -37,7 +37,7 @@ def money_symbol(currency: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """`29 min`: good enough where no script counts the seconds."""
+    """Formats as `29 min`. Used where no script counts the seconds down."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
     if days:
         return f"{days} {'day' if days == 1 else 'days'} {hours % 24} h"
@@ -47,8 +47,9 @@ def duration(seconds: int) -> str:
 
 
 def clean(text: str, at_most: int = TEXT_MAX) -> str:
-    """What can be seen of a text, line by line; never more than a page can take."""
-    # Cut before the search as well: eight times the limit may be unseen, and the rest is not read.
+    """Removes invisible characters and extra whitespace, and limits the length for display."""
+    # Cut before cleaning too, so a huge text costs little: at most 8 * `at_most` characters are
+    # read.
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
     lines = (" ".join(line.split()) for line in seen.split("\n"))
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

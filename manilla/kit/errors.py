@@ -1,15 +1,15 @@
-"""Refusals: what a caller is told and can act on. Anything else that is raised is a bug."""
+"""Refusals: errors that the caller can act on. Any other exception is a bug."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 
 class Refusal(Exception):
-    """A business answer of "no". Subclasses say which; the surface says it in its own format."""
+    """An error that the caller can act on. The API, the pages and the CLI each format it."""
 
     status: ClassVar[int] = 422
     code: ClassVar[str] = "REFUSED"
-    message: ClassVar[str] = "The request was refused."
+    message: ClassVar[str] = "The request was rejected."
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Refusal(Exception):
 
     @classmethod
     def at(cls, field: str, text: str) -> Self:
-        """What is wrong with one field."""
+        """A refusal because of one field."""
         return cls(text, errors={field: text})
 
     @property
@@ -35,7 +35,7 @@ class Refusal(Exception):
 
 
 class Unavailable(Refusal):
-    """The database is away, or a queue is full. Whether a write took effect is not known."""
+    """The database is unavailable or a queue is full. It is unknown whether a write took effect."""
 
     status, code = 503, "SERVICE_UNAVAILABLE"
     message = "The service is busy or briefly unavailable. Please try again."
@@ -46,7 +46,9 @@ class Unavailable(Refusal):
 
     @property
     def facts(self) -> dict[str, str]:
-        """For logs and operators, never for callers: what went wrong, and with which host."""
+        """The cause and the host, for logs and operators. Never shown to callers."""
         error = self.__cause__
-        cause = "too many are waiting" if error is None else str(error) or type(error).__name__
+        cause = (
+            "too many requests are waiting" if error is None else str(error) or type(error).__name__
+        )
         return {"cause": cause, **({"host": self.host} if self.host else {})}

@@ -1,4 +1,4 @@
-"""HTTP at its edge: limits on a request's head, its exact target, its sender, its body."""
+"""HTTP at the connection level: header limits, request target, client address and body."""
 
 import asyncio
 import ipaddress
@@ -22,11 +22,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, with a limit on the head and errors in the format of all others."""
+    """uvicorn's protocol with a limit on the header size, and with errors in the API's format."""
 
     _head_bytes = 0
     _in_head = True
-    _deadline: asyncio.TimerHandle | None = None  # of what the client must send next
+    _deadline: asyncio.TimerHandle | None = None  # for what the client must send next
     _problem = "Invalid HTTP request received."
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -47,7 +47,10 @@ class Protocol(HttpToolsProtocol):
             self._deadline = None
 
     def _end_slow_body(self) -> None:
-        """Whatever the route: a program that waits for the body sees that the client is gone."""
+        """Sends 400, or closes the connection if a response has started.
+
+        Code that waits for the body sees a disconnect.
+        """
         if self.cycle is not None and self.cycle.response_started:
             self.transport.close()
         else:
@@ -66,19 +69,19 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("The request's headers are too large.")
 
     def _parse(self, data: bytes) -> None:
-        """An offer to speak another protocol is ignored, as RFC 9110 (7.8) has it."""
+        """Ignores requests to switch to another protocol, as RFC 9110 (7.8) allows."""
         while data:
             try:
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as offer:
-                # The parser takes what follows for the other protocol, a body included. It is
-                # given the head again, without the offer.
+                # The parser treats everything after the header as the other protocol, including a
+                # body. Feed it the header again, without the Upgrade field.
                 data = self._head_without_offer() + data[offer.args[0] :]
 
     def _head_without_offer(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        if method == b"CONNECT":  # always an offer, and nothing that we do
+        if method == b"CONNECT":  # always asks for an upgrade, and is not supported
             raise httptools.HttpParserError
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -90,7 +93,7 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """What follows a body is no header: it would speak after those that a proxy has put."""
+        """Ignores trailers after the body: they could override headers that a proxy has set."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -99,7 +102,7 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._await_within(BODY_SECONDS_MAX, self._end_slow_body)
         if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > HEAD_BYTES_MAX:
-            # The parser passes it on to data_received as an error of the request.
+            # The parser reports this to data_received as an invalid request.
             raise ValueError
         if self._has_wrong_host():
             self._problem = "A request must have exactly one Host header."
@@ -107,11 +110,15 @@ class Protocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
-        # As it was sent: a signature covers these bytes, down to a lone question mark.
+        # Keep the target exactly as sent: the signature covers these bytes, even a trailing
+        # question mark.
         self.scope["state"][_TARGET] = self.url
 
     def _has_wrong_host(self) -> bool:
-        """RFC 9112 (3.2); HTTP/1.0 knows requests without a host, such as health checks."""
+        """Whether the Host header is missing or repeated, as defined in RFC 9112 (3.2).
+
+        HTTP/1.0 requests, such as health checks, may have no Host header.
+        """
         hosts = sum(name == b"host" for name, _ in self.headers)
         return hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1")
 
@@ -123,7 +130,8 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._owes_an_answer():
-            # Its caller would take this for the answer, and the payout for refused.
+            # The client would take this 400 for the response to the earlier request, and would
+            # conclude that its payout was rejected.
             self.transport.close()
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
@@ -136,7 +144,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def _owes_an_answer(self) -> bool:
-        """Whether a request that came whole, before what is wrong, is still being worked on."""
+        """Whether an earlier, complete request on this connection has not been answered yet."""
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         return is_whole or bool(self.pipeline)
@@ -147,11 +155,11 @@ class BodyTooLarge(Exception):
 
 
 class ClientGone(Exception):
-    """Nobody is left to answer."""
+    """The client disconnected, so there is nobody to respond to."""
 
 
 def target(scope: dict[str, Any]) -> bytes:
-    """The path and query exactly as they stand in the request line."""
+    """Returns the path and query exactly as in the request line."""
     sent: bytes = scope.get("state", {}).get(_TARGET, b"")
     if sent.startswith(b"/"):
         return sent
@@ -161,9 +169,9 @@ def target(scope: dict[str, Any]) -> bytes:
 
 
 async def read_body(receive: Any, size_max: int) -> bytes:
-    """The whole body, refused while it is being read once it is too large.
+    """Reads the whole body; raises BodyTooLarge as soon as it exceeds the limit.
 
-    The protocol ends a connection whose body is too slow.
+    The protocol class closes connections that send the body too slowly.
     """
     chunks = bytearray()
     while True:
@@ -180,7 +188,10 @@ async def read_body(receive: Any, size_max: int) -> bytes:
 def client_address(
     peer: str, forwarded_for: bytes | None, trusted_proxies: Sequence[Network]
 ) -> str:
-    """The nearest address that is not a proxy of ours. Who is no proxy cannot speak for others."""
+    """Returns the nearest address that is not a trusted proxy.
+
+    `forwarded_for` is ignored unless the peer is a trusted proxy.
+    """
     if not trusted_proxies or forwarded_for is None or not _is_in(peer, trusted_proxies):
         return peer
     nearest = peer
@@ -194,21 +205,25 @@ def client_address(
     return nearest
 
 
-@lru_cache(maxsize=4096)  # shops send the same ones with every order
+@lru_cache(maxsize=4096)  # merchants send the same URLs with every order
 def is_web_address(text: str) -> bool:
-    """http or https, with a host: nothing that a browser would run or read from elsewhere."""
+    """Whether the text is an http or https URL with a host.
+
+    Other schemes, such as javascript: and file:, are rejected because a browser could run or open
+    them.
+    """
     if _NOT_IN_ADDRESSES.search(text):
         return False
     try:
         parts = urlsplit(text)
-        # A port that is none raises; so do brackets that do not hold an address.
+        # Raises ValueError for an invalid port, and for brackets without an IPv6 address.
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
 
-# Spaces and controls, which Python drops and browsers read their own way; and the backslash, which
-# browsers take for a slash.
+# Whitespace and control characters, which Python drops and browsers interpret differently, and the
+# backslash, which browsers treat as a slash.
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 

@@ -1,4 +1,4 @@
-"""Requests that say of themselves that they may be a repetition."""
+"""Idempotency keys: repeated requests get the response of the first one."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ _TRX_ID = re.compile(f"TXN[{ids.ALPHABET}]{{{ids.TRX_ID_LENGTH - 3}}}")
 
 
 class RepeatKey(msgspec.Struct, frozen=True):
-    """What a caller sent as Idempotency-Key, and what it sent it with."""
+    """An Idempotency-Key with the endpoint and the hash of the body that it was sent with."""
 
     endpoint: str
     key: str
@@ -24,16 +24,16 @@ class RepeatKey(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """The answer that was given to the first request of a key."""
+    """The response to the first request with this key."""
 
     body: str
 
     @property
     def trx_id(self) -> str | None:
-        """Of the transaction that the first request created.
+        """The id of the transaction that the first request created.
 
-        Such an answer begins with it: in `trx_id`, or in the path of `payment_url`. What the caller
-        sent, which may look like an id, comes after.
+        It is the first id in such a response: in `trx_id`, or in the path of `payment_url`. Values
+        that the caller sent, which may look like ids, come later.
         """
         found = _TRX_ID.search(self.body)
         return found.group() if found else None
@@ -42,7 +42,7 @@ class Replayed(msgspec.Struct, frozen=True):
 async def find_answer(
     db: Database, merchant_id: int, environment: str, repeat: RepeatKey
 ) -> Replayed | None:
-    """What was answered before to the same request under this key."""
+    """Returns the stored response if this key was used before with the same body."""
     answer: str | None = await db.value(
         """
         SELECT answer FROM idempotency

@@ -1,10 +1,10 @@
-"""Identifiers: transaction ids that name their merchant, request ids, and unguessable keys."""
+"""Ids of transactions, notifications and requests, and random keys."""
 
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
 
-# Crockford's base 32: no I, L, O or U, so that an id survives being read out over the phone.
+# Crockford's base 32 has no I, L, O or U, so an id can be read out over the phone.
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TIME_CHARACTERS, MERCHANT_CHARACTERS, RANDOM_CHARACTERS = 10, 7, 13
 MERCHANT_ID_MAX = 32**MERCHANT_CHARACTERS - 1
@@ -15,7 +15,7 @@ TRX_ID_LENGTH = 3 + TIME_CHARACTERS + MERCHANT_CHARACTERS + RANDOM_CHARACTERS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND, _MICROSECOND = timedelta(milliseconds=1), timedelta(microseconds=1)
 
-# Two digits at a time: half as many steps.
+# Encoding two digits at a time halves the number of steps.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 
 
@@ -25,7 +25,7 @@ def base32(number: int, characters: int) -> str:
 
 
 def new_trx_id(merchant_id: int) -> str:
-    """`TXN`, milliseconds, the merchant, 65 random bits: ordered by time, found by merchant."""
+    """`TXN`, milliseconds, merchant, 65 random bits. Sorts by time and reveals its merchant."""
     assert 0 <= merchant_id <= MERCHANT_ID_MAX
     return (
         "TXN"
@@ -36,7 +36,7 @@ def new_trx_id(merchant_id: int) -> str:
 
 
 def merchant_of(trx_id: str) -> int | None:
-    """The merchant a transaction id was made for; None where it is no id of ours."""
+    """Returns the merchant encoded in a transaction id, or None if the id is invalid."""
     if len(trx_id) != TRX_ID_LENGTH or not trx_id.startswith("TXN"):
         return None
     if any(character not in ALPHABET for character in trx_id[3:]):
@@ -46,12 +46,12 @@ def merchant_of(trx_id: str) -> int | None:
 
 
 def trx_id_floor(moment: datetime) -> str:
-    """Less than every transaction id of this moment or later, greater than those before."""
+    """Sorts before every transaction id of this moment or later, and after all earlier ones."""
     return "TXN" + base32(_since_epoch(moment, _MILLISECOND), TIME_CHARACTERS)
 
 
 def moment_of(trx_id: str) -> datetime | None:
-    """When a transaction id was made, or what moment a floor is of; None: it is neither."""
+    """Returns the time of a transaction id or `trx_id_floor`; None if the text is neither."""
     return _moment(trx_id, "TXN", TIME_CHARACTERS, _MILLISECOND)
 
 
@@ -77,7 +77,7 @@ def _moment(text: str, prefix: str, characters: int, unit: timedelta) -> datetim
 
 
 def new_notification_id(merchant_id: int) -> str:
-    """To the microsecond: of one transaction's, what happened first sorts first."""
+    """Has microseconds, so that the notifications of one transaction sort in order of events."""
     return (
         NOTIFICATION
         + base32(time.time_ns() // 1_000, MICROSECOND_CHARACTERS)
@@ -95,7 +95,7 @@ def merchant_of_notification(notification_id: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """What `base32` has written."""
+    """Decodes what `base32` encoded; None if the text is invalid."""
     number = 0
     for character in text:
         if character not in ALPHABET:
@@ -109,5 +109,5 @@ def new_request_id() -> str:
 
 
 def new_key(prefix: str = "") -> str:
-    """160 random bits in a form that is easy to copy by a double click."""
+    """Returns 160 random bits as text that a double click selects completely."""
     return prefix + base32(secrets.randbits(160), 32).lower()

@@ -1,7 +1,7 @@
-"""New rows that arrive together are written together: one statement counts, checks and writes them.
+"""Creates rows that arrive at the same time in one statement.
 
-Behind it stands a function of the database that takes the items as JSON and says of each what
-became of it. Requests are counted for the rate limit by the same statement.
+The statement calls a database function that takes the items as JSON and returns a result for each.
+It also counts the requests for the rate limit.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,12 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import Ticket
 
 TRIES = 5
-AGAIN = "again"  # another item of the same batch stood in the way; what became of it is known now
+# An earlier item of the batch has the same reference or key; on retry, its result is known.
+AGAIN = "again"
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What every such function must know of an item; the structs of the rooms add to it."""
+    """The fields that every intake function needs; payments and payouts add their own."""
 
     merchant_id: int
     bucket: str
@@ -28,9 +29,10 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     ref_trx: str
     endpoint: str | None
     key: str | None
-    only_look: bool = False  # whether anything stands in its way; nothing is written
-    # Where it stands in its batch; whether it counts for the rate limit, and how many after it do;
-    # whether one before it would write the same reference or key.
+    only_look: bool = False  # check for reasons to reject the item, write nothing
+    # `item` is the position in the batch. `cost` says whether the item counts for the rate limit,
+    # and `behind` how many later items of its bucket do. `repeats` says whether an earlier item
+    # writes the same reference or key.
     item: int = 0
     cost: int = 1
     behind: int = 0
@@ -40,9 +42,9 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
 class Taken(msgspec.Struct, frozen=True):
     item: int
     outcome: str
-    trx_id: str | None  # of the first under this reference
+    trx_id: str | None  # of the first transaction with this reference
     status: str | None
-    answer: str | None  # to the first request under this key
+    answer: str | None  # the response to the first request with this key
     used: int
     resets_in_seconds: int
 
@@ -54,7 +56,7 @@ class Intake:
         self._batcher: Batcher[NewItem, Taken] = Batcher(self._write)
 
     async def take(self, new: NewItem, ticket: Ticket) -> Taken:
-        """Spends the ticket, unless something has spent it before."""
+        """Writes the item and spends the ticket, unless the ticket has already been spent."""
         if ticket.allowance is not None:
             new = msgspec.structs.replace(new, cost=0)
         for _ in range(TRIES):
@@ -82,7 +84,7 @@ class Intake:
 
 
 def _batched(new: Sequence[NewItem]) -> list[NewItem]:
-    """Each item knows what of its like stands before and after it."""
+    """Fills in the fields that relate each item to the others of its batch."""
     behind: dict[str, int] = {}
     for item in new:
         behind[item.bucket] = behind.get(item.bucket, 0) + item.cost
@@ -90,7 +92,7 @@ def _batched(new: Sequence[NewItem]) -> list[NewItem]:
     batched = []
     for place, item in enumerate(new):
         behind[item.bucket] -= item.cost
-        names = _names(item)
+        names = _unique_keys(item)
         batched.append(
             msgspec.structs.replace(
                 item, item=place, behind=behind[item.bucket], repeats=not seen.isdisjoint(names)
@@ -100,8 +102,8 @@ def _batched(new: Sequence[NewItem]) -> list[NewItem]:
     return batched
 
 
-def _names(item: NewItem) -> set[tuple[object, ...]]:
-    """What nothing else may be written under."""
+def _unique_keys(item: NewItem) -> set[tuple[object, ...]]:
+    """Returns the unique keys that writing this item would use."""
     if item.only_look:
         return set()
     owner = (item.merchant_id, item.environment)

@@ -1,9 +1,10 @@
-"""Work that is due now or later, kept in the database with what caused it.
+"""Work that a worker process does now or later, stored in the same database as its cause.
 
-A job is claimed for a while, and its lease renewed as long as it is worked on: what a dead process
-held is free again soon. Its fence is a number that every claim and every new cause raises; the
-holder keeps the number of its claim. So who was frozen past its lease cannot end a job that another
-has taken; and a cause that arrives while it runs is not lost when it ends: it is due once more.
+A worker claims a job by taking a lease, and renews it while it works, so the jobs of a dead worker
+soon become free. Each claim and each new cause raises the job's fence, a number; the worker keeps
+the fence of its claim. A worker that stalled past its lease therefore cannot end a job that another
+worker has claimed since. A cause that arrives while the job runs is not lost either: the job
+becomes due again when it ends.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
 RENEW_SECONDS = 5.0
-WORK_SECONDS_MAX = 180.0  # who takes longer hangs: its lease is let run out
+WORK_SECONDS_MAX = 180.0  # a job that takes longer hangs, and its lease is no longer renewed
 POLL_SECONDS = 0.2
 STOP_SECONDS = 10
 FAILURES_MAX = 12
@@ -37,19 +38,20 @@ class Job(msgspec.Struct, frozen=True):
     subject: str
     attempts: int
     failures: int
-    fence: int  # of this claim
+    fence: int  # as of this claim
 
 
-# Does the work; None: it is done. A number: again in so many seconds.
+# Does the work. Returns None when done, or the number of seconds until the next attempt.
 Handler = Callable[[Job], Awaitable[float | None]]
 
 
 class Work(msgspec.Struct, frozen=True):
-    """How jobs of a kind are done, and how many of them at once."""
+    """The handler for one kind of job, and its concurrency."""
 
     handler: Handler
     places: int
-    # Merchant by merchant, however many jobs one of them has waiting; else by when they are due.
+    # True: fair scheduling, merchant by merchant, however many jobs a merchant has waiting. False:
+    # by due time.
     in_turns: bool = False
 
 
@@ -61,7 +63,7 @@ async def put(
     *,
     in_seconds: float = 0,
 ) -> None:
-    """One job for each subject: where there is one already, it is due at the earlier time."""
+    """Adds a job. If the subject already has one, the earlier due time applies."""
     await connection.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at)
@@ -74,7 +76,7 @@ async def put(
 
 
 async def forget(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:
-    """What the job was for has happened in another way."""
+    """Deletes a job that is no longer needed."""
     await connection.execute(
         "DELETE FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
         *(merchant_id, kind, subject),
@@ -82,10 +84,10 @@ async def forget(connection: Connection, merchant_id: int, kind: str, subject: s
 
 
 async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
-    """Makes a merchant's jobs due at once, because what they waited for has changed.
+    """Makes a merchant's jobs due now, because what they waited for has changed.
 
-    A job that somebody else has locked at this moment is left to its own time: workers lock
-    several jobs in any order, and waiting for one could deadlock.
+    Skips jobs that another session has locked, which stay due at their own time: workers lock
+    several jobs in any order, so waiting for a lock could deadlock.
     """
     await connection.execute(
         """
@@ -99,7 +101,7 @@ async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -
 
 
 async def is_held(connection: Connection, job: Job) -> bool:
-    """Whether the claim still stands; it does until the transaction ends."""
+    """Whether the worker still holds the job. Locks the job, so the result holds until commit."""
     held = await connection.value(
         """
         SELECT true FROM job
@@ -110,14 +112,14 @@ async def is_held(connection: Connection, job: Job) -> bool:
 
 
 class Runner:
-    """Claims what is due and does it, until it is told to stop."""
+    """Claims due jobs and runs them until `stop` is set."""
 
     def __init__(self, db: Database, works: Mapping[str, Work]) -> None:
         self._db = db
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
-        self._held: dict[Job, float] = {}  # since when
-        self._full: set[str] = set()  # kinds that had no place free when they were last looked for
+        self._held: dict[Job, float] = {}  # start time of each job that this process holds
+        self._full: set[str] = set()  # kinds with no capacity at the last claim
         self._freed = asyncio.Event()
         self._end: Batcher[Job, None] = Batcher(partial(_end, db))
         self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(_put_off, db))
@@ -167,7 +169,7 @@ class Runner:
                 continue
             if not found_any:
                 await _pause(stop)
-            turn, found_any = -1, False  # a new round: all have had their turn
+            turn, found_any = -1, False  # start the next round with the first merchant
 
     async def _renew(self) -> None:
         while True:
@@ -191,7 +193,10 @@ class Runner:
         return claimed
 
     def _free(self, kind: str) -> int:
-        """Places for more; none until a few are free, so that a claim is worth its statement."""
+        """Returns how many more jobs to claim; 0 until a quarter of the capacity is free.
+
+        Claiming several jobs at once makes the statement worth its cost.
+        """
         places = self._works[kind].places
         free = places - len(self._running[kind])
         return free if free >= max(1, places // 4) else 0
@@ -209,7 +214,7 @@ class Runner:
         task.add_done_callback(ended)
 
     async def _do(self, job: Job) -> None:
-        """One claimed job, whatever comes of it."""
+        """Runs one claimed job and records its result."""
         self._held[job] = time.monotonic()
         try:
             try:
@@ -224,7 +229,7 @@ class Runner:
                 await self._end.submit(job)
             else:
                 await self._put_off.submit((job, again_seconds))
-        except Unavailable as away:  # its lease will end
+        except Unavailable as away:  # the lease will run out, and another claim follows
             log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:
             del self._held[job]
@@ -236,7 +241,7 @@ async def _pause(until: asyncio.Event) -> None:
 
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
-# Of the rows that `due` has locked, by where they are: a plan that fits any number of jobs waiting.
+# Updates the rows that `due` has locked by ctid, a plan that suits any number of waiting jobs.
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,
@@ -247,7 +252,7 @@ _CLAIM = """
 
 
 async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
-    """So many of each kind, longest due first."""
+    """Claims up to the given number of jobs per kind, the longest due first."""
     return await db.rows(
         Job,
         f"""
@@ -269,13 +274,15 @@ async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
 async def claim_in_turns(
     db: Database, kind: str, places: int, after_merchant: int
 ) -> tuple[list[Job], int | None]:
-    """A share for each merchant that has something due, beginning after the one who came last.
+    """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
-    It looks at as many merchants as there are places, and at each one's oldest jobs alone: how
-    much waits behind them makes no difference. A share of one is the merchant's head, already
-    found on the way; the next is looked for only where another has that one. Beside the jobs, the
-    merchant it looked at last; None where there is none behind. The kind stands in the statement
-    itself, because the index is for that kind alone.
+    It visits as many merchants as there are free places, and only the oldest jobs of each, so the
+    length of a merchant's queue makes no difference. If the share is one, it takes the merchant's
+    first job, which the visit has already found, and searches for another one only if that job is
+    locked or leased.
+
+    Also returns the last merchant visited, or None if no merchants remain. The kind is part of the
+    SQL text because the partial index covers only that kind.
     """
     assert kind.isidentifier()
     waits = f"kind = '{kind}' AND parked_at IS NULL"
@@ -334,20 +341,21 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# Who has lost the lease changes nothing. Who has it but not the newest fence gives it back, and the
-# job is due at once: something has happened since it was claimed.
+# A worker that has lost the lease changes nothing. A worker that still has the lease but not the
+# newest fence gives the job back, and it is due now, because a new cause has arrived since the
+# claim.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
            AS mine (merchant_id, kind, subject, fence{name})
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
-# A new cause that arrived meanwhile may have set a later time than now.
+# A cause that arrived in the meantime may have set a due time in the future.
 _DUE_AGAIN = "greatest(job.due_at, now())"
 
 
 async def _renew(db: Database, held: Sequence[Job]) -> None:
-    """Of what is being ended at this moment, nothing: it waits for nobody's lock."""
+    """Renews the leases, skipping locked jobs: another statement is already ending those."""
     mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(
         f"""
@@ -386,7 +394,10 @@ async def _put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[Non
 
 
 async def _fail(db: Database, job: Job, error: str) -> None:
-    """Tried again ever more seldom; then parked, where a person sees it."""
+    """Schedules a retry with increasing delay.
+
+    After FAILURES_MAX failures the job waits for a person.
+    """
     failures = job.failures + 1
     wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))
     await db.execute(

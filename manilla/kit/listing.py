@@ -1,10 +1,9 @@
-"""Lists for people: a page at a time, newest first, and whole for a file.
+"""Paginated lists, newest first, and complete lists for exports.
 
-A list goes on from a key, not from a number of rows to skip, so rows that arrive meanwhile neither
-repeat others nor hide them. Most keys have their time in them. Where they are looked for without
-an index of their own, it is in a span of time before the last key, and in a longer one when that
-had too little in it. A page ends, with fewer rows than asked for, when so many rows were looked at
-that the next page should be asked for anew.
+Pages continue from a key instead of an offset, so rows that arrive in the meantime are neither
+repeated nor skipped. Most keys start with a timestamp. A query without an index of its own reads a
+time span before the last key, and widens the span if it found few rows. A page can have fewer rows
+than requested: it ends after LOOK_MAX rows were read, and the next page continues from there.
 """
 
 import base64
@@ -21,7 +20,7 @@ from manilla.kit.errors import Refusal
 
 PAGE_ROWS = 50
 PAGE_ROWS_MAX = 500
-LOOK_MAX = 50_000  # rows, for one page
+LOOK_MAX = 50_000  # rows read for one page
 SEARCH_LENGTH_MAX = 200
 CURSOR_LENGTH_MAX = 600
 FIRST_SPAN = timedelta(minutes=1)
@@ -40,39 +39,40 @@ Key = TypeVar("Key")
 
 class BadCursor(Refusal):
     status, code = 400, "BAD_CURSOR"
-    message = "This page of the list cannot be found. Please begin with the first."
+    message = "This page does not exist. Start from the first page."
 
 
 class BadFilter(Refusal):
     status, code = 400, "BAD_FILTER"
-    message = "The list cannot be filtered like this."
+    message = "This filter is not valid."
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     rows: list[T]
-    next: str | None = None  # where the next page begins; None: this is the last
+    next: str | None = None  # cursor of the next page; None on the last page
 
 
 def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
-    """A filter from a form or a query. What is empty is not given; what is not known is ignored."""
+    """Reads a filter from a form or query string. Ignores empty values and unknown fields."""
     fields = {name: text.strip() for name, text in given.items() if text.strip()}
     if not all(text.isprintable() for text in fields.values()):
         raise BadFilter
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        # "Expected `str` of length <= 3 - at `$.currency`": only the field is for people.
+        # Of "Expected `str` of length <= 3 - at `$.currency`", only the field name is useful to
+        # users.
         name = str(error).partition("at `$.")[2].rstrip("`")
         given_text = fields.get(name, "")
-        raise BadFilter.at(name, f"“{given_text[:40]}” is not a possible {_word(name)}.") from None
+        raise BadFilter.at(name, f"“{given_text[:40]}” is not a valid {_label(name)}.") from None
 
 
-def _word(field: str) -> str:
+def _label(field: str) -> str:
     return field.replace("_", " ") or "filter"
 
 
 def searched(text: str | None) -> str | None:
-    """What is looked for; None: nothing is."""
+    """Returns the trimmed search text, or None if there is none."""
     if text is None or not text.strip():
         return None
     if len(text) > SEARCH_LENGTH_MAX or not text.strip().isprintable():
@@ -85,7 +85,7 @@ def cursor(key: Any) -> str:
 
 
 def read_cursor(kind: type[Key], text: str | None) -> Key | None:
-    """The key that a cursor was made of. It came over the net: what it says is not believed."""
+    """Decodes a cursor. It comes from the client, so everything in it is validated."""
     if text is None:
         return None
     try:
@@ -113,24 +113,24 @@ def _is_storable(part: Any) -> bool:
 
 
 class Conditions:
-    """What rows must be like: SQL from constants, values as parameters."""
+    """A WHERE clause: SQL from constants, values as parameters."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
         self._parts: list[str] = []
 
     def value(self, value: Any) -> str:
-        """The name that a value has in the statement."""
+        """Adds a parameter and returns its placeholder."""
         self.values.append(value)
         return f"${len(self.values)}"
 
     def add(self, sql: str, *values: Any) -> "Conditions":
-        """`{}` stands for each of the values."""
+        """Adds a condition; each `{}` in `sql` is replaced with the placeholder of one value."""
         self._parts.append(sql.format(*(self.value(value) for value in values)))
         return self
 
     def add_given(self, sql: str, value: Any) -> "Conditions":
-        """None: it does not matter."""
+        """Adds a condition unless the value is None."""
         return self if value is None else self.add(sql, value)
 
     def copy(self) -> "Conditions":
@@ -144,11 +144,12 @@ class Conditions:
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Keys that begin with the time when they were made."""
+    """Keys that start with their creation time."""
 
     columns: tuple[str, ...]
-    kind: Any  # of the key: a tuple
-    floor: Callable[[datetime], tuple[Any, ...]]  # no key of this time or later is less
+    kind: Any  # type of the key, a tuple
+    # Returns a key that is not greater than any key of this time or later.
+    floor: Callable[[datetime], tuple[Any, ...]]
     moment: Callable[[tuple[Any, ...]], datetime | None]
 
 
@@ -170,13 +171,13 @@ REQUEST_TIMES = Clock(
 
 
 class Walk(msgspec.Struct, frozen=True):
-    """A table whose rows are found by such keys, and which of them are wanted."""
+    """A query on a table with time-ordered keys."""
 
     table: str
-    columns: str  # with the key among them
+    columns: str  # includes the key
     clock: Clock
-    whose: Conditions  # what the index answers
-    wanted: Conditions  # a copy of that, and more
+    whose: Conditions  # conditions that the index covers
+    wanted: Conditions  # `whose` and the other filters
     since: datetime | None = None
     until: datetime | None = None
 
@@ -185,7 +186,7 @@ class Walk(msgspec.Struct, frozen=True):
 
 
 async def exact(db: Database, steps: Walk, read: Callable[[Any], T]) -> list[T]:
-    """What an index of its own finds, however long ago: by a whole reference there are few."""
+    """Runs a query that has its own index, such as for an exact reference, over all time."""
     wanted, key = steps.wanted.copy(), steps.clock.columns[0]
     if steps.since is not None:
         wanted.add(f"{key} >= {{}}", steps.clock.floor(steps.since)[0])
@@ -202,10 +203,10 @@ async def exact(db: Database, steps: Walk, read: Callable[[Any], T]) -> list[T]:
 async def walk(
     db: Database, steps: Walk, read: Callable[[Any], T], after: str | None, limit: int
 ) -> Page[T]:
-    """Back in time from the last page's cursor, or from now."""
+    """Returns one page, going back in time from the cursor, or from now."""
     limit = min(limit, PAGE_ROWS_MAX)
     clock, high = steps.clock, _highest(steps, after)
-    lowest = clock.floor(steps.since or await _beginning(db))
+    lowest = clock.floor(steps.since or await _earliest(db))
     rows: list[T] = []
     looked, span = 0, FIRST_SPAN
     while high > lowest:
@@ -233,7 +234,7 @@ class _Found(msgspec.Struct, frozen=True):
 async def _matching(
     db: Database, steps: Walk, low: tuple[Any, ...], high: tuple[Any, ...], limit: int
 ) -> _Found:
-    """Wanted rows between two keys; and how many there are of any kind, if these are all."""
+    """Returns matching rows between two keys and, if these are all, how many were read."""
     first, wanted = steps.clock.columns[0], steps.wanted.copy()
     between = _between(steps.clock, wanted, low, high)
     order = ", ".join(f"{column} DESC" for column in steps.clock.columns)
@@ -262,7 +263,7 @@ async def _matching(
 def _between(
     clock: Clock, conditions: Conditions, low: tuple[Any, ...], high: tuple[Any, ...]
 ) -> str:
-    """The first column by itself, which is what an index goes by."""
+    """Bounds the first column separately, so that the index can be used."""
     first = clock.columns[0]
     bounds = [conditions.value(part) for part in (low[0], *high)]
     if len(high) == 1:
@@ -288,14 +289,17 @@ def _highest(steps: Walk, after: str | None) -> tuple[Any, ...]:
     return latest if key is None else min(key, latest)
 
 
-async def _beginning(db: Database) -> datetime:
-    """Nothing is older than the first merchant, but for clocks that differ."""
+async def _earliest(db: Database) -> datetime:
+    """No row is older than the first merchant; one day of margin covers clock differences."""
     first: datetime | None = await db.value("SELECT min(created_at) FROM merchant")
     return (first or datetime.now(UTC)) - timedelta(days=1)
 
 
 async def in_pages(fetch: Callable[[str | None], Awaitable[Page[T]]]) -> AsyncIterator[list[T]]:
-    """The whole list. Between two pages no connection is held, however slow their reader is."""
+    """Yields the whole list in pages.
+
+    No connection is held between pages, so a slow reader is fine.
+    """
     after: str | None = None
     while True:
         page = await fetch(after)
@@ -307,7 +311,7 @@ async def in_pages(fetch: Callable[[str | None], Awaitable[Page[T]]]) -> AsyncIt
 
 
 async def first(pages: AsyncIterator[list[T]], count: int) -> list[T]:
-    """The list's beginning, over as many pages as that takes."""
+    """Returns the first `count` rows, from as many pages as necessary."""
     rows: list[T] = []
     async for page in pages:
         rows += page

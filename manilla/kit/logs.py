@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with what must not be read taken out."""
+"""Structured logs: one JSON object per line, with secrets removed."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-# Names whose values never reach a log, whoever logs them.
+# Values of fields with these names are never logged.
 _SECRET = re.compile(
     r"secret|password|signature|authorization|api[-_]?key|master[-_]?key|token|bvn|cookie",
     re.IGNORECASE,
@@ -43,8 +43,11 @@ def _render(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
 
 
 class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The line that every request leaves. A struct of its own, because it is written most often:
-    what it holds is fixed, and has no secret in it."""
+    """The log line of a request.
+
+    It has its own struct because it is written most often: its fields are fixed, and none of them
+    is secret.
+    """
 
     timestamp: str
     level: str = "info"
@@ -62,7 +65,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode_line = msgspec.json.Encoder().encode
-_program: str | None = None  # None: logs are not configured, and nothing is written
+_program: str | None = None  # None: logging is not configured, and nothing is written
 
 
 def write_request(**fields: Any) -> None:
@@ -93,7 +96,7 @@ def configure(program: str) -> None:
 
 
 class _Forward(logging.Handler):
-    """Takes what libraries log through the standard library to the same place."""
+    """Forwards messages that libraries log through the standard library."""
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger(record.name).log(

@@ -1,4 +1,4 @@
-"""Counters and timings, shared by all processes of a machine and read at one address."""
+"""Prometheus metrics, shared by all processes on a machine and served at one URL."""
 
 import atexit
 import os
@@ -6,7 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# prometheus-client chooses its storage when it is imported: files that processes share.
+# prometheus-client selects its storage on import. With this variable set, it uses files that
+# processes share.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
     atexit.register(shutil.rmtree, os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
@@ -26,146 +27,146 @@ from manilla.kit import metrics_files
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 requests = Counter(
-    "manilla_requests", "Answered requests of the merchant API.", ["endpoint", "status"]
+    "manilla_requests", "Merchant API requests that were answered.", ["endpoint", "status"]
 )
 request_seconds = Histogram(
     "manilla_request_seconds",
-    "How long merchant API requests took.",
+    "Duration of merchant API requests.",
     ["endpoint"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
 
 request_lines_dropped = Counter(
     "manilla_request_lines_dropped",
-    "Requests that were answered but not kept in the merchants' log of requests.",
+    "Requests that were answered but not written to the merchants' request log.",
 )
 
 webhooks = Counter(
     "manilla_webhooks",
-    "Webhooks received from providers, by outcome; ignored: about another provider's transaction.",
+    "Webhooks received from providers, by outcome; ignored: for another provider's transaction.",
     ["provider", "outcome"],
 )
 
 security_events = Counter(
     "manilla_security_events",
-    "Sign-ins, step-ups, second-factor changes, refused permissions and exports, by outcome.",
+    "Sign-ins, step-ups, second-factor changes, denied permissions and exports, by outcome.",
     ["event", "realm", "outcome"],
 )
 
 notifications = Counter(
-    "manilla_notifications", "Attempts to deliver a notification, by what became of it.", ["state"]
+    "manilla_notifications", "Attempts to deliver a notification, by result.", ["state"]
 )
 notifications_waiting = Gauge(
     "manilla_notifications_waiting",
-    "Notifications that are not delivered yet.",
+    "Notifications that have not been delivered yet.",
     multiprocess_mode="mostrecent",
 )
 notifications_oldest_seconds = Gauge(
     "manilla_notifications_oldest_seconds",
-    "How long the oldest of them has waited.",
+    "How long the oldest undelivered notification has waited.",
     multiprocess_mode="mostrecent",
 )
 
 reconciled_at = Gauge(
     "manilla_reconciled_at_seconds",
-    "When our books were last compared with a provider, in Unix seconds.",
+    "When our ledger was last compared with a provider, in Unix seconds.",
     ["provider"],
     multiprocess_mode="mostrecent",
 )
 reconciliation_expected = Gauge(
     "manilla_reconciliation_expected",
-    "Whether our books must be compared with a provider every hour: 1 or 0.",
+    "Whether our ledger must be compared with a provider every hour: 1 or 0.",
     ["provider"],
     multiprocess_mode="mostrecent",
 )
 reconciliation_answered = Gauge(
     "manilla_reconciliation_answered",
-    "Whether the provider said its balance then: 1 or 0.",
+    "Whether the provider reported its balance in the last comparison: 1 or 0.",
     ["provider"],
     multiprocess_mode="mostrecent",
 )
 clearing_difference = Gauge(
     "manilla_clearing_difference",
-    "What a provider was last found to hold beyond what our books explain, in major units.",
+    "Unexplained difference between a provider's balance and our ledger, in major units.",
     ["provider", "currency"],
     multiprocess_mode="mostrecent",
 )
 transfers_differ = Gauge(
     "manilla_transfers_differ",
-    "Payouts of which a provider last said something else than was decided.",
+    "Payouts whose status at the provider differs from ours.",
     ["provider"],
     multiprocess_mode="mostrecent",
 )
 
 
 payouts_decided = Counter(
-    "manilla_payouts_decided", "Payouts that were decided, by what happened to them.", ["event"]
+    "manilla_payouts_decided", "Changes of payouts to a final status, by event.", ["event"]
 )
 payouts_open = Gauge(
     "manilla_payouts_open",
-    "Payouts of production that are not decided, by whether they were sent.",
+    "Production payouts without a final status, by whether they were sent.",
     ["provider", "state"],
     multiprocess_mode="mostrecent",
 )
 payouts_held = Gauge(
     "manilla_payouts_held",
-    "Whether payouts and refunds wait instead of being sent: 1 or 0.",
+    "Whether payouts and refunds are on hold: 1 or 0.",
     multiprocess_mode="mostrecent",
 )
 jobs_due = Gauge(
     "manilla_jobs_due",
-    "Jobs whose time has come, and that no worker does yet.",
+    "Jobs that are due and not yet claimed by any worker.",
     ["kind"],
     multiprocess_mode="mostrecent",
 )
 jobs_oldest_seconds = Gauge(
     "manilla_jobs_oldest_seconds",
-    "How long the longest due of them has waited.",
+    "How long the oldest due job has waited.",
     ["kind"],
     multiprocess_mode="mostrecent",
 )
 jobs_parked = Gauge(
     "manilla_jobs_parked",
-    "Jobs that failed too often, and wait for a person.",
+    "Jobs that have used all their attempts and wait for a person.",
     ["kind"],
     multiprocess_mode="mostrecent",
 )
 cases_open = Gauge(
     "manilla_cases_open",
-    "Cases that wait for a person.",
+    "Cases that wait for an administrator.",
     ["kind"],
     multiprocess_mode="mostrecent",
 )
 rail_down = Gauge(
     "manilla_rail_down",
-    "Whether a provider is not called in a direction, because it does not answer: 1 or 0.",
+    "Whether the circuit breaker stops calls to a provider in a direction: 1 or 0.",
     ["provider", "direction"],
     multiprocess_mode="mostrecent",
 )
 rail_answered_share = Gauge(
     "manilla_rail_answered_share",
-    "Share of calls to a provider in the last 15 minutes that it gave a usable answer to.",
+    "Share of calls to a provider in the last 15 minutes that got a usable response.",
     ["provider", "direction"],
     multiprocess_mode="mostrecent",
 )
 books_broken = Gauge(
     "manilla_books_broken",
-    "Promises of the books that the last proof found broken.",
+    "Ledger invariants that the last check found violated.",
     multiprocess_mode="mostrecent",
 )
 books_proved_at = Gauge(
     "manilla_books_proved_at_seconds",
-    "When the last proof of the books ended, in Unix seconds.",
+    "When the last check of the ledger invariants ended, in Unix seconds.",
     multiprocess_mode="mostrecent",
 )
 database_connections = Gauge(
     "manilla_database_connections",
-    "Connections to the database server, of everybody.",
+    "Connections to the database server, from all clients.",
     multiprocess_mode="mostrecent",
 )
 database_connections_max = Gauge(
     "manilla_database_connections_max",
-    "How many connections the database server takes.",
+    "Maximum number of connections of the database server.",
     multiprocess_mode="mostrecent",
 )
 database_bytes = Gauge(
@@ -173,7 +174,7 @@ database_bytes = Gauge(
 )
 measured_at = Gauge(
     "manilla_measured_at_seconds",
-    "When a worker last measured all this, in Unix seconds.",
+    "When a worker last updated these gauges, in Unix seconds.",
     multiprocess_mode="mostrecent",
 )
 
@@ -185,7 +186,7 @@ def merge_ended_processes() -> None:
 def render() -> bytes:
     try:
         return _render()
-    except FileNotFoundError:  # a starting process has just merged an ended one's files
+    except FileNotFoundError:  # a starting process has just merged the files of an ended one
         return _render()
 
 

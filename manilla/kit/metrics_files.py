@@ -1,6 +1,6 @@
-"""The files in which processes count: those of processes that have ended are merged into one.
+"""Merges the metrics files of ended processes into one.
 
-Removing them alone would take their counts out of the sums, and a counter must not decrease.
+Deleting them instead would decrease the totals, and a counter must never decrease.
 """
 
 import fcntl
@@ -12,8 +12,8 @@ from typing import Any
 from prometheus_client.mmap_dict import MmapedDict
 
 _NAME = re.compile(r"(counter|histogram|gauge_mostrecent)_(\d+)\.db")
-_Counts: Any = MmapedDict  # which has no types
-MERGED = 0  # takes the place of the process id
+_Counts: Any = MmapedDict  # the library has no type annotations
+MERGED = 0  # stands in for the process id in file names
 LOCK = "lock"
 
 

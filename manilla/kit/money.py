@@ -1,4 +1,4 @@
-"""Money: integer minor units and an ISO 4217 currency. No float comes near it."""
+"""Money as integer minor units and an ISO 4217 currency. Floats are never used."""
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-# ISO 4217, by the number of decimals of the currency's minor unit.
+# ISO 4217 currencies, by the number of decimals of the minor unit.
 _BY_DECIMALS = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
     2: "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD CAD "
@@ -22,12 +22,12 @@ DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code 
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
-# Leaves room in a 64-bit integer for a sum of ninety of the largest amounts.
+# A 64-bit integer can hold the sum of ninety amounts of this size.
 MINOR_MAX = 10**17 - 1
 
 
 class MoneyError(ValueError):
-    """An amount that cannot be held exactly; its text says why."""
+    """The amount cannot be represented exactly; the message says why."""
 
 
 class Money(msgspec.Struct, frozen=True, order=True):
@@ -36,7 +36,7 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, amount: Decimal | int | str, currency: str) -> Self:
-        """Exactly this amount of major units, or MoneyError; never a rounding."""
+        """Returns exactly this amount of major units, or raises MoneyError; never rounds."""
         decimals = DECIMALS.get(currency)
         if decimals is None:
             raise MoneyError(f"{currency} is not an ISO 4217 currency.")
@@ -44,11 +44,11 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @property
     def amount(self) -> Decimal:
-        """Major units, with all of the currency's decimals: 1000.00."""
+        """The amount in major units, with all of the currency's decimals: 1000.00."""
         return Decimal(self.minor).scaleb(-DECIMALS[self.currency])
 
     def percent(self, rate: Decimal) -> Self:
-        """Rounds half up: the one place where a fraction of a minor unit is decided."""
+        """Rounds half up. This is the only place where money is rounded."""
         exact = Decimal(self.minor) * rate / 100
         return type(self)(self.currency, int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
 
@@ -78,7 +78,7 @@ def to_minor(amount: Decimal, decimals: int) -> int:
 
 
 def exact_decimal(amount: Decimal | int | str) -> Decimal:
-    # Decimal would also read underscores, spaces around it, and digits of every script.
+    # Decimal would also accept underscores, surrounding spaces, and non-ASCII digits.
     if isinstance(amount, str) and not _AMOUNT.fullmatch(amount):
         raise MoneyError(f"{amount!r} is not an amount.")
     try:

@@ -1,4 +1,4 @@
-"""The banks of Nigeria, with the codes of the central bank and of the interbank system."""
+"""Nigerian banks, with their central bank (CBN) codes and interbank (NIP) institution codes."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
-"""Calls to addresses that other people choose: never into our own network.
+"""HTTP calls to URLs that merchants choose, which must never reach our own network.
 
-The address is checked where the socket is made, after every resolution of its name. So it does not
-matter how it was written, what the name meant a moment ago, or what it will mean next.
+The IP address is checked when the socket is created, after DNS resolution. So it does not matter
+how the URL was written, or whether the name resolves to something else before or after.
 """
 
 import asyncio
@@ -20,40 +20,41 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-# Global by the registries, but ways around the check: they carry an IPv4 address within.
+# These networks count as global, but their addresses embed an IPv4 address, which would bypass the
+# check.
 _WRAPPED = tuple(
     ipaddress.IPv6Network(network)
     for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96")
 )
-# Not public, whatever this version of Python has heard of them.
+# Not public, although some versions of Python consider them global.
 _SPECIAL = tuple(
     ipaddress.ip_network(network)
     for network in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20")
 )
 
 
-# Said of both alike: what a name means inside our network, and whether it means anything there, is
-# nothing to tell whoever chose it.
+# One message for both cases, so that a caller cannot learn which names exist in our network or what
+# they resolve to. Delivery attempts store this text and are searched by it, so it must not change.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
 class AddressRefused(OSError):
-    """Not an address of the public internet."""
+    """The IP address is not on the public internet."""
 
 
 def is_public(text: str) -> bool:
-    """Globally routable, and not a wrapper around something that may not be."""
+    """Whether the address is globally routable and does not embed another address."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if any(address in network for network in (*_WRAPPED, *_SPECIAL)):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-@lru_cache(maxsize=4096)  # shops send the same ones with every order
+@lru_cache(maxsize=4096)  # merchants send the same URLs with every order
 def has_private_host(url: str) -> bool:
-    """Whether a URL's host is written as an address that is not public, or as `localhost`.
+    """Whether a URL's host is `localhost` or an IP address that is not public.
 
-    Names are not resolved here: what they mean is checked when a socket is opened.
+    Host names are not resolved here; their addresses are checked when a socket is opened.
     """
     host = unquote(urlsplit(url).hostname or "")
     name = unicodedata.normalize("NFKC", host).replace("\u3002", ".").rstrip(".").lower()
@@ -64,7 +65,7 @@ def has_private_host(url: str) -> bool:
 
 
 def _written_address(host: str) -> str | None:
-    """What a resolver reads in it, also in odd spellings: 127.1, 0x7f000001, 017700000001."""
+    """Parses an IP address as a resolver does, including 127.1, 0x7f000001 and 017700000001."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(host.partition("%")[0]))
     with contextlib.suppress(OSError, ValueError):
@@ -73,11 +74,11 @@ def _written_address(host: str) -> str | None:
 
 
 class Resolver(AbstractResolver):
-    """Resolves names that other people choose in threads of its own.
+    """Resolves host names in its own threads.
 
-    The system's resolver holds a thread for as long as a name server does not answer, longer than
-    any call waits. In the threads that everybody shares, a few such names would keep the process
-    from resolving its own database and providers.
+    The system's resolver blocks a thread while a name server does not answer, longer than any call
+    waits. In the shared thread pool, a few such names would prevent the process from resolving its
+    own database and providers.
     """
 
     def __init__(self, threads: int) -> None:
@@ -107,7 +108,10 @@ class Resolver(AbstractResolver):
 
 
 def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:
-    """No redirects are followed by who uses it, no cookies kept, no proxy of the environment."""
+    """Opens an HTTP session without cookies and without the proxy settings of the environment.
+
+    Callers must not follow redirects.
+    """
 
     def make_socket(address_info: Any) -> socket.socket:
         family, kind, protocol, _, address = address_info
@@ -127,36 +131,36 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
-        # Nothing is unpacked, and an answer is shown to people: it must come as it is.
+        # Responses are shown to people as received, so they must not be compressed.
         headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
     )
 
 
 def told(error: Exception) -> str:
-    """What became of a call, in words for people: not in the library's, and in one line."""
+    """Describes a failed call in one line, in plain words instead of the library's."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
-            text = f"the certificate is not accepted: {error.certificate_error}"
+            text = f"the TLS certificate was rejected: {error.certificate_error}"
         case aiohttp.ClientConnectorDNSError():
             text = NOT_REACHED
         case aiohttp.ClientConnectorError():
-            text = _system_told(error.os_error)
+            text = _system_reason(error.os_error)
         case aiohttp.ServerDisconnectedError():
-            text = "the connection was closed without an answer"
+            text = "the connection was closed without a response"
         case aiohttp.ClientPayloadError():
-            text = "the answer broke off before its end"
+            text = "the response was incomplete"
         case aiohttp.ClientResponseError():
-            text = "the answer is not HTTP"
+            text = "the response is not valid HTTP"
         case aiohttp.ClientOSError():
-            text = _system_told(error)
+            text = _system_reason(error)
         case _:
             text = str(error) or type(error).__name__
     return "".join(character if character.isprintable() else " " for character in text)[:200]
 
 
-def _system_told(error: OSError) -> str:
+def _system_reason(error: OSError) -> str:
     number = error.errno
-    # Our own refusal, a name's resolution and TLS have texts that say more than a number does.
+    # For rejected addresses, DNS and TLS, the error's own text says more than the number.
     if number is None or number <= 0 or number == errno.EACCES or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

@@ -1,4 +1,4 @@
-"""Jobs that failed too often and wait for a person."""
+"""Failed jobs: jobs that have used all their attempts and wait for a person."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -11,7 +11,7 @@ from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 
 
 class ParkedJob(msgspec.Struct, frozen=True):
-    merchant_id: int  # 0: of no merchant that we know
+    merchant_id: int  # 0: no known merchant
     kind: str
     subject: str
     attempts: int
@@ -23,13 +23,13 @@ class ParkedJob(msgspec.Struct, frozen=True):
 class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: listing.Number | None = None
     kind: str | None = None
-    search: str | None = None  # a whole subject
+    search: str | None = None  # an exact subject
 
 
 async def parked(
     db: Database, wanted: ParkedFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ParkedJob]:
-    """The latest first."""
+    """Returns one page of failed jobs, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         Conditions()
@@ -55,7 +55,7 @@ async def parked(
 
 
 def all_parked(db: Database, wanted: ParkedFilter) -> AsyncIterator[list[ParkedJob]]:
-    """What the list shows, whole."""
+    """Yields all failed jobs that match the filter."""
     return listing.in_pages(lambda after: parked(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
@@ -65,7 +65,10 @@ async def count_parked(db: Database) -> int:
 
 
 async def release(connection: Connection, merchant_id: int, kind: str, subject: str) -> bool:
-    """Due at once, with all its tries before it. False where it is not parked any more."""
+    """Makes a failed job due now, with a full set of retries.
+
+    Returns False if it is no longer a failed job.
+    """
     released = await connection.value(
         """
         UPDATE job SET parked_at = NULL, failures = 0, due_at = now(), fence = fence + 1

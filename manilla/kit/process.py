@@ -1,4 +1,4 @@
-"""Keeps a handful of programs running as one tree: started in order, ended in reverse, revived."""
+"""Runs several programs as one tree: starts them in order, restarts them, stops them in reverse."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Account(msgspec.Struct, frozen=True):
-    """The operating system's user that a program runs as."""
+    """The operating system user that a program runs as."""
 
     uid: int
     gid: int
@@ -34,13 +34,14 @@ class Program(msgspec.Struct, frozen=True):
     name: str
     command: Sequence[str]
     environment: dict[str, str]
-    log_file: Path | None = None  # None: it writes where we write
+    log_file: Path | None = None  # None: the program writes to our own output
     folder: Path | None = None
     account: Account | None = None
-    sockets: Sequence[socket.socket] = ()  # handed down, and kept open for a revived program
+    # Passed to the program, and kept open so that a restarted program can use them.
+    sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = 20
-    group: str = ""  # programs of one group, started one after another, are ended together
+    group: str = ""  # consecutive programs of the same group are stopped together
 
 
 class Supervisor:
@@ -57,7 +58,7 @@ class Supervisor:
         return process.pid if process and process.returncode is None else None
 
     async def stop(self) -> None:
-        """Ends the programs, last started first, each one before the one it depends on."""
+        """Stops the programs in reverse order, so each stops before the ones it depends on."""
         for _, group in itertools.groupby(reversed(self._keepers), _group):
             await asyncio.gather(*(self._end(program, keeper) for program, keeper in group))
 
@@ -65,7 +66,8 @@ class Supervisor:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeper
-        # A connection that waits on our copy of a socket when its program is gone would be reset.
+        # Close our copy of the socket: a connection waiting on it would be reset when the program
+        # is gone.
         for each in program.sockets:
             each.close()
         await end(self._running[program.name], program)
@@ -87,7 +89,7 @@ def _group(kept: tuple[Program, asyncio.Task[None]]) -> str:
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
-    """Starts, waits for a signal, and ends every process, also when starting is interrupted."""
+    """Starts the programs, waits for a signal and stops them, even if starting is interrupted."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -118,7 +120,8 @@ async def spawn(program: Program) -> asyncio.subprocess.Process:
             stdout=output,
             stderr=output,
             pass_fds=[each.fileno() for each in program.sockets],
-            # A session of its own: Ctrl-C reaches us alone, and we end the programs in order.
+            # In a separate session, Ctrl-C reaches only this process, which stops the programs in
+            # order.
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -142,14 +145,14 @@ async def end(process: asyncio.subprocess.Process, program: Program) -> None:
 
 
 def follow_parent() -> None:
-    """Has the kernel end this process too when the one that started it is gone."""
+    """Makes the kernel end this process when its parent process ends."""
     _die_with_parent(signal.SIGTERM)()
     if os.getppid() == 1:
         raise SystemExit("The parent process is gone.")
 
 
 def _die_with_parent(signal_number: int) -> Callable[[], None]:
-    # Prepared before the fork: between fork and exec little is safe to do.
+    # Prepare the function before the fork, because little is safe between fork and exec.
     def set_parent_death_signal() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
 

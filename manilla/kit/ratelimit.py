@@ -1,7 +1,7 @@
-"""A rate limit that is exact over all processes and hosts.
+"""A rate limit that is exact across all processes and hosts.
 
-The count lives in the database, in an unlogged table (a crash may forget a minute's counting, which
-costs no money). Requests that arrive together are counted by one statement.
+The counts are in an unlogged database table: a crash may lose one minute of counting, which costs
+no money. Requests that arrive at the same time are counted by one statement.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
 WINDOW = timedelta(seconds=WINDOW_SECONDS)
 
-# Buckets with this prefix have windows of up to this length; no others may be longer than WINDOW.
+# Only buckets with this prefix may have windows longer than WINDOW, up to SLOW_WINDOW.
 SLOW = "slow:"
 SLOW_WINDOW = timedelta(minutes=15)
 
@@ -29,10 +29,10 @@ UNPARSED_CHARACTERS_MAX = 64
 
 @lru_cache(maxsize=4096)  # callers send many requests from the same address
 def address_bucket(address: str) -> str:
-    """The name under which everything from this address is counted.
+    """Returns the bucket in which requests from this address are counted.
 
-    An IPv6 customer has a whole /64 of addresses, so all of them count as one. An IPv4 address that
-    is written as IPv6 counts as the IPv4 address.
+    An IPv6 customer has a whole /64 network, so all of its addresses count as one. An IPv4 address
+    that is written as IPv6 counts as the IPv4 address.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -51,7 +51,7 @@ class RateLimitExceeded(Refusal):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """Where a caller stands after this request was counted."""
+    """A caller's use of its limit after this request was counted."""
 
     limit: int
     used: int
@@ -67,10 +67,10 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class Ticket:
-    """A request that is to be counted once: by the limiter, or by a statement that it needs anyway.
+    """A request to be counted once: by the limiter, or by a statement that runs anyway.
 
-    A statement that writes passes the ticket's bucket to `rate_take`, so that counting costs no
-    round trip of its own, and writes only where the count allows it.
+    A statement that writes passes the ticket's bucket to `rate_take`, so that counting needs no
+    extra round trip. It writes only if the count allows it.
     """
 
     __slots__ = ("allowance", "bucket", "limit")
@@ -103,12 +103,12 @@ class RateLimiter:
         self._batcher = Batcher(self._count, batch_max=512, gather_seconds=GATHER_SECONDS)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
-        """Counts a request of this bucket; a cost of 0 only looks."""
+        """Counts a request in this bucket; a cost of 0 only reads the count."""
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 
     async def spend(self, ticket: Ticket) -> None:
-        """Counts what no statement has counted; raises where the limit is exceeded."""
+        """Counts a request that no statement has counted; raises if the limit is exceeded."""
         count = await self._batcher.submit(_Take(ticket.bucket, 1))
         ticket.spend(count.used, count.resets_in_seconds)
 
@@ -123,7 +123,7 @@ class RateLimiter:
 def _in_order(
     takes: Sequence[_Take], costs: dict[str, int], counts: dict[str, _Count]
 ) -> list[_Count]:
-    """Gives each request the place it had among those that were counted with it."""
+    """Gives each request its own count, in the order of arrival within the batch."""
     used = {bucket: counts[bucket].used - cost for bucket, cost in costs.items()}
     placed = []
     for take in takes:

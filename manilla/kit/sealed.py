@@ -1,4 +1,4 @@
-"""Moves sealed columns to the master key in use."""
+"""Rewraps sealed columns with the current master key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from manilla.kit.db import Database
 
 
 class SealedColumn(msgspec.Struct, frozen=True):
-    """Where sealed values are kept, and how a row's context is made from its key."""
+    """A column with sealed values, and how to derive a row's context from its key."""
 
     table: str
     column: str
@@ -19,7 +19,7 @@ class SealedColumn(msgspec.Struct, frozen=True):
 
 
 async def rewrap(db: Database, keyring: Keyring, place: SealedColumn) -> int:
-    """Returns how many values were wrapped anew; what is already so stays as it is."""
+    """Returns how many values were rewrapped; values with the current key do not change."""
     names = ", ".join(place.key)
     rows = await db.records(
         f"SELECT {names}, {place.column} AS sealed FROM {place.table}"
@@ -28,7 +28,7 @@ async def rewrap(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     stale = [row for row in rows if not keyring.is_current(row["sealed"])]
     match = " AND ".join(f"{name} = ${n}" for n, name in enumerate(place.key, start=3))
     for row in stale:
-        # The old value is named: one that was sealed anew in the meantime is left alone.
+        # Match the old value, so that a value written in the meantime is not overwritten.
         await db.execute(
             f"UPDATE {place.table} SET {place.column} = $1 WHERE {place.column} = $2 AND {match}",
             keyring.rewrap(row["sealed"], place.context(row)),

@@ -1,4 +1,4 @@
-"""A web server that a proxy can take out of service without losing a request."""
+"""A web server that a proxy can take out of rotation without losing a request."""
 
 import asyncio
 import socket
@@ -11,17 +11,17 @@ POLL_SECONDS = 0.1
 
 
 class Drain(msgspec.Struct):
-    """Whether this process is about to stop: it then says that it is not ready."""
+    """Whether this process is about to stop; it then reports that it is not ready."""
 
     is_on: bool = False
 
 
 class DrainingServer(uvicorn.Server):
-    """On SIGTERM it goes on serving for a while, and only then stops accepting connections.
+    """On SIGTERM it keeps serving for a while before it stops accepting connections.
 
-    In that time the readiness check fails, so that proxies send new requests elsewhere, and every
-    answer carries `Connection: close`, so that they do not use its connection again. Closing idle
-    connections at once would race with a request that a proxy is just sending.
+    During that time the readiness check fails, so proxies send new requests elsewhere, and every
+    response has `Connection: close`, so proxies do not reuse its connections. Closing idle
+    connections immediately would race with a request that a proxy is sending.
     """
 
     def __init__(self, config: uvicorn.Config, drain: Drain, seconds: float) -> None:
@@ -35,7 +35,7 @@ class DrainingServer(uvicorn.Server):
         for tick in range(round(self._seconds / POLL_SECONDS)):
             if self.force_exit:
                 break
-            await self.on_tick(tick)  # keeps the Date header right
+            await self.on_tick(tick)  # keeps the Date header correct
             await asyncio.sleep(POLL_SECONDS)
         await super().shutdown(sockets)
 

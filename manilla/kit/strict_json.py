@@ -1,7 +1,7 @@
-"""JSON as money needs it: exact numbers in, exact numbers out, and nothing ambiguous.
+"""Strict JSON for money: exact numbers in and out, and nothing ambiguous.
 
-The standard library reads it, because it hands over every pair of an object (so a repeated key is
-seen) and every number as text (so no digit passes through a float). msgspec writes it.
+The standard library decodes it, because it passes on every key-value pair of an object (so repeated
+keys are detected) and every number as text (so no digit goes through a float). msgspec encodes it.
 """
 
 import json
@@ -19,7 +19,7 @@ encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class JsonError(ValueError):
-    """Its text tells the sender what is wrong with the document."""
+    """The document is invalid; the message tells the sender why."""
 
 
 def decode(raw: bytes) -> Any:
@@ -63,8 +63,8 @@ def _integer(text: str) -> int | Decimal:
         return BEYOND_BOUNDS
 
 
-# A number in good form, but larger or finer than any that can be held. It is no amount, and whoever
-# reads the field says so.
+# Stands for a well-formed number that is too large or too precise to represent. It is not a valid
+# amount, and the check of the field rejects it.
 BEYOND_BOUNDS = Decimal("Infinity")
 
 _decoder = json.JSONDecoder(
@@ -85,7 +85,7 @@ def _too_deep() -> JsonError:
 
 
 def is_storable(value: Any) -> bool:
-    """False where a string holds what PostgreSQL or a reader cannot: NUL, half a surrogate pair."""
+    """False if a string has characters that cannot be stored: NUL or a lone surrogate."""
     if isinstance(value, str):
         return "\x00" not in value and (value.isascii() or not _LONE_SURROGATE.search(value))
     if isinstance(value, dict):

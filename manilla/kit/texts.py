@@ -1,9 +1,9 @@
-"""What people write into a field."""
+"""Validation of text that people enter."""
 
 import re
 
-# Characters that start another line or change what the reader sees: control characters, line and
-# paragraph separators, and those that turn the direction of text.
+# Characters that start a new line or change how text is displayed: control characters, line and
+# paragraph separators, and direction marks.
 _CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -17,15 +17,15 @@ NO_CONTROLS = "Use text without control characters."
 
 
 def is_line(text: str, length_max: int) -> bool:
-    """Not blank, not too long, and nothing that does not show on one line."""
+    """Whether the text is one printable line, not blank and not too long."""
     return bool(text.strip()) and len(text) <= length_max and text.isprintable()
 
 
 def has_controls(text: str, *, allowed: str = "") -> bool:
-    """Whether it has a control character, apart from those that are allowed."""
+    """Whether the text has a control character other than the allowed ones."""
     return any(found not in allowed for found in _CONTROLS.findall(text))
 
 
 def is_email(text: str) -> bool:
-    """The one grammar for addresses that are stored: no quoted parts, comments or brackets."""
+    """Whether we accept this email address: no quoted parts, comments or brackets."""
     return text.isprintable() and _EMAIL.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""How the database and the work in it do, for people who look."""
+"""Status of the database and its job queues, for operators."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 
 
 class Program(msgspec.Struct, frozen=True):
-    """Connections of one name. A program on several hosts has them all under the same."""
+    """Database connections with the same name; a program on several hosts uses one name for all."""
 
     name: str
     hosts: int
@@ -28,7 +28,7 @@ class Store(msgspec.Struct, frozen=True):
 
 class Replica(msgspec.Struct, frozen=True):
     name: str
-    state: str | None  # None: hidden from our role
+    state: str | None  # None: not visible to our role
     sync_state: str | None
     lag_seconds: float | None
 
@@ -38,7 +38,7 @@ class Queue(msgspec.Struct, frozen=True):
 
     kind: str
     count: int
-    due: int  # whose time has come, and that nobody does yet
+    due: int  # due, and not yet claimed by any worker
     running: int
     parked: int
     oldest_due_at: datetime | None

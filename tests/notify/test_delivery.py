@@ -56,10 +56,10 @@ TOLD = {
     "not found": (404, "HTTP 404"),
     "redirects": (302, "HTTP 302: redirects are not followed"),
     "informs": (304, "HTTP 304"),
-    "resets": (None, "the call failed: the connection was closed without an answer"),
-    "closes": (None, "the call failed: the connection was closed without an answer"),
-    "closes mid-body": (200, "the call failed: the answer broke off before its end"),
-    "is no HTTP": (None, "the call failed: the answer is not HTTP"),
+    "resets": (None, "the call failed: the connection was closed without a response"),
+    "closes": (None, "the call failed: the connection was closed without a response"),
+    "closes mid-body": (200, "the call failed: the response was incomplete"),
+    "is no HTTP": (None, "the call failed: the response is not valid HTTP"),
 }
 
 

@@ -62,7 +62,7 @@ async def test_a_url_that_names_no_certificates_is_refused_with_the_reason(urls:
         bare = _on(url, f"127.0.0.1:{free_port()}").replace("&sslrootcert=system", "")
         with pytest.raises(UnusableDatabase, match="root certificate"):
             await connect(bare)
-        with pytest.raises(UnusableDatabase, match=r"/nowhere\.crt, cannot be read"):
+        with pytest.raises(UnusableDatabase, match=r"cannot read .*/nowhere\.crt"):
             await connect(f"{bare}&sslrootcert=/nowhere.crt")
 
 

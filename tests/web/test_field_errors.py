@@ -75,7 +75,7 @@ async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field
     wallet = f"/merchants/{till.merchant.new.id}/wallets/sandbox/NGN"
     adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
     page = await operator.follow(await operator.post(f"{wallet}/adjust", adjusted))
-    assert _error(page, "amount") == "Decimals follow a point, not a comma. Write 1500.50."
+    assert _error(page, "amount") == "Use a decimal point, not a comma. Write 1500.50."
     assert 'value="1500,50"' in page  # nobody types it all again
     assert 'value="A correction"' in page
     assert "field-error" not in (await operator.get(wallet)).body.decode()
@@ -102,7 +102,7 @@ async def test_a_filter_that_is_not_possible_is_explained_in_words(till: Till) -
     reply = await till.owner.get("/sandbox/payments?status=lost")
     page = reply.body.decode()
     assert reply.status == 400
-    assert "“lost” is not a possible status." in page
+    assert "“lost” is not a valid status." in page
     assert "Expected" not in page
 
 
