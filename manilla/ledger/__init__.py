@@ -1,1 +1,1 @@
-"""The books: double entry in integer minor units, append-only."""
+"""The ledger: double-entry, append-only, in integer minor units."""

@@ -1,4 +1,4 @@
-"""What is on every account: sums of entries, over all merchants."""
+"""Balances of all ledger accounts, summed over all merchants."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class AccountBalance(msgspec.Struct, frozen=True):
 
 
 async def balances(db: Database) -> list[AccountBalance]:
-    """All wallets together are one account. It reads every entry."""
+    """Returns the balance of each account. All wallets count as one account. Reads every entry."""
     return await db.rows(
         AccountBalance,
         """

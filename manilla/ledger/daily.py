@@ -1,4 +1,4 @@
-"""Transactions of a kind, counted by the day in Lagos on which they were made."""
+"""Daily transaction counts, by the day in Lagos on which each transaction was created."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -15,7 +15,7 @@ DAYS = 30
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What is counted: a table, and the statuses that are a good or a bad end."""
+    """What to count: a table, and the statuses that mean success or failure."""
 
     table: str
     succeeded: str
@@ -23,14 +23,14 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """What was made on a day, and what had become of it by now."""
+    """The transactions created on one day, with their current results."""
 
     day: date
     currency: str
     count: int
     succeeded: int
     failed: int
-    volume_minor: int  # of those that succeeded
+    volume_minor: int  # total of the successful ones
 
     @property
     def volume(self) -> Money:
@@ -38,7 +38,7 @@ class Day(msgspec.Struct, frozen=True):
 
     @property
     def success_rate(self) -> float | None:
-        """Of those that are decided; None: none is."""
+        """The share of transactions with a final status that succeeded; None if there are none."""
         decided = self.succeeded + self.failed
         return self.succeeded / decided if decided else None
 
@@ -46,7 +46,7 @@ class Day(msgspec.Struct, frozen=True):
 async def count_daily(
     db: Database, counted: Counted, scope: Scope, currency: str, days: Sequence[date] | None = None
 ) -> list[Day]:
-    """Each of the days, oldest first; the last 30 where none are named."""
+    """Returns one row per day, oldest first; by default the last 30 days."""
     days = last_days(DAYS) if days is None else days
     conditions = within(scope).add("currency = {}", currency)
     shown = conditions.value(currency)

@@ -1,4 +1,4 @@
-"""What must always be true of the books, each as a query that finds the rows that break it."""
+"""Rules that the ledger must always satisfy, each with a query that finds violations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from manilla.kit.db import Connection, Database
 class Invariant(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    violations: str  # SQL; no row: the promise holds
+    violations: str  # SQL; the rule holds if it returns no rows
 
 
 class Finding(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    count: int  # rows that break the promise
+    count: int  # rows that violate the rule
     examples: list[Any]
 
 
@@ -67,7 +67,7 @@ LEDGER: tuple[Invariant, ...] = (
     ),
     Invariant(
         "wallets_are_not_below_zero",
-        "No wallet is below zero, nor ever was.",
+        "No wallet is or ever was below zero.",
         """SELECT merchant_id, environment, currency, balance_minor FROM wallet
             WHERE balance_minor < 0
             UNION ALL
@@ -76,7 +76,7 @@ LEDGER: tuple[Invariant, ...] = (
     ),
     Invariant(
         "wallet_history_is_gapless",
-        "Each wallet entry starts from the balance that the one before it left.",
+        "Each wallet entry continues from the balance after the previous one.",
         """SELECT * FROM (
              SELECT merchant_id, environment, currency, posting_id, amount_minor, balance_minor,
                     coalesce(lag(balance_minor) OVER (
@@ -89,7 +89,7 @@ LEDGER: tuple[Invariant, ...] = (
 
 
 async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
-    """Looks at all of them in one snapshot, so that money on its way is not taken for a gap."""
+    """Checks all invariants in one snapshot, so that concurrent postings do not look wrong."""
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return [await _find(connection, invariant) for invariant in invariants]

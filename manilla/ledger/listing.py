@@ -1,4 +1,4 @@
-"""The books, listed: a wallet's statement, and postings with their entries."""
+"""Lists of the ledger: a wallet's statement, and postings with their entries."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,23 +11,24 @@ from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Condition
 from manilla.kit.money import Money
 from manilla.ledger.scope import Scope, Tenant, within
 
-LOOK_MAX = 10_000  # rows, for one page
+LOOK_MAX = 10_000  # rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
-# A posting's number is given a little later than its time, and not in the same order.
+# A posting gets its id slightly later than its timestamp, so ids and times can differ in order by
+# this much.
 ASTRAY = timedelta(minutes=5)
 
 
 class StatementFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
-    search: str | None = None  # a whole trx_id or charge reference
-    named: list[str] = []  # transactions that the search stands for too
+    until: Moment | None = None  # exclusive
+    search: str | None = None  # an exact trx_id or charge reference
+    named: list[str] = []  # related transactions that also match the search
 
 
 class StatementLine(msgspec.Struct, frozen=True):
-    """What a wallet gained or gave, and what it held then."""
+    """One change of a wallet, with the balance after it."""
 
     posting_id: int
     posted_at: datetime
@@ -51,14 +52,14 @@ class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     currency: str | None = None
     since: Moment | None = None
-    until: Moment | None = None  # not itself
-    search: str | None = None  # a whole trx_id or charge reference
+    until: Moment | None = None  # exclusive
+    search: str | None = None  # an exact trx_id or charge reference
 
 
 class EntryLine(msgspec.Struct, frozen=True):
     account: str
     amount_minor: int
-    balance_minor: int | None  # of a wallet
+    balance_minor: int | None  # only for wallet entries
 
 
 class PostingLine(msgspec.Struct, frozen=True):
@@ -88,7 +89,7 @@ async def statement(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[StatementLine]:
-    """The wallet's entries, the latest first."""
+    """Returns one page of the wallet's entries, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else 0
@@ -116,7 +117,7 @@ async def statement(
 def whole_statement(
     db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> AsyncIterator[list[StatementLine]]:
-    """What the list shows, whole."""
+    """Yields all entries that match the filter."""
     return listing.in_pages(
         lambda after: statement(db, tenant, currency, wanted, after=after, limit=PAGE_ROWS_MAX)
     )
@@ -130,7 +131,7 @@ async def postings(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[PostingLine]:
-    """The latest first, by their numbers."""
+    """Returns one page of postings, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         within(scope)
@@ -171,7 +172,7 @@ def all_postings(
 async def postings_of(
     db: Database, merchant_id: int, references: Sequence[str]
 ) -> list[PostingLine]:
-    """All that was posted under these transaction ids and charge references, in its order."""
+    """Returns everything posted for these transaction ids and charge references, oldest first."""
     conditions = (
         Conditions()
         .add("merchant_id = {}", merchant_id)
@@ -207,7 +208,7 @@ async def _postings(db: Database, conditions: Conditions, limit: int) -> list[Po
 async def _numbers(
     db: Database, merchant_id: int | None, low: int, high: int, limit: int
 ) -> list[int]:
-    """Of postings, falling: a merchant's own, or of whomever."""
+    """Returns posting ids in descending order: those of one merchant, or of all."""
     if merchant_id is None:
         last: int = await db.value("SELECT coalesce(pg_sequence_last_value('posting_id_seq'), 0)")
         highest = min(high - 1, last)
@@ -223,14 +224,14 @@ async def _numbers(
 
 
 def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
-    """Numbers fall. Where they are close together, it is quicker to read all between them."""
+    """`numbers` are descending. If they are close together, reading the whole range is faster."""
     if numbers[0] - numbers[-1] < CLOSE * len(numbers):
         return conditions.copy().add("id >= {} AND id <= {}", numbers[-1], numbers[0])
     return conditions.copy().add("id = ANY({}::bigint[])", numbers)
 
 
 async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
-    """Of the first posting at this time or later; above all others where there is none."""
+    """Returns the id of the first posting at this time or later; INTEGER_MAX if there is none."""
     if moment is None:
         return INTEGER_MAX
     start, span = moment + slack, timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""What is written into the books, and what becomes of it."""
+"""Postings to the ledger and their results."""
 
 from enum import StrEnum
 
@@ -14,21 +14,21 @@ class Environment(StrEnum):
 
 class Outcome(StrEnum):
     POSTED = "posted"
-    DUPLICATE = "duplicate"  # (trx_id, kind) is in the books already: posted once, and only once
+    DUPLICATE = "duplicate"  # (trx_id, kind) has been posted before; it is posted only once
     INSUFFICIENT_BALANCE = "insufficient_balance"
     NO_WALLET = "no_wallet"
     BALANCE_LIMIT = "balance_limit"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What one of the platform's accounts gains (or, below zero, gives)."""
+    """The change of one platform account; negative for a decrease."""
 
     account: str
     minor: int
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A movement of money: what the wallet gains, and its other side on one or two accounts."""
+    """A movement of money: the change of a wallet, balanced by one or two platform accounts."""
 
     merchant_id: int
     trx_id: str
@@ -46,16 +46,16 @@ class Posting(msgspec.Struct, frozen=True):
 
 class Posted(msgspec.Struct, frozen=True):
     outcome: Outcome
-    balance_minor: int | None  # the wallet's, after a posting that moved it
+    balance_minor: int | None  # the wallet's balance, if the posting changed it
 
 
 def clearing(provider: str) -> str:
-    """What a provider holds for us."""
+    """The account for money that a provider holds for us."""
     return f"clearing:{provider}"
 
 
 def provider_fee(provider: str) -> str:
-    """What a provider has kept for its services."""
+    """The account for fees that a provider has kept."""
     return f"provider_fee:{provider}"
 
 

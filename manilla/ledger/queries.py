@@ -1,4 +1,4 @@
-"""The ledger's statements."""
+"""SQL queries of the ledger."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ POST = """
 
 
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
-    """Posts all of them in one statement; the result of each stands at its place."""
+    """Posts all postings in one statement and returns their results in the same order."""
     rows = await db.rows(
         _Row,
         POST,

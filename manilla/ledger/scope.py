@@ -1,4 +1,4 @@
-"""Whose rows a list may show. What a merchant sees is always of one merchant and environment."""
+"""Whose rows a list may show. Merchants only see one merchant in one environment: their own."""
 
 import msgspec
 
@@ -7,14 +7,14 @@ from manilla.ledger.posting import Environment
 
 
 class Tenant(msgspec.Struct, frozen=True):
-    """A merchant, in one environment."""
+    """A merchant in one environment."""
 
     merchant_id: int
     environment: Environment
 
 
 class Everyone(msgspec.Struct, frozen=True):
-    """For the platform's own people: all merchants, or one of them."""
+    """For administrators: all merchants, or a single one."""
 
     merchant_id: int | None = None
     environment: Environment | None = None
@@ -24,7 +24,7 @@ Scope = Tenant | Everyone
 
 
 def whose(scope: Scope) -> Conditions:
-    """By merchant, which every key begins with."""
+    """Filters by merchant, the first column of every key."""
     return Conditions().add_given("merchant_id = {}", scope.merchant_id)
 
 

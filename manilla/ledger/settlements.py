@@ -1,4 +1,4 @@
-"""Money that moves between a provider and our bank, or that a provider keeps: booked by hand."""
+"""Money moved between a provider and our bank, and provider fees, entered by administrators."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Environment, Line, Outcome, Posting
 
-NOBODY = 0  # these are the platform's own: no merchant has a part in them
+NOBODY = 0  # merchant id of postings that involve no merchant
 NOTE_LENGTH_MAX = 200
 
 
@@ -22,11 +22,11 @@ class Kind(StrEnum):
     TOP_UP = "top_up"  # from our bank to the provider's wallet
     SETTLEMENT = "settlement"  # from the provider to our bank
     FEE = "fee"  # the provider has kept it
-    FEE_RETURNED = "fee_returned"  # the provider has given it back
+    FEE_RETURNED = "fee_returned"  # the provider has returned it
 
 
 class BadSettlement(Refusal):
-    message = "This cannot be booked."
+    message = "This settlement cannot be posted."
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -48,13 +48,13 @@ async def settle(
     note: str,
     trx_id: str | None = None,
 ) -> Settled:
-    """With an id, what is sent twice is booked once."""
+    """Posts a settlement. With a `trx_id`, sending it twice posts it only once."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
     if not is_line(note, NOTE_LENGTH_MAX):
         raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
     if trx_id is not None and ids.merchant_of(trx_id) != NOBODY:
-        raise BadSettlement("This is no id of a settlement. Load the page anew.")
+        raise BadSettlement("This is not a settlement id. Reload the page.")
     trx_id = trx_id or new_id()
     clearing, other = _lines(kind, provider, amount.minor)
     order = Posting(
@@ -84,7 +84,7 @@ async def settle(
 
 
 def _lines(kind: Kind, provider: str, minor: int) -> tuple[Line, Line]:
-    """Clearing is below zero by what the provider holds for us."""
+    """The clearing account is negative by the amount that the provider holds for us."""
     clearing = posting.clearing(provider)
     match kind:
         case Kind.TOP_UP:

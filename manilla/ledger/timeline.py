@@ -1,4 +1,4 @@
-"""What happened to a transaction after it was made, in order and for good."""
+"""The timeline of a transaction: a permanent, ordered record of its events."""
 
 from datetime import datetime
 
@@ -26,7 +26,10 @@ async def add(
     after: str,
     detail: str | None = None,
 ) -> None:
-    """The transaction's row is locked by whoever calls, so the numbers have no gap."""
+    """Adds an event.
+
+    The caller must have locked the transaction's row, so the numbers have no gaps.
+    """
     await connection.execute(
         """
         INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail)

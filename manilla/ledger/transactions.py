@@ -1,4 +1,4 @@
-"""What payments and payouts have in common."""
+"""Errors and types that payments and payouts share."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ SANDBOX_REMARK = "SANDBOX_TRANSACTION"
 
 
 class TransactionNotFound(Refusal):
-    """The same answer for what does not exist and for what is not the caller's to see."""
+    """Used both for unknown ids and for transactions that the caller may not see."""
 
     status, code = 404, "TRANSACTION_NOT_FOUND"
     message = "There is no such transaction."
@@ -30,7 +30,7 @@ class CurrencyNotEnabled(Refusal):
 
 
 class Scenario(StrEnum):
-    """What a sandbox transaction was told to become."""
+    """The result requested for a sandbox transaction."""
 
     SUCCESS = "success"
     FAILED = "failed"
