@@ -1,1 +1,1 @@
-"""Merchants: who they are, what opens their doors, and where their money is."""
+"""Merchants, their credentials and their wallets."""

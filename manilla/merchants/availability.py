@@ -1,4 +1,6 @@
-"""Who may call at all: nobody who was closed, and who waits for approval in the sandbox alone."""
+"""Which merchants may call the API: not disabled or rejected ones; pending ones only in the
+sandbox.
+"""
 
 from manilla.kit.errors import Refusal
 from manilla.merchants.directory import Caller
@@ -34,7 +36,7 @@ def _obstacle(caller: Caller) -> type[Refusal] | None:
 
 
 def obstacle(status: Status, *, is_sandbox: bool) -> type[Refusal] | None:
-    """What a merchant of this status is refused with."""
+    """Returns the error for a merchant with this status, or None if it may call."""
     match status:
         case Status.REJECTED:
             return MerchantRejected

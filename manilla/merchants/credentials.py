@@ -1,4 +1,4 @@
-"""Keys and secrets. API keys are kept as hashes; secrets sealed, since signatures need them."""
+"""API keys, stored as hashes, and secrets, stored encrypted because signing needs them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from manilla.ledger.posting import Environment
 
 
 class NewCredentials(msgspec.Struct, frozen=True):
-    """What the merchant is shown once."""
+    """Credentials in plain text, shown to the merchant once."""
 
     merchant_key: str
     api_key: str
@@ -21,14 +21,14 @@ class NewCredentials(msgspec.Struct, frozen=True):
 
 
 class SealedCredential(msgspec.Struct, frozen=True):
-    """A generation of API key and secret, as it is stored."""
+    """One generation of API key and secret, as stored."""
 
     api_key_hash: bytes
     secret_sealed: bytes
 
 
 class LiveCredential(msgspec.Struct, frozen=True):
-    """A generation that is accepted: the one in use, or an older one until its overlap ends."""
+    """A valid generation: the current one, or an older one until its overlap ends."""
 
     api_key_hash: bytes
     secret: bytes
@@ -49,7 +49,7 @@ def generate(environment: Environment, merchant_key: str | None = None) -> NewCr
 
 
 def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
-    """The demonstration's: they follow from the master key, so that each start can show them."""
+    """Derives the demo merchant's credentials from the master key, so every start can show them."""
     prefix = "test_" if environment is Environment.SANDBOX else ""
 
     def key(name: str) -> str:
@@ -60,7 +60,7 @@ def derived(keyring: Keyring, environment: Environment) -> NewCredentials:
 
 
 def hash_api_key(api_key: str | bytes) -> bytes:
-    """The keys carry 160 random bits: a plain hash is as hard to turn back as a slow one."""
+    """Uses a fast hash: the keys have 160 random bits, so a slow hash would not be safer."""
     return hashlib.sha256(api_key.encode() if isinstance(api_key, str) else api_key).digest()
 
 
@@ -78,7 +78,7 @@ def seal(
 
 
 def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
-    """The row that a sealed secret belongs to; it opens for no other."""
+    """Identifies the row of a sealed secret, which cannot be opened for any other row."""
     return f"credential:{merchant_id}:{environment}:{generation}"
 
 

@@ -1,4 +1,4 @@
-"""Who is calling: merchants and their live credentials, in memory and never a second stale."""
+"""A cache of merchants and their valid credentials, at most a second out of date."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,14 +18,15 @@ from manilla.platform import changes
 
 CALLERS_MAX = 50_000
 
-# An environment, and a merchant key, the hash of an API key, or a merchant's number.
+# An environment, and a merchant key, the hash of an API key, or a merchant id.
 Key = tuple[Environment, str | bytes | int]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """A merchant in one environment: what a request may be refused by without asking the database.
+    """A cached merchant in one environment, for checks that need no database query.
 
-    It may refuse, never permit: the statement that moves money reads the rows again.
+    The cache may only be used to reject requests. A statement that moves money reads the rows again
+    before it permits anything.
     """
 
     merchant_id: int
@@ -63,7 +64,7 @@ class Directory:
         watch.follow(changes.MERCHANTS, self._refresh)
 
     async def find(self, environment: Environment, merchant_key: str) -> Caller | None:
-        """The merchant who has this key in this environment."""
+        """Returns the merchant with this key in this environment."""
 
         async def look_up() -> int | None:
             return await queries.merchant_id_by_key(self._db, environment, merchant_key)
@@ -71,11 +72,14 @@ class Directory:
         return await self._get((environment, merchant_key), look_up)
 
     def remembered(self, environment: Environment, merchant_key: str) -> Caller | None:
-        """The same, where nobody needs to be asked for it."""
+        """Returns the merchant if it is in the cache, without a database query."""
         return self._callers.get((environment, merchant_key))
 
     async def find_by_api_key(self, environment: Environment, api_key_hash: bytes) -> Caller | None:
-        """The merchant who was given this API key; whether it is still live is for who asks."""
+        """Returns the merchant with this API key.
+
+        The caller must check whether the key is still valid.
+        """
 
         async def look_up() -> int | None:
             return await queries.merchant_id_by_api_key(self._db, environment, api_key_hash)
@@ -83,7 +87,7 @@ class Directory:
         return await self._get((environment, api_key_hash), look_up)
 
     async def of(self, environment: Environment, merchant_id: int) -> Caller:
-        """A merchant whom one of its own transactions names."""
+        """Returns a merchant that is known to exist, because one of its transactions names it."""
 
         async def look_up() -> int | None:
             return merchant_id
@@ -93,7 +97,7 @@ class Directory:
         return caller
 
     async def read(self, environment: Environment, merchant_id: int) -> Caller:
-        """As the database has it now: for whoever looks at what they have just changed."""
+        """Reads the current state from the database, to show a change that was just made."""
         return await self._load(environment, merchant_id)
 
     async def _get(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
@@ -101,14 +105,14 @@ class Directory:
         known = self._callers.get(key)
         if known is not None:
             return known
-        # One load for all who ask at the same time; but nobody shares one that was begun before
-        # the last change was announced.
+        # Concurrent callers share one load, but not one that started before the latest change was
+        # announced.
         flight = self._flights.get((key, self._round))
         if flight is None:
             flight = deadline.detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
-        # Who gives up does not take the others' answer with them.
+        # A caller that times out does not cancel the load for the others.
         return await deadline.wait_for(flight)
 
     async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
@@ -117,7 +121,7 @@ class Directory:
         if merchant_id is None:
             return None
         caller = await self._load(key[0], merchant_id)
-        # What was read before a change was announced must not be kept after it.
+        # Do not cache data that was read before the latest change was announced.
         if read_in_round == self._round:
             self._remember(key, caller)
         return caller
@@ -125,7 +129,7 @@ class Directory:
     def _landed(self, flown: tuple[Key, int], flight: asyncio.Task[Caller | None]) -> None:
         del self._flights[flown]
         if not flight.cancelled():
-            flight.exception()  # seen, also where all who waited have given up
+            flight.exception()  # marks it as retrieved, even if every caller has timed out
 
     def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:
@@ -181,6 +185,6 @@ class Directory:
 
 
 def _plain(number: Decimal) -> Decimal:
-    """Without the zeros that the column's scale adds: 1.5, not 1.5000."""
+    """Removes the zeros that the column's scale adds: 1.5, not 1.5000."""
     text = f"{number:f}"
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)

@@ -1,4 +1,4 @@
-"""The log of requests, listed."""
+"""Lists of the request log."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -20,10 +20,10 @@ class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool | None = None
     error_code: str | None = None
     method: str | None = None
-    path: str | None = None  # its beginning
+    path: str | None = None  # a prefix of the path
     since: Moment | None = None
-    until: Moment | None = None  # not itself
-    search: str | None = None  # a whole ref_trx, trx_id or request id
+    until: Moment | None = None  # exclusive
+    search: str | None = None  # an exact ref_trx, trx_id or request id
 
 
 async def requests(
@@ -34,7 +34,7 @@ async def requests(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Request]:
-    """Newest first."""
+    """Returns one page of requests, newest first."""
     kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
     conditions = (
         within(scope)
@@ -61,7 +61,7 @@ async def requests(
 
 
 def all_requests(db: Database, scope: Scope, wanted: RequestFilter) -> AsyncIterator[list[Request]]:
-    """What the list shows, whole."""
+    """Yields all requests that match the filter."""
     return listing.in_pages(
         lambda after: requests(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
     )

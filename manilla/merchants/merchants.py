@@ -1,4 +1,4 @@
-"""Merchants are created with credentials of both environments, then changed and rotated."""
+"""Creates and changes merchants, and rotates their credentials."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -23,8 +23,8 @@ NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
 
-# What a change writes without looking further at it.
-AS_THEY_ARE = (
+# Fields that a change writes without further checks.
+UNCHECKED_FIELDS = (
     "status",
     "commission_percent",
     "commission_bearer",
@@ -55,16 +55,16 @@ class MerchantNotFound(Refusal):
 
 class BadMerchant(Refusal):
     status, code = 400, "VALIDATION_FAILED"
-    message = "The merchant cannot be like this."
+    message = "The merchant's data is not valid."
 
 
 class DecidedMeanwhile(Refusal):
     status, code = 409, "DECIDED_MEANWHILE"
-    message = "Somebody else has decided about this merchant meanwhile."
+    message = "Somebody else has changed this merchant's status in the meantime."
 
 
 class NewMerchant(msgspec.Struct, frozen=True):
-    """The one time that the keys and secrets are shown."""
+    """A new merchant with its keys and secrets, which are shown only this once."""
 
     id: int
     name: str
@@ -74,14 +74,14 @@ class NewMerchant(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator sets; what is None stays as it is."""
+    """Changes by an administrator; fields that are None stay the same."""
 
     status: Status | None = None
-    status_reason: str | None = None  # for the merchant to read; a new status forgets the old one
-    status_was: Status | None = None  # what it is believed to be: refused where it is another
+    status_reason: str | None = None  # shown to the merchant; a new status replaces it
+    status_was: Status | None = None  # expected current status; rejected if it differs
     commission_percent: Decimal | None = None
     commission_bearer: Bearer | None = None
-    gateways: Sequence[str] | None = None  # empty: every gateway that is open to the merchant
+    gateways: Sequence[str] | None = None  # empty: all available gateways
     payouts_enabled: bool | None = None
     kyc_verified: bool | None = None
     phone_verified: bool | None = None
@@ -100,7 +100,7 @@ async def create(
     sandbox: NewCredentials | None = None,
     production: NewCredentials | None = None,
 ) -> NewMerchant:
-    """One transaction: the merchant, both sets of credentials, wallets, and the sandbox's money."""
+    """Creates the merchant, its credentials, wallets and sandbox balance in one transaction."""
     name, email = name.strip(), email.strip()
     _check_name(name, email)
     currencies = _checked_currencies(currencies)
@@ -162,9 +162,11 @@ async def change(
 async def decide(
     db: Database, keyring: Keyring, merchant_id: int, status: Status, reason: str, *, was: Status
 ) -> MerchantRow:
-    """Approved, rejected or disabled, by somebody who saw it as it `was`."""
+    """Approves, rejects or disables a merchant, unless its status is no longer `was`."""
     if status is Status.REJECTED and not reason.strip():
-        raise BadMerchant("Say why: the merchant will read it.", errors={"reason": "Say why."})
+        raise BadMerchant(
+            "Enter a reason. The merchant will see it.", errors={"reason": "Enter a reason."}
+        )
     wanted = Change(status=status, status_reason=reason.strip() or None, status_was=was)
     return await change(db, keyring, merchant_id, wanted)
 
@@ -172,7 +174,7 @@ async def decide(
 async def switch_currency(
     db: Database, merchant_id: int, currency: str, *, is_on: bool
 ) -> MerchantRow:
-    """The wallets of one that is switched off keep what is in them."""
+    """Enables or disables a currency. The wallets of a disabled currency keep their balance."""
     [code] = _checked_currencies([currency])
     async with db.transaction() as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
@@ -211,9 +213,9 @@ async def rotate(
     *,
     overlap_minutes: int = 0,
 ) -> NewCredentials:
-    """A new API key and secret. Those before are accepted until the overlap ends."""
+    """Creates an API key and secret. The previous ones stay valid until the overlap ends."""
     if not 0 <= overlap_minutes <= 60 * 24 * 30:
-        raise BadMerchant("The overlap is between 0 minutes and 30 days.")
+        raise BadMerchant("The overlap must be between 0 minutes and 30 days.")
     async with db.transaction() as connection:
         await _touch(connection, merchant_id)
         generation = 1 + await queries.expire_credentials(
@@ -256,7 +258,7 @@ async def _touch(connection: Connection, merchant_id: int) -> None:
 
 
 async def read_bvn(db: Database, keyring: Keyring, merchant_id: int) -> str | None:
-    """The BVN of the owner's profile, for the one provider call that needs it."""
+    """Returns the BVN of the merchant's owner, for the one provider call that needs it."""
     sealed: bytes | None = await db.value(
         "SELECT bvn_sealed FROM merchant WHERE id = $1", merchant_id
     )
@@ -272,8 +274,10 @@ SEALED_BVN = SealedColumn("merchant", "bvn_sealed", ("id",), lambda row: bvn_con
 
 def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
     if wanted.status_was is not None and wanted.status_was != before.status:
-        raise DecidedMeanwhile(f"The merchant is {before.status} by now: look again.")
-    changed = {name: value for name in AS_THEY_ARE if (value := getattr(wanted, name)) is not None}
+        raise DecidedMeanwhile(f"The merchant is now {before.status}. Check it again.")
+    changed = {
+        name: value for name in UNCHECKED_FIELDS if (value := getattr(wanted, name)) is not None
+    }
     if wanted.status is not None:
         changed["status_reason"] = wanted.status_reason
     if wanted.gateways is not None:
@@ -291,9 +295,9 @@ def check_change(wanted: Change) -> None:
     percent = wanted.commission_percent
     if percent is not None:
         if not percent.is_finite() or not 0 <= percent <= 100:
-            raise BadMerchant("The commission is between 0 and 100 percent.")
+            raise BadMerchant("The commission must be between 0 and 100 percent.")
         if percent != round(percent, 4):
-            raise BadMerchant("The commission has at most 4 decimals.")
+            raise BadMerchant("The commission can have at most 4 decimals.")
     reason = wanted.status_reason
     if reason is not None and not (len(reason) <= REASON_LENGTH_MAX and reason.isprintable()):
         raise BadMerchant(f"A reason has up to {REASON_LENGTH_MAX} printable characters.")
@@ -313,7 +317,7 @@ def _check_name(name: str, email: str) -> None:
 def _checked_currencies(codes: Sequence[str]) -> list[str]:
     unique = list(dict.fromkeys(code.upper() for code in codes))
     if not unique:
-        raise BadMerchant("A merchant has at least one currency.")
+        raise BadMerchant("A merchant needs at least one currency.")
     for code in unique:
         if code not in money.DECIMALS:
             raise BadMerchant(f"{code!r} is not an ISO 4217 currency.")

@@ -1,4 +1,4 @@
-"""What keeps a merchant's money from leaving: one gate for payouts and refunds."""
+"""Holds on a merchant's outgoing money, applied to payouts and refunds alike."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -6,16 +6,16 @@ from enum import StrEnum
 from manilla.kit.db import Connection, Database
 from manilla.ledger.posting import Environment
 
-# The kinds of the jobs that send money, and wait while the gate is closed.
+# Kinds of jobs that send money, and wait while there is a hold.
 TRANSFER, SANDBOX_PAYOUT, REFUND = "transfer", "payout.sandbox", "refund"
 JOB_KINDS = (TRANSFER, SANDBOX_PAYOUT, REFUND)
 
-# How soon a job that waits looks again. A merchant that is enabled wakes its jobs at once.
+# How soon a waiting job checks again. Enabling a merchant makes its jobs due immediately.
 WAIT_SECONDS = 30.0
 
 
 class OutgoingHold(StrEnum):
-    """Why money waits; the values of the SQL function `outgoing_hold`."""
+    """Why money is on hold; the values of the SQL function `outgoing_hold`."""
 
     PAYOUTS_HELD = "payouts_held"
     MERCHANT_DISABLED = "merchant_disabled"
@@ -30,12 +30,12 @@ class OutgoingHold(StrEnum):
 
 
 TEXTS = {
-    OutgoingHold.PAYOUTS_HELD: "The platform holds all payouts and refunds.",
+    OutgoingHold.PAYOUTS_HELD: "All payouts and refunds are on hold.",
     OutgoingHold.MERCHANT_DISABLED: "The merchant is disabled.",
     OutgoingHold.MERCHANT_REJECTED: "The merchant was rejected.",
     OutgoingHold.MERCHANT_PENDING: "The merchant is not approved.",
-    OutgoingHold.MERCHANT_PAYOUTS_OFF: "Payouts are switched off for the merchant.",
-    OutgoingHold.WITHDRAWALS_OFF: "Withdrawals are switched off for the platform.",
+    OutgoingHold.MERCHANT_PAYOUTS_OFF: "Payouts are disabled for the merchant.",
+    OutgoingHold.WITHDRAWALS_OFF: "Withdrawals are disabled for the platform.",
 }
 
 Whose = tuple[int, Environment]
@@ -48,7 +48,10 @@ async def hold(
     *,
     on_behalf: bool = False,
 ) -> OutgoingHold | None:
-    """Why this merchant's money may not leave now; `on_behalf`: an administrator has ordered it."""
+    """Returns why this merchant's money is on hold, or None.
+
+    `on_behalf`: an administrator ordered the transfer for the merchant.
+    """
     code: str | None = await db.value(
         "SELECT outgoing_hold($1, $2, $3)", *(merchant_id, environment, on_behalf)
     )
@@ -56,7 +59,7 @@ async def hold(
 
 
 async def holds(db: Database | Connection, whose: Collection[Whose]) -> dict[Whose, OutgoingHold]:
-    """The holds of several merchants; one whose money may leave is absent."""
+    """Returns the holds of several merchants; merchants without a hold are absent."""
     records = await db.records(
         """
         SELECT * FROM (

@@ -1,4 +1,4 @@
-"""The statements of the merchants' room."""
+"""SQL queries for merchants, credentials and wallets."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -130,7 +130,7 @@ async def update_merchant(
     bvn_sealed: bytes | None,
     version: int,
 ) -> None:
-    """Writes what may change; a BVN that is not given stays as it is."""
+    """Writes all fields that can change; a BVN of None leaves the stored one."""
     await connection.execute(
         """
         UPDATE merchant
@@ -155,7 +155,7 @@ async def update_merchant(
 
 
 async def touch_merchant(connection: Connection, merchant_id: int, version: int) -> bool:
-    """Marks the merchant as changed; False where there is none."""
+    """Marks the merchant as changed; returns False if it does not exist."""
     found = await connection.value(
         "UPDATE merchant SET version = $2, updated_at = now() WHERE id = $1 RETURNING true",
         merchant_id,
@@ -203,7 +203,7 @@ async def insert_credential(
 async def credentials(
     db: Database | Connection, merchant_id: int, environment: Environment
 ) -> list[CredentialRow]:
-    """The generations that are accepted, newest first."""
+    """Returns the valid generations, newest first."""
     return await db.rows(
         CredentialRow,
         """
@@ -222,9 +222,9 @@ async def credentials(
 async def expire_credentials(
     connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
 ) -> int:
-    """Ends the generations in use after the overlap, never later than decided before.
+    """Lets the valid generations expire after the overlap, but no later than already set.
 
-    Returns the number of the newest generation there has been.
+    Returns the number of the newest generation, including expired ones.
     """
     newest: int = await connection.value(
         """
@@ -242,7 +242,7 @@ async def expire_credentials(
 
 
 async def forget_expired_credentials(db: Database) -> None:
-    """An ended generation's secret is of no more use to anybody but a thief."""
+    """Deletes expired credentials, because only a thief could still use their secrets."""
     await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")
 
 
@@ -252,7 +252,7 @@ async def open_wallets(
     environment: Environment,
     currencies: Sequence[str],
 ) -> list[str]:
-    """Returns the currencies whose wallet is new."""
+    """Returns the currencies whose wallet was created."""
     records = await connection.records(
         """
         INSERT INTO wallet (merchant_id, environment, currency)

@@ -1,4 +1,4 @@
-"""How the API answered, hour by hour."""
+"""Hourly statistics of API requests."""
 
 from datetime import datetime
 
@@ -10,11 +10,11 @@ HOURS = 24
 
 
 class RequestHour(msgspec.Struct, frozen=True):
-    hour: datetime  # its beginning
+    hour: datetime  # start of the hour
     count: int
-    failed: int  # by our fault: 500 and above
+    failed: int  # server errors: 500 and above
     median_milliseconds: float | None
-    slow_milliseconds: float | None  # one in twenty took longer
+    slow_milliseconds: float | None  # 95th percentile
 
     @property
     def success_percent(self) -> float | None:
@@ -22,7 +22,7 @@ class RequestHour(msgspec.Struct, frozen=True):
 
 
 async def hourly(db: Database) -> list[RequestHour]:
-    """The last 24 hours, this one included, oldest first."""
+    """Returns the last 24 hours including the current one, oldest first."""
     return await db.rows(
         RequestHour,
         """

@@ -1,6 +1,6 @@
-"""What a merchant's requests are counted under: the merchant and where the request came from.
+"""The rate limit bucket of a merchant's request: the merchant and the source of the request.
 
-Both environments share one count, as the specification's limit has no environment in it.
+Both environments share one bucket, because the specified limit does not distinguish them.
 """
 
 from manilla.kit.ratelimit import Ticket
@@ -8,5 +8,6 @@ from manilla.kit.ratelimit import Ticket
 
 def ticket(merchant_id: int, source: str, limit: int) -> Ticket:
     """`source` is the caller's address bucket, or the part of Manilla that makes the request."""
-    # Padded, so that buckets sort as merchants do: every statement locks both in the same order.
+    # Zero-padded, so that buckets sort like merchant ids and every statement locks both in the same
+    # order.
     return Ticket(f"{merchant_id:011d}:{source}", limit)

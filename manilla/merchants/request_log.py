@@ -1,7 +1,8 @@
-"""What merchants asked of the API and how it was answered: kept for them to look up.
+"""The log of API requests and responses, which merchants can look up.
 
-A request only leaves a line in memory. Lines are written in batches, twice a second, so nobody
-waits for them; where the database is away they are kept up to a bound, and beyond it counted.
+A request only adds a line in memory. Lines are written in batches, twice a second, so no request
+waits for them. While the database is unavailable they are kept up to a limit; lines beyond the
+limit are dropped and counted.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ log = structlog.get_logger(__name__)
 LINES_MAX = 10_000
 BATCH_MAX = 1_000
 FLUSH_SECONDS = 0.5
-USE_SECONDS = 60  # a credential's last use is written down no more often
+USE_SECONDS = 60  # minimum interval between updates of a credential's last use
 USES_MAX = 10_000
 TEXT_LENGTH_MAX = 300
 USER_AGENT_LENGTH_MAX = 200
@@ -50,7 +51,7 @@ class RequestLog:
         self._lines.append(line)
 
     def note_use(self, merchant_id: int, environment: str, generation: int, at: datetime) -> None:
-        """A credential was used, by somebody who had its key and its secret."""
+        """Records that a credential was used in an authenticated request."""
         key = merchant_id, environment, generation
         if time.monotonic() - self._written_uses.get(key, float("-inf")) >= USE_SECONDS:
             self._uses[key] = at
@@ -64,7 +65,7 @@ class RequestLog:
                 log.warning("requests_not_written", waiting=len(self._lines), **away.facts)
 
     async def close(self) -> None:
-        """What is still in memory is written, if that is possible now."""
+        """Writes the lines that are still in memory, if possible."""
         try:
             await self.flush()
         except Unavailable as away:
@@ -80,7 +81,7 @@ class RequestLog:
             await self._write_uses()
 
     async def _write(self, batch: list[Line]) -> None:
-        """A batch that cannot be written for another reason than the database is given up."""
+        """Writes a batch. Drops it on any error other than an unavailable database."""
         try:
             await request_queries.insert(self._db, batch)
         except Unavailable:
@@ -102,7 +103,7 @@ class RequestLog:
 
 
 def plain(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:
-    """What the database can keep and a page can show, and not too much of it."""
+    """Shortens the text and replaces characters that cannot be stored or shown."""
     short = text[:length_max]
     if short.isprintable():
         return short
@@ -110,12 +111,12 @@ def plain(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:
 
 
 def reason(text: str) -> str:
-    """What a caller was told, without an account number that may be in it."""
+    """Returns the error text of a response, with account numbers masked."""
     return _LONG_NUMBER.sub("******", plain(text))
 
 
 def named(errors: Mapping[str, str] | None) -> str | None:
-    """The fields at fault, as they are kept."""
+    """Encodes the errors per field as JSON for storage."""
     if not errors:
         return None
     kept = {plain(name): reason(text) for name, text in errors.items()}

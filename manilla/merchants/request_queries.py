@@ -1,4 +1,4 @@
-"""The statements about the log of requests."""
+"""SQL queries for the request log."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ AROUND = timedelta(minutes=2)
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A request, as it is to be kept."""
+    """A request to be stored."""
 
     merchant_id: int
     at: datetime
@@ -41,7 +41,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request, as people see it."""
+    """A request as shown to people."""
 
     merchant_id: int
     at: datetime
@@ -51,8 +51,8 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     status: int
     error_code: str | None
-    error: str | None  # the reason, as the caller was told it
-    errors: dict[str, str]  # the fields or headers at fault
+    error: str | None  # the message, as in the response
+    errors: dict[str, str]  # messages by invalid field or header
     milliseconds: float
     address: str
     user_agent: str | None
@@ -73,7 +73,7 @@ def read(record: Any) -> Request:
 
 
 async def insert(db: Database, lines: Sequence[Line]) -> None:
-    """What is there already stays: whether an earlier try took effect may not be known."""
+    """Inserts the lines, skipping existing ones: an earlier attempt may have taken effect."""
     await db.execute(
         """
         INSERT INTO api_request (merchant_id, at, request_id, environment, method, path, status,
@@ -92,7 +92,7 @@ async def insert(db: Database, lines: Sequence[Line]) -> None:
 
 
 async def set_last_used(db: Database, uses: Sequence[Use]) -> None:
-    """In the order of the keys, as everybody who does this takes its locks."""
+    """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
     await db.execute(
         """
         WITH used AS (
@@ -111,7 +111,7 @@ async def set_last_used(db: Database, uses: Sequence[Use]) -> None:
 
 
 async def forget_before(db: Database, moment: datetime) -> None:
-    """A part at a time, so that no statement takes long."""
+    """Deletes in batches, so that no statement takes long."""
     while await db.value(
         """
         WITH old AS (
@@ -130,7 +130,7 @@ async def forget_before(db: Database, moment: datetime) -> None:
 async def requests_about(
     db: Database, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
 ) -> list[Request]:
-    """Those that asked for a transaction, about the time when it was made."""
+    """Returns the requests about a transaction from around the time it was created."""
     records = await db.records(
         f"SELECT {REQUEST_COLUMNS} FROM api_request"
         """
@@ -142,7 +142,7 @@ async def requests_about(
 
 
 async def has_succeeded(db: Database, tenant: Tenant) -> bool:
-    """Whether a call that is still in the log was answered as the caller wanted."""
+    """Whether the log has a successful request."""
     found: bool = await db.value(
         """
         SELECT EXISTS (SELECT FROM api_request

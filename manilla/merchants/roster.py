@@ -1,4 +1,4 @@
-"""All merchants, listed for the platform's people."""
+"""Lists of merchants for administrators."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
@@ -14,14 +14,14 @@ from manilla.merchants.queries import MERCHANT, MerchantRow
 
 class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: Status | None = None
-    # A whole number or merchant key, or a part of the name or the email address.
+    # An exact id or merchant key, or part of the name or email address.
     search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
 
 
 async def merchants(
     db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
-    """The latest first."""
+    """Returns one page of merchants, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         Conditions()
@@ -44,12 +44,12 @@ async def merchants(
 
 
 def all_merchants(db: Database, wanted: MerchantFilter) -> AsyncIterator[list[MerchantRow]]:
-    """What the list shows, whole."""
+    """Yields all merchants that match the filter."""
     return listing.in_pages(lambda after: merchants(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:
-    """Who has been waiting longest for a decision comes first."""
+    """Returns pending merchants, longest waiting first."""
     return await db.rows(
         MerchantRow, MERCHANT + " WHERE status = 'pending' ORDER BY id LIMIT $1", limit
     )
@@ -61,7 +61,7 @@ async def count_pending(db: Database) -> int:
 
 
 async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
-    """What these are called, for lists of what is theirs."""
+    """Returns the names of these merchants."""
     records = await db.records(
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )
@@ -69,7 +69,7 @@ async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
 
 
 async def currencies(db: Database) -> list[str]:
-    """Those that are enabled for anybody."""
+    """Returns the currencies that are enabled for any merchant."""
     records = await db.records(
         "SELECT DISTINCT unnest(currencies) AS currency FROM merchant ORDER BY currency"
     )

@@ -18,7 +18,7 @@ from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 from manilla.platform import changes
 
-SANDBOX_START = 1_000_000  # major units, so that a new merchant can try payouts at once
+SANDBOX_START = 1_000_000  # in major units, so that a new merchant can test payouts right away
 REASON_LENGTH_MAX = 200
 
 
@@ -42,7 +42,7 @@ class AdjustmentRefused(Refusal):
 
 class AlreadyAdjusted(Refusal):
     status, code = 409, "ALREADY_ADJUSTED"
-    message = "This adjustment was made already, once."
+    message = "This adjustment has already been made."
 
 
 class Funded(msgspec.Struct, frozen=True):
@@ -51,20 +51,20 @@ class Funded(msgspec.Struct, frozen=True):
 
 
 async def open_all(connection: Connection, merchant_id: int, currencies: Sequence[str]) -> None:
-    """Opens what is missing, in both environments; a new sandbox wallet gets its first money."""
+    """Creates missing wallets in both environments. Sandbox wallets get a starting balance."""
     await queries.open_wallets(connection, merchant_id, Environment.PRODUCTION, currencies)
     new = await queries.open_wallets(connection, merchant_id, Environment.SANDBOX, currencies)
-    first_money = [
+    starting_balances = [
         _funding(
             merchant_id,
             Environment.SANDBOX,
             Money.of(SANDBOX_START, currency),
-            "The sandbox wallet's first money",
+            "Starting balance of the sandbox wallet",
         )
         for currency in new
     ]
-    if first_money:
-        results = await ledger.post(connection, first_money)
+    if starting_balances:
+        results = await ledger.post(connection, starting_balances)
         assert all(result.outcome is Outcome.POSTED for result in results)
 
 
@@ -87,7 +87,7 @@ async def adjust(
     reason: str,
     trx_id: str | None = None,
 ) -> Funded:
-    """Puts right what a wallet holds, up or down, never below zero; a given `trx_id` once."""
+    """Corrects a wallet's balance, but not below zero. A `trx_id` is applied only once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
     order = msgspec.structs.replace(funding, kind="adjustment", trx_id=trx_id or funding.trx_id)
@@ -124,9 +124,9 @@ async def _post(db: Database | Connection, order: Posting) -> Funded:
             case Outcome.DUPLICATE:
                 raise AlreadyAdjusted
             case Outcome.BALANCE_LIMIT:
-                raise FundingRefused("The wallet would hold more than a wallet can.")
+                raise FundingRefused("The balance would exceed the maximum of a wallet.")
             case Outcome.INSUFFICIENT_BALANCE:
-                raise AdjustmentRefused("The wallet holds less than that.")
+                raise AdjustmentRefused("The wallet does not hold that much.")
         assert result.outcome is Outcome.POSTED
         assert result.balance_minor is not None
         balance = Money(order.wallet.currency, result.balance_minor)

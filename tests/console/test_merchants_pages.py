@@ -139,13 +139,13 @@ async def test_a_rejected_merchant_reads_why(services: Services, site: Site, hou
     await officer.step_up(services)
     form = {"status": "rejected", "was": "pending"}
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
-    assert "Say why." in await officer.follow(silent)
+    assert "Enter a reason." in await officer.follow(silent)
     told = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
     assert "can read why" in await officer.follow(told)
     for path in ("/profile", "/sandbox"):
         assert b"No licence &lt;b&gt;yet&lt;/b&gt;" in (await owner.get(path)).body
     late = await officer.post(at(merchant, "/status"), {"status": "approved", "was": "pending"})
-    assert "The merchant is rejected by now" in await officer.follow(late)
+    assert "The merchant is now rejected" in await officer.follow(late)
     wild = await officer.post(at(merchant, "/status"), {"status": "pending", "was": "rejected"})
     assert "Please choose one of these." in await officer.follow(wild)
     approved = await officer.post(
@@ -170,7 +170,7 @@ async def test_two_who_decide_at_once_decide_once(
         )
     )
     texts = [await house.administrator.follow(reply) for reply in pages]
-    assert sum("by now: look again" in text for text in texts) == 1
+    assert sum("Check it again." in text for text in texts) == 1
 
 
 async def test_checks_currencies_and_wallets_are_switched(
@@ -227,10 +227,10 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
     once = await ticket(visitor, merchant)
     replies = await asyncio.gather(*(adjust(visitor, merchant, "10", once) for _ in range(3)))
     texts = [await visitor.follow(reply) for reply in replies]
-    assert sum("was made already" in text for text in texts) == 2
+    assert sum("has already been made" in text for text in texts) == 2
     assert await balance(services, merchant) == 1000
     for amount, more, said in (
-        ("11", {"direction": "take"}, "holds less than that"),
+        ("11", {"direction": "take"}, "does not hold that much"),
         ("-5", {}, "is not an amount"),
         ("0.001", {}, "at most 2 decimals"),
         ("9" * 25, {}, "too large"),
