@@ -1,1 +1,1 @@
-"""The methods of paying in and out: data that an administrator keeps, and what may be offered."""
+"""Deposit and withdrawal methods, which administrators configure, and which of them are offered."""

@@ -1,4 +1,4 @@
-"""Deposit and withdrawal methods, kept fresh in memory and changed by an administrator."""
+"""Deposit and withdrawal methods: cached in memory, changed by administrators."""
 
 import re
 from decimal import Decimal
@@ -25,8 +25,8 @@ NAME_LENGTH_MAX = 100
 class ChangedMeanwhile(Refusal):
     status, code = 409, "CHANGED_MEANWHILE"
     message = (
-        "Somebody else has changed this method since you opened it, and nothing of yours is saved."
-        " Open it anew, or save again to have it as you see it here."
+        "Somebody else has changed this method since you opened it, so your changes were not saved."
+        " Reload the page, or save again to overwrite the other changes."
     )
 
 
@@ -37,11 +37,11 @@ class UnknownMethod(Refusal):
 
 class BadMethod(Refusal):
     status, code = 400, "VALIDATION_FAILED"
-    message = "The method cannot be like this."
+    message = "The method's data is not valid."
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator sets, in major units; what is None stays as it is."""
+    """Changes by an administrator, in major units; fields that are None stay the same."""
 
     name: str | None = None
     active: bool | None = None
@@ -55,19 +55,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue:
-    """All methods as they are now, and which of them may be offered."""
+    """The cached methods, and which of them may be offered."""
 
     def __init__(self, db: Database, watch: changes.Watch, rails: Rails) -> None:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
-        # What was asked for before, until the methods or the credentials change.
+        # Cached results of `offered`, until the methods or the credentials change.
         self._offered: dict[tuple[Kind, str, Environment], list[Method]] = {}
         self._offered_of_load = -1
         watch.follow(changes.METHODS, self._refresh)
 
     def all(self, kind: Kind) -> list[Method]:
-        """Whether or not they can be used now."""
+        """Returns all methods of this kind, usable or not."""
         return [method for method in self._all if method.kind is kind]
 
     def by_id(self, kind: Kind, method_id: int) -> Method | None:
@@ -77,7 +77,7 @@ class Catalogue:
         return next((m for m in self._all if m.kind is kind and m.code == code), None)
 
     def offered(self, kind: Kind, currency: str, environment: Environment) -> list[Method]:
-        """Active methods of exactly this currency whose provider can be used, in their order."""
+        """Returns the active, usable methods of exactly this currency, in display order."""
         if self._offered_of_load != self._rails.loads:
             self._offered, self._offered_of_load = {}, self._rails.loads
         key = (kind, currency, environment)
@@ -94,13 +94,13 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Not so where the provider's credentials are missing or it is switched off."""
+        """Whether the provider has credentials and is enabled."""
         return method.provider is None or self._rails.is_offered(
             method.provider, method.direction, environment
         )
 
     def is_switched_off(self, method: Method) -> bool:
-        """The provider has valid credentials, but is switched off in the method's direction."""
+        """Whether the provider has valid credentials but is disabled in the method's direction."""
         if method.provider is None:
             return False
         current = self._rails.credentials(method.provider)
@@ -123,12 +123,12 @@ async def get(db: Database | Connection, kind: Kind, code: str) -> Method:
 
 
 def terms(method: Method) -> tuple[object, ...]:
-    """What merchants and customers pay, and which amounts are taken."""
+    """Returns the fee and the limits: the parts that matter to merchants and customers."""
     return method.fee, method.min_minor, method.max_minor
 
 
 def narrowed(wanted: Change, before: Method) -> Change:
-    """Only what would change something."""
+    """Returns the change without the fields that would have no effect."""
     given = msgspec.structs.asdict(wanted)
     unchanged = [name for name in given if preview(before, Change(**{name: given[name]})) == before]
     return msgspec.structs.replace(wanted, **dict.fromkeys(unchanged))
@@ -157,12 +157,12 @@ async def add(
     flow: Flow | None,
     wanted: Change,
 ) -> Method:
-    """A further method or currency, without a line of code."""
+    """Adds a method, possibly in another currency, without a code change."""
     _check_new(kind, code, currency, provider, flow)
     async with db.transaction() as connection:
         await changes.announce(connection, changes.METHODS)
         if await queries.lock(connection, code) is not None:
-            raise BadMethod(f"There is a method {code!r} already.")
+            raise BadMethod(f"A method {code!r} already exists.")
         blank = Method(
             kind=kind,
             id=0,
@@ -186,21 +186,21 @@ async def add(
 def _check_new(
     kind: Kind, code: str, currency: str, provider: Provider | None, flow: Flow | None
 ) -> None:
-    """What of a method can never change."""
+    """Checks the fields that can never change."""
     if not _CODE.fullmatch(code):
         raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
     if currency not in money.DECIMALS:
         raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
     if kind is Kind.DEPOSIT and (provider is None or flow is None):
-        raise BadMethod("A deposit method names its provider and its flow.")
+        raise BadMethod("A deposit method needs a provider and a flow.")
     if kind is Kind.WITHDRAW and flow is not None:
-        raise BadMethod("A withdrawal method has no flow.")
+        raise BadMethod("A withdrawal method cannot have a flow.")
     if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
         raise BadMethod("Provider C has no virtual accounts.")
 
 
 def preview(method: Method, wanted: Change) -> Method:
-    """The method as a change would make it; nothing is stored."""
+    """Returns the method as the change would make it, without storing it."""
     return _apply(wanted, method)
 
 
@@ -239,9 +239,9 @@ def _check(method: Method) -> None:
     if method.max_minor is not None and method.max_minor < method.min_minor:
         raise BadMethod("The maximum is below the minimum.")
     if not (fee.percent.is_finite() and 0 <= fee.percent <= 100):
-        raise BadMethod("A fee is between 0 and 100 percent.")
+        raise BadMethod("The fee must be between 0 and 100 percent.")
     if fee.percent != round(fee.percent, 4):
-        raise BadMethod("A fee's percentage has at most 4 decimals.")
+        raise BadMethod("The fee percentage can have at most 4 decimals.")
     if fee.maximum_minor is not None and fee.maximum_minor < (fee.minimum_minor or 0):
         raise BadMethod("The fee's maximum is below its minimum.")
 

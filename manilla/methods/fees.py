@@ -1,4 +1,4 @@
-"""What a method costs: a fixed part and a percentage, with an optional minimum and maximum."""
+"""The fee of a method: a fixed part and a percentage, with an optional minimum and maximum."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""A method of paying in or out, as everybody knows it."""
+"""A deposit or withdrawal method."""
 
 from enum import StrEnum
 
@@ -15,10 +15,10 @@ class Kind(StrEnum):
 
 
 class Flow(StrEnum):
-    """How a customer pays by a deposit method."""
+    """How a customer pays with a deposit method."""
 
     HOSTED = "hosted"  # on the provider's own page
-    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account made for this payment
+    VIRTUAL_ACCOUNT = "virtual_account"  # by a transfer to an account created for this payment
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -26,8 +26,8 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    provider: Provider | None  # None: an administrator processes it by hand
-    flow: Flow | None  # of deposit methods
+    provider: Provider | None  # None: an administrator processes it manually
+    flow: Flow | None  # only for deposit methods
     currency: str
     active: bool
     position: int
@@ -45,7 +45,7 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def minimum(self) -> Money:
-        """Also of a method without one: nothing cannot be paid."""
+        """The smallest allowed amount; at least one minor unit, because zero cannot be paid."""
         return Money(self.currency, max(self.min_minor, 1))
 
     @property

@@ -1,4 +1,4 @@
-"""The statements of the methods' room."""
+"""SQL queries for methods."""
 
 from decimal import Decimal
 
