@@ -1,1 +1,1 @@
-"""What the company that runs Manilla decides for all of it, and how processes learn of changes."""
+"""Settings of the whole installation, and how processes learn about changes."""

@@ -1,8 +1,8 @@
-"""Keeps what a process holds in memory at most a second older than the database.
+"""Keeps data that a process caches in memory at most a second older than the database.
 
-One small query, four times a second, asks which topics have changed; whoever holds data of a topic
-is told to bring it up to date. When that query has not succeeded for a second, readers wait for the
-next one instead of trusting what they hold.
+A small query, four times a second, reads which topics have changed, and the caches of those topics
+are refreshed. If that query has not succeeded for a second, readers wait for the next one instead
+of using cached data.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ PROVIDERS = "providers"
 RAILS = "rails"
 METHODS = "methods"
 
-# Called with the version known before; brings its holder's data up to date, or raises.
+# Called with the version known before. Refreshes the cached data or raises.
 Refresh = Callable[[int], Awaitable[None]]
 
 
@@ -46,7 +46,10 @@ class Watch:
         self._shared: asyncio.Task[None] | None = None
 
     def follow(self, topic: str, refresh: Refresh) -> None:
-        """One for each topic: who comes second would leave the first with what is out of date."""
+        """Registers the refresh function of a topic.
+
+        Only one is allowed, or the other would be lost.
+        """
         assert topic not in self._refreshes
         self._refreshes[topic] = refresh
 
@@ -55,7 +58,7 @@ class Watch:
         return time.monotonic() - self._as_of < STALE_AFTER_SECONDS
 
     async def ensure_fresh(self) -> None:
-        """Whoever waits shares one look: where it fails, all are told, and none waits in a row."""
+        """Waits until cached data is fresh. Concurrent callers share one query and its error."""
         if self.is_fresh:
             return
         if self._shared is None or self._shared.done():
@@ -88,15 +91,15 @@ class Watch:
 
 
 def _seen(shared: "asyncio.Task[None]") -> None:
-    """Nobody may be left to see the error: whoever waited has given up."""
+    """Marks the exception as retrieved, because every caller may have timed out."""
     if not shared.cancelled():
         shared.exception()
 
 
 async def announce(connection: Connection, topic: str) -> int:
-    """Says, within the transaction that makes it, that something of this topic changes.
+    """Records, in the transaction of a change, that data of this topic changes.
 
-    The row stays locked until the commit: versions appear in the order in which they were given.
+    The row stays locked until the commit, so versions become visible in order.
     """
     version: int = await connection.value(
         "UPDATE change SET version = version + 1 WHERE topic = $1 RETURNING version", topic

@@ -1,4 +1,4 @@
-"""Proves, before anything is sealed or opened, that the master key is this database's own."""
+"""Checks that the master key belongs to this database, before it is used."""
 
 from manilla.kit.crypto import Keyring, SealError
 from manilla.kit.db import Database

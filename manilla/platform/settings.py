@@ -1,4 +1,4 @@
-"""Platform settings: what an administrator can change while Manilla runs."""
+"""Platform settings, which administrators can change while Manilla runs."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -25,22 +25,26 @@ Text = Annotated[str, Meta(max_length=500)]
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names, defaults, bounds and explanations of all of them."""
+    """The settings with their defaults, bounds and descriptions."""
 
     signature_required: Annotated[
-        bool, Meta(description="Whether merchant calls must carry X-Timestamp and X-Signature.")
+        bool, Meta(description="Whether API requests must have X-Timestamp and X-Signature.")
     ] = True
     timestamp_tolerance_seconds: Annotated[
         int,
-        Meta(ge=1, le=86_400, description="How far X-Timestamp may be from our clock, either way."),
+        Meta(
+            ge=1,
+            le=86_400,
+            description="How far X-Timestamp may differ from our clock, in either direction.",
+        ),
     ] = 300
     rate_limit_per_minute: Annotated[
         int,
         Meta(
             ge=1,
             le=100_000_000,
-            description="Requests per merchant and address in 60 s, both environments together; "
-            "also failed authentications per address.",
+            description="Requests per merchant and IP address in 60 s, in both environments "
+            "together; also failed authentications per IP address.",
         ),
     ] = 120
     checkout_minutes: Annotated[
@@ -48,7 +52,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=10_080,
-            description="How long a payment_url is good for; a change touches new payments only.",
+            description="How long a payment_url is valid. A change affects only new payments.",
         ),
     ] = 30
     sandbox_complete_seconds: Annotated[
@@ -56,53 +60,54 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=86_400,
-            description="When a sandbox transaction completes by itself; "
-            "three times as long after its checkout was opened.",
+            description="Seconds until a sandbox transaction completes by itself; "
+            "three times as long once its checkout has been opened.",
         ),
     ] = 5
     withdrawals_enabled: Annotated[
         bool,
         Meta(
-            description="Whether merchants may pay out and refund. "
-            "While false, what is not sent yet waits."
+            description="Whether merchants may create payouts and refunds. "
+            "While false, unsent ones wait."
         ),
     ] = True
     payouts_held: Annotated[
         bool,
         Meta(
-            description="Whether payouts and refunds wait instead of being sent to providers. "
-            "New ones are taken, and what was sent is asked about all the same."
+            description="Whether payouts and refunds are on hold instead of being sent to "
+            "providers. New ones are still accepted, and status queries for sent ones continue."
         ),
     ] = False
     payout_days: Annotated[
-        str, Meta(description="Weekdays on which payouts are taken, in Africa/Lagos.")
+        str, Meta(description="Weekdays on which payouts are accepted, in Africa/Lagos.")
     ] = ",".join(WEEKDAYS)
     kyc_required: Annotated[
-        bool, Meta(description="Whether payouts need a merchant whose KYC is verified.")
+        bool, Meta(description="Whether a merchant needs verified KYC for payouts.")
     ] = False
     phone_required: Annotated[
-        bool, Meta(description="Whether payouts need a merchant whose phone is verified.")
+        bool, Meta(description="Whether a merchant needs a verified phone for payouts.")
     ] = False
     second_factor_for_money: Annotated[
         bool | None,
         Meta(
             description="Whether payouts, refunds, production keys, saved accounts and team "
-            "changes need a second factor in the dashboard; in development mode it is off "
-            "until it is turned on."
+            "changes in the dashboard require a second factor. Defaults to true in "
+            "production mode and to false in development mode."
         ),
     ] = None
     adjustment_limits: Annotated[
         Text,
         Meta(
-            description="Major units of each currency that one administrator may move alone in 24 "
-            "hours, in production mode. A currency that is not listed always needs a second one."
+            description="Amount per currency, in major units, that one administrator may move "
+            "alone in 24 hours in production mode. For a currency that is not listed, a second "
+            "administrator must always approve."
         ),
     ] = "NGN:10000000"
     customer_email_fallback: Annotated[
         Text,
         Meta(
-            description="Sent to providers as the customer's e-mail address where a payment or "
-            "payout has none; empty: no-reply@ and the host of MANILLA_BASE_URL."
+            description="Email address sent to providers for a payment or payout without one. "
+            "If empty: no-reply@ followed by the host of MANILLA_BASE_URL."
         ),
     ] = ""
     webhook_retention_days: Annotated[
@@ -110,15 +115,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=30,
             le=3_650,
-            description="How long providers' webhooks are kept. Those about an open charge, "
-            "payout, refund or case are kept until it is decided.",
+            description="How long providers' webhooks are kept. Webhooks for an open charge, "
+            "payout, refund or case are kept until it is closed.",
         ),
     ] = 180
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
-    site_logo: Annotated[Text, Meta(description="Address of the logo; empty: Manilla's own.")] = ""
-    site_url: Annotated[Text, Meta(description="Address of the site; empty: MANILLA_BASE_URL.")] = (
-        ""
-    )
+    site_logo: Annotated[Text, Meta(description="URL of the logo. If empty: Manilla's logo.")] = ""
+    site_url: Annotated[Text, Meta(description="URL of the site. If empty: MANILLA_BASE_URL.")] = ""
     gateway_name: Annotated[
         Text, Meta(min_length=1, description="The name of the payment gateway.")
     ] = "Manilla Payments"
@@ -127,12 +130,12 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def adjustment_limit_in(self, currency: str) -> Money | None:
-        """None where nobody may move money of this currency alone."""
+        """Returns None if every adjustment in this currency needs a second administrator."""
         limit = parse_limits(self.adjustment_limits).get(currency)
         return None if limit is None else Money.of(limit, currency)
 
     def customer_email(self, base_url: str) -> str:
-        """For providers, where a customer gave no address: never that of a merchant's people."""
+        """Returns the address to send to providers if the customer has none; never a merchant's."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
@@ -143,20 +146,20 @@ class UnknownSetting(Refusal):
 
 class BadSetting(Refusal):
     status, code = 400, "VALIDATION_FAILED"
-    message = "The setting cannot have this value."
+    message = "This value is not valid for the setting."
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a setting can be: for a form that asks for it."""
+    """The values that a setting can have, for forms."""
 
     is_switch: bool
     is_number: bool
     least: int | None
-    most: int | None  # of a text, the most characters
+    most: int | None  # for text, the maximum length
 
     @property
     def words(self) -> str:
-        """Empty where any value of its kind will do."""
+        """The bounds in words; empty if there are none."""
         if self.is_switch or self.most is None:
             return ""
         if self.is_number:
@@ -165,7 +168,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A setting as people see it."""
+    """A setting as shown to people."""
 
     key: str
     value: str
@@ -177,7 +180,7 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSetting
 
 
 def parse(key: str, text: str) -> Any:
-    """The value that a text stands for, within the setting's bounds."""
+    """Converts text to the setting's value and checks its bounds."""
     field = _FIELDS.get(key)
     if field is None:
         raise UnknownSetting(f"There is no setting {key!r}.")
@@ -187,14 +190,14 @@ def parse(key: str, text: str) -> Any:
         limits = parse_limits(text)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
     if key in ADDRESSES and text and not is_web_address(text):
-        raise BadSetting(f"{key} is an address that begins with https:// or http://.")
+        raise BadSetting(f"{key} must be a URL that starts with https:// or http://.")
     if key == "customer_email_fallback" and text and not is_email(text):
-        raise BadSetting(f"{key} is an e-mail address, such as no-reply@example.com.")
+        raise BadSetting(f"{key} must be an email address, such as no-reply@example.com.")
     if not text.isprintable():
-        raise BadSetting(f"{key} has a character that cannot be shown.")
+        raise BadSetting(f"{key} contains a character that cannot be displayed.")
     if _is_switch(field.default):
         if text not in ("true", "false"):
-            raise BadSetting(f"{key} is `true` or `false`.")
+            raise BadSetting(f"{key} must be `true` or `false`.")
         return text == "true"
     try:
         return msgspec.convert(text, field.type, strict=False)
@@ -205,19 +208,19 @@ def parse(key: str, text: str) -> Any:
 def _parse_days(text: str) -> str:
     days = [day.strip().lower() for day in text.split(",") if day.strip()]
     if not set(days) <= set(WEEKDAYS):
-        raise BadSetting(f"payout_days is a list of {', '.join(WEEKDAYS)}.")
+        raise BadSetting(f"payout_days must be a list of {', '.join(WEEKDAYS)}.")
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
 def parse_limits(text: str) -> dict[str, int]:
-    """Reads `NGN:10000000,USD:10000`, by currency."""
+    """Parses `NGN:10000000,USD:10000` into limits by currency."""
     limits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         currency, _, limit = (each.strip() for each in part.partition(":"))
         is_number = limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS_MAX
         if currency.upper() not in DECIMALS or currency.upper() in limits or not is_number:
             raise BadSetting(
-                "adjustment_limits lists each currency once, with whole major units:"
+                "adjustment_limits must list each currency once, with whole major units:"
                 " NGN:10000000,USD:10000."
             )
         limits[currency.upper()] = int(limit)
@@ -229,12 +232,12 @@ def render(value: Any) -> str:
 
 
 def _is_switch(default: Any) -> bool:
-    """None is the default of a switch that depends on the mode."""
+    """None is the default of a switch whose default depends on the mode."""
     return default is None or isinstance(default, bool)
 
 
 def in_mode(stored: PlatformSettings, *, is_development: bool) -> PlatformSettings:
-    """Switches that nobody has set and that are on by default in production mode alone."""
+    """Fills in unset switches, which default to true only in production mode."""
     unset = [name for name in _FIELDS if getattr(stored, name) is None]
     return msgspec.structs.replace(stored, **dict.fromkeys(unset, not is_development))
 
@@ -270,13 +273,13 @@ class _Stored(msgspec.Struct, frozen=True):
     value: str
 
 
-# Version 0.1.0 had one limit for every currency. Its name is not used for anything else: processes
-# of that version still read it during an upgrade, and can read nothing but a number.
+# Version 0.1.0 had one limit for all currencies. The name must not be reused: during an upgrade,
+# processes of that version still read it, and they expect a number.
 LIMIT_BEFORE = "adjustment_limit"
 
 
 async def load(db: Database | Connection) -> PlatformSettings:
-    """Settings this version does not know (of a newer one running beside it) are passed over."""
+    """Loads the settings; ignores unknown ones, which a newer version may have written."""
     rows = await db.rows(_Stored, "SELECT key, value FROM setting")
     stored = {row.key: row.value for row in rows}
     if LIMIT_BEFORE in stored:
@@ -286,7 +289,7 @@ async def load(db: Database | Connection) -> PlatformSettings:
 
 
 async def payouts_held_since(db: Database | Connection) -> datetime | None:
-    """When it was last said that nothing is to be sent; None where it may be. Read afresh."""
+    """Returns when payouts were put on hold, or None. Always reads from the database."""
     since: datetime | None = await db.value(
         "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
     )
@@ -311,7 +314,7 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
 
 
 class CurrentSettings:
-    """The platform settings of this moment, kept fresh by the watch."""
+    """The current platform settings, refreshed by the watch."""
 
     def __init__(self, db: Database, watch: changes.Watch, *, is_development: bool) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""Work that stopped: a person has it tried again."""
+"""Retries failed jobs on request of an administrator."""
 
 from manilla.audit import audit
 from manilla.kit import parked
@@ -8,11 +8,11 @@ from manilla.kit.errors import Refusal
 
 class NotParked(Refusal):
     status, code = 409, "NOT_PARKED"
-    message = "This job is not parked any more: somebody was faster, or it is done."
+    message = "This job is no longer a failed job: somebody else has retried it, or it is done."
 
 
 async def retry(db: Database, merchant_id: int, kind: str, subject: str) -> None:
-    """Runs a parked job again, as if it had never failed."""
+    """Makes a failed job due now, with a full set of retries."""
     async with db.transaction() as connection:
         if not await parked.release(connection, merchant_id, kind, subject):
             raise NotParked
