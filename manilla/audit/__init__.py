@@ -1,1 +1,1 @@
-"""Who changed what: written with the change, chained, and never rewritten."""
+"""The audit log: who changed what. Append-only, hash-chained, written with the change."""

@@ -1,4 +1,4 @@
-"""Who acts: bound by the surface that knows, read where a change is written down."""
+"""The current actor: set where a request or command starts, read when a change is logged."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,19 +9,19 @@ import msgspec
 
 
 class ActorKind(StrEnum):
-    PERSON = "person"  # signed in, with a number
-    COMMAND = "command"  # the operator's command, by the name of its user on the host
-    SYSTEM = "system"  # nobody: the program itself
+    PERSON = "person"  # a signed-in user
+    COMMAND = "command"  # the CLI, with the name of the operating system user
+    SYSTEM = "system"  # the program itself
 
 
 class Actor(msgspec.Struct, frozen=True):
     kind: ActorKind
     id: int | None
     name: str
-    realm: str | None = None  # where a person signs in; numbers are of that realm
+    realm: str | None = None  # realm of the user; ids are unique only within a realm
 
     def is_same_as(self, other: "Actor") -> bool:
-        """People go by their number, since a name can change; the rest by their name."""
+        """Compares users by id, because names can change, and other actors by name."""
         if self.kind is ActorKind.PERSON:
             return (other.kind, other.realm, other.id) == (self.kind, self.realm, self.id)
         return (other.kind, other.name) == (self.kind, self.name)
@@ -30,12 +30,12 @@ class Actor(msgspec.Struct, frozen=True):
 SYSTEM = Actor(ActorKind.SYSTEM, None, "system")
 
 current: ContextVar[Actor] = ContextVar("actor", default=SYSTEM)
-address: ContextVar[str | None] = ContextVar("address", default=None)  # None: no request
+address: ContextVar[str | None] = ContextVar("address", default=None)  # None outside of requests
 
 
 @contextlib.contextmanager
 def acting(actor: Actor, from_address: str | None = None) -> Iterator[None]:
-    """What is changed in here was changed by this actor."""
+    """Attributes all changes in this block to the actor."""
     tokens = current.set(actor), address.set(from_address)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The log: lines are added in the transaction of the change they tell of, read, and proved."""
+"""Adds lines to the audit log in the transaction of the change; lists and verifies them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,21 +24,21 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What is None does not narrow."""
+    """Fields that are None do not filter."""
 
     actor: str | None = None  # a name
-    action: str | None = None  # `wallet.fund`, or `wallet` for all of a room
+    action: str | None = None  # `wallet.fund`, or `wallet` for all wallet actions
     merchant_id: int | None = None
     subject: str | None = None
     since: datetime | None = None
-    until: datetime | None = None  # not itself
+    until: datetime | None = None  # exclusive
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    count: int  # lines that were found in order
-    last_id: int  # as the head has it; kept elsewhere, both prove the log as it was then
+    count: int  # lines that were verified
+    last_id: int  # from the head; saved elsewhere, id and hash allow checking the log later
     last_hash: str
-    broken_id: int | None = None  # the first line that is not as it was written
+    broken_id: int | None = None  # the first line that was altered, removed or inserted
     reason: str | None = None
 
     @property
@@ -54,13 +54,13 @@ async def record(
     merchant_id: int | None = None,
     **detail: Any,
 ) -> None:
-    """Never a secret in the detail. The last thing that a transaction does.
+    """Adds a line. Call it last in the transaction, and never pass a secret.
 
-    The head stays locked until the commit, so lines have no gap and one order. Whoever locks
-    anything after it may wait for somebody who waits for the head: a deadlock.
+    The head stays locked until the commit, so lines have no gaps and one order. A transaction that
+    takes another lock after this one can deadlock with a transaction that waits for the head.
     """
     head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
-    assert head is not None, "the audit log has lost its head"
+    assert head is not None, "the audit log has no head"
     actor = current.get()
     line = Entry(
         id=head.id + 1,
@@ -93,7 +93,7 @@ async def _insert(connection: Connection, line: Entry) -> None:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What is other than it was, with both values."""
+    """Returns the values that differ, each before and after."""
     return {
         name: {"before": before.get(name), "after": value}
         for name, value in after.items()
@@ -107,7 +107,7 @@ async def listed(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[Entry]:
-    """Newest first; the page after one begins before the id of its last line."""
+    """Returns lines newest first; `before_id` is the last line of the previous page."""
     wanted = filters or Filters()
     records = await db.records(
         _ENTRY
@@ -126,7 +126,7 @@ async def listed(
 
 
 async def latest(db: Database, action: str) -> dict[str, Entry]:
-    """The last line about each subject that this was done to."""
+    """Returns the newest line with this action for each subject."""
     records = await db.records(
         f"SELECT DISTINCT ON (subject) * FROM ({_ENTRY} WHERE action = $1) AS done"
         " ORDER BY subject, id DESC",
@@ -136,16 +136,17 @@ async def latest(db: Database, action: str) -> dict[str, Entry]:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What an earlier proof said of the log's end, kept where nobody rewrites it."""
+    """The last line according to an earlier verification, saved outside of the database."""
 
     id: int
     hash: str
 
 
 async def verify(db: Database, kept: Kept | None = None) -> Verdict:
-    """Walks the chain in one snapshot, and stops at the first line that breaks it.
+    """Verifies the hash chain in one snapshot, up to the first broken line.
 
-    A log that was written anew, head included, is whole in itself: what was kept tells.
+    A log that was rewritten completely, including its head, has a valid chain. Only `kept` reveals
+    that.
     """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -158,7 +159,7 @@ async def verify(db: Database, kept: Kept | None = None) -> Verdict:
         found = await connection.value("SELECT hash FROM audit WHERE id = $1", kept.id)
         if found is not None and found.hex() == kept.hash:
             return verdict
-        reason = "The line was removed." if found is None else "It is not the line that was kept."
+        reason = "The line was removed." if found is None else "It differs from the saved proof."
         return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
 
@@ -172,10 +173,10 @@ async def _walk(connection: Connection, head: _Head) -> Verdict:
             count, last_hash = line.id, line.hash
         after = batch[-1].id
     if count < head.id:
-        reason = f"The log ends after line {count}; it had {head.id}."
+        reason = f"The log ends after line {count}, but it had {head.id} lines."
         return Verdict(count, head.id, head.hash.hex(), count + 1, reason)
     if last_hash != head.hash:
-        return Verdict(count, head.id, head.hash.hex(), count, "It is not the line that was last.")
+        return Verdict(count, head.id, head.hash.hex(), count, "It does not match the head.")
     return Verdict(count, head.id, head.hash.hex())
 
 
@@ -185,7 +186,7 @@ def _broken(line: Entry, expected_id: int, last_hash: bytes, head: _Head) -> str
     if line.id < expected_id or line.id > head.id:
         return "The line was inserted."
     if line.previous_hash != last_hash:
-        return "The line does not follow the one before it."
+        return "The line does not match the hash of the line before it."
     if line.computed_hash != line.hash:
         return "The line was changed."
     return None

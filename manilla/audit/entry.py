@@ -1,4 +1,4 @@
-"""A line of the log, and the hash that ties it to the line before."""
+"""A line of the audit log, and the hash that links it to the line before."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import iso
 from manilla.kit.money import Money
 
-GENESIS = bytes(32)  # what the first line follows
+GENESIS = bytes(32)  # the previous hash of the first line
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def computed_hash(self) -> bytes:
-        """SHA-256 over all that the line says, in one form: a JSON array with sorted keys."""
+        """SHA-256 of all fields in canonical form: a JSON array with sorted keys."""
         said = [
             *(self.id, iso(self.at)),
             *(self.actor_kind, self.actor_id, self.actor_name, self.actor_realm),
@@ -45,7 +45,9 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def plain(value: Any) -> Any:
-    """As the database gives it back: what it would write in another form becomes text."""
+    """Converts a value to the form in which the database returns it; anything ambiguous becomes
+    text.
+    """
     match value:
         case None | bool() | int():
             return value
@@ -63,11 +65,11 @@ def _text(value: Any) -> str:
         case str():
             return str(value)
         case Decimal():
-            # Without the zeros that a column's scale adds: 1.5, not 1.5000.
+            # Remove the zeros that the column's scale adds: 1.5, not 1.5000.
             digits = f"{value:f}"
             return digits.rstrip("0").rstrip(".") if "." in digits else digits
         case Money():
             return f"{value.amount:f} {value.currency}"
         case datetime():
             return iso(value)
-    raise TypeError(f"{type(value).__name__} has no one form in the log.")
+    raise TypeError(f"{type(value).__name__} has no canonical form for the log.")

@@ -1,4 +1,4 @@
-"""The log, listed."""
+"""Lists of the audit log."""
 
 from collections.abc import AsyncIterator
 
@@ -13,12 +13,12 @@ from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
 async def entries(
     db: Database, wanted: Filters, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[Entry]:
-    """Newest first."""
+    """Returns one page of lines, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     rows = await audit.listed(db, wanted, listing.read_cursor(int, after), limit)
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
 
 
 def all_entries(db: Database, wanted: Filters) -> AsyncIterator[list[Entry]]:
-    """What the list shows, whole."""
+    """Yields all lines that match the filter."""
     return listing.in_pages(lambda after: entries(db, wanted, after=after, limit=PAGE_ROWS_MAX))

@@ -96,7 +96,7 @@ async def test_it_is_read_in_pages_and_narrowed(db: Database) -> None:
             None,
             "inserted",
         ),
-        ("UPDATE audit_head SET hash = sha256('x')", 2, "not the line that was last"),
+        ("UPDATE audit_head SET hash = sha256('x')", 2, "does not match the head"),
     ],
 )
 async def test_the_first_broken_line_is_named(
@@ -151,7 +151,7 @@ async def test_a_line_that_was_hashed_anew_does_not_fit_the_next(
         verdict = await audit.verify(db)
     assert (verdict.broken_id, verdict.reason) == (
         target.id + 1,
-        "The line does not follow the one before it.",
+        "The line does not match the hash of the line before it.",
     )
 
 
@@ -171,5 +171,5 @@ async def test_neither_the_application_nor_its_owner_rewrites_it(
 
 async def test_what_has_no_one_form_is_not_written(db: Database) -> None:
     async with db.transaction() as connection:
-        with pytest.raises(TypeError, match="float has no one form"):
+        with pytest.raises(TypeError, match="float has no canonical form"):
             await audit.record(connection, "test.float", "test", share=0.5)
