@@ -1,4 +1,4 @@
-"""Alembic's entry: one connection, one advisory lock, and no long wait for anybody's table lock."""
+"""Alembic's entry point: one connection, one advisory lock, and a short lock timeout."""
 
 import asyncio
 import time
@@ -21,10 +21,10 @@ BUSY = (
 
 
 def _lock(connection: Connection) -> None:
-    """Two processes that start together: the second waits here and then finds nothing to do.
+    """If two processes start together, the second waits here and then finds nothing to do.
 
-    It asks again and again, because a statement that waits for the lock keeps a snapshot open, and
-    an index that the first process builds concurrently would wait for that: a deadlock.
+    It polls, because a statement that waits for the lock keeps a snapshot open. An index that the
+    first process builds concurrently would wait for that snapshot: a deadlock.
     """
     deadline = time.monotonic() + LOCK_SECONDS_MAX
     while not connection.execute(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
@@ -36,8 +36,8 @@ def _lock(connection: Connection) -> None:
 
 def migrate(connection: Connection) -> None:
     _lock(connection)
-    # A migration that cannot have its lock at once fails and is run again, rather than have every
-    # request queue behind it.
+    # A migration that cannot get its table lock within 3 s fails and is run again later. Otherwise
+    # every request would queue behind it.
     connection.execute(text("SET lock_timeout = '3s'"))
     connection.commit()
     context.configure(connection=connection, transaction_per_migration=True)

@@ -9,15 +9,15 @@ SCHEMA = """
 CREATE DOMAIN environment AS text CHECK (VALUE IN ('sandbox', 'production'));
 CREATE DOMAIN currency AS text CHECK (VALUE ~ '^[A-Z]{3}$');
 
--- What processes watch to know that something they hold in memory has changed. The row is updated
--- by the transaction that makes the change, so versions appear in the order of the commits.
+-- Processes poll this table to learn that data they cache has changed. The transaction that makes
+-- the change updates the row, so versions become visible in commit order.
 CREATE TABLE change (
     topic   text PRIMARY KEY,
     version bigint NOT NULL DEFAULT 0
 );
 INSERT INTO change (topic) VALUES ('settings'), ('merchants');
 
--- Which functions, and whose rights, stand beside the tables.
+-- Identifies the functions and grants that were last applied.
 CREATE TABLE function_set (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     digest text NOT NULL
@@ -30,7 +30,7 @@ CREATE TABLE setting (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- A value sealed with the master key, to notice a wrong one before it does harm.
+-- A value sealed with the master key, used to detect a wrong key at startup.
 CREATE TABLE master_key_proof (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     sealed bytea NOT NULL
@@ -46,7 +46,7 @@ CREATE TABLE merchant (
                        CHECK (commission_percent BETWEEN 0 AND 100),
     commission_bearer  text NOT NULL DEFAULT 'customer'
                        CHECK (commission_bearer IN ('customer', 'merchant')),
-    gateways           text[],  -- null: every gateway that is open to the merchant
+    gateways           text[],  -- null: all available gateways
     payouts_enabled    boolean NOT NULL DEFAULT true,
     kyc_verified       boolean NOT NULL DEFAULT false,
     phone_verified     boolean NOT NULL DEFAULT false,
@@ -72,7 +72,7 @@ CREATE TABLE credential (
     api_key_hash  bytea NOT NULL UNIQUE,
     secret_sealed bytea NOT NULL,
     created_at    timestamptz NOT NULL DEFAULT now(),
-    expires_at    timestamptz,  -- null: the one in use
+    expires_at    timestamptz,  -- null: the current one
     PRIMARY KEY (merchant_id, environment, generation)
 );
 
@@ -86,8 +86,8 @@ CREATE TABLE wallet (
     PRIMARY KEY (merchant_id, environment, currency)
 ) WITH (fillfactor = 50);
 
--- Wallets are the merchants'; the other accounts are the platform's, kept per merchant so that a
--- posting concerns one merchant alone. Only a wallet's balance is also a row of its own.
+-- Wallets belong to merchants. The other accounts belong to the platform but are kept per merchant,
+-- so that a posting involves only one merchant. Only wallets also store their balance in a table.
 CREATE DOMAIN ledger_account AS text CHECK (VALUE ~
     '^(wallet|commission|payout_fee|in_flight|suspense|adjustment|bank|(clearing|provider_fee):[a-z0-9_]+)$');
 
@@ -100,8 +100,8 @@ CREATE TABLE posting (
     trx_id      text NOT NULL,
     reason      text,
     posted_at   timestamptz NOT NULL DEFAULT now(),
-    -- The only index, on purpose: whatever its statistics say, the planner has no other way to a
-    -- posting than by its whole key.
+    -- Deliberately the only index: whatever the statistics say, the planner can find a posting only
+    -- by its full key.
     PRIMARY KEY (merchant_id, trx_id, kind)
 );
 
@@ -120,8 +120,8 @@ CREATE TABLE entry (
 CREATE INDEX entry_wallet ON entry (merchant_id, environment, currency, posting_id)
  WHERE account = 'wallet';
 
--- The application's role has no right to rewrite the books. This stops everybody else's mistakes,
--- the owner's included.
+-- The application's role may not change the ledger. This trigger also stops mistakes by other
+-- roles, including the owner.
 CREATE FUNCTION refuse_to_rewrite_the_books() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'The ledger is append-only: % on % is refused.', TG_OP, TG_TABLE_NAME;

@@ -1,4 +1,4 @@
-"""Providers' credentials and health, and the methods of paying in and out."""
+"""Providers' credentials and health, and deposit and withdrawal methods."""
 
 from manilla.sql import script
 

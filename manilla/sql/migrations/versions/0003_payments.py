@@ -1,4 +1,4 @@
-"""Payments: sessions, charges, refunds, and what happens because of them."""
+"""Payments, charges and refunds, with jobs, webhooks, notifications and cases."""
 
 from manilla.sql import script
 
@@ -6,21 +6,21 @@ revision = "0003"
 down_revision = "0002"
 
 SCHEMA = """
--- Work that is due, now or later. A job is there until it is done, so the table stays small however
--- large the history grows. Half of a page stays free: a claim of all its jobs then finds room for
--- their new versions beside the old, and writes to no index.
-CREATE SEQUENCE job_fence;  -- no two claims have the same number, also of a job that comes anew
+-- Work that is due now or later. A job is deleted when it is done, so the table stays small. Half
+-- of each page stays free, so that claiming all its jobs fits the new row versions into the same
+-- page and updates no index.
+CREATE SEQUENCE job_fence;  -- unique for every claim, even if a job is deleted and added again
 CREATE TABLE job (
-    merchant_id bigint NOT NULL,  -- 0: of no merchant that we know
+    merchant_id bigint NOT NULL,  -- 0: no known merchant
     kind        text NOT NULL,
     subject     text NOT NULL,
     due_at      timestamptz NOT NULL,
     attempts    integer NOT NULL DEFAULT 0,
-    failures    integer NOT NULL DEFAULT 0,  -- in a row
+    failures    integer NOT NULL DEFAULT 0,  -- consecutive
     fence       bigint NOT NULL DEFAULT 0,   -- raised by every claim and every new cause
     lease       bigint,                      -- the fence of the claim that holds it
     leased_until timestamptz,
-    parked_at   timestamptz,                 -- failed too often: waits for a person
+    parked_at   timestamptz,                 -- failed too often; waits for a person
     last_error  text,
     PRIMARY KEY (merchant_id, kind, subject)
 ) WITH (fillfactor = 50);
@@ -52,8 +52,8 @@ CREATE TABLE payment (
     created_at            timestamptz NOT NULL DEFAULT now(),
     updated_at            timestamptz NOT NULL DEFAULT now(),
     expires_at            timestamptz NOT NULL,
-    opened_at             timestamptz,  -- when checkout was first looked at
-    credited_charge       text,         -- the charge whose money the wallet got
+    opened_at             timestamptz,  -- when checkout was first opened
+    credited_charge       text,         -- the charge that was credited to the wallet
     refunded_minor        bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (merchant_id, trx_id),
     UNIQUE (merchant_id, environment, ref_trx),
@@ -61,7 +61,7 @@ CREATE TABLE payment (
     CHECK ((status = 'failed') = (error_code IS NOT NULL))
 ) WITH (fillfactor = 85);
 
--- What was answered to a request that carried an Idempotency-Key.
+-- Responses to requests with an Idempotency-Key.
 CREATE TABLE idempotency (
     merchant_id bigint NOT NULL,
     environment environment NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_age ON idempotency USING brin (created_at);
 
--- One try at a provider. Saved before the first byte goes out.
+-- One attempt to collect a payment. Saved before the first byte is sent to the provider.
 CREATE TABLE charge (
     merchant_id        bigint NOT NULL,
     reference          text NOT NULL,
@@ -110,9 +110,9 @@ CREATE TABLE refund (
     reason           text NOT NULL,
     status           text NOT NULL DEFAULT 'pending'
                      CHECK (status IN ('pending', 'completed', 'failed')),
-    provider         text,  -- null: of the sandbox
+    provider         text,  -- null: in the sandbox
     charge_reference text,
-    by_operator      boolean NOT NULL DEFAULT false,  -- waits for a person to say that it was paid
+    by_operator      boolean NOT NULL DEFAULT false,  -- an administrator confirms that it was paid
     sent_at          timestamptz,
     detail           text,
     created_at       timestamptz NOT NULL DEFAULT now(),
@@ -121,7 +121,7 @@ CREATE TABLE refund (
 );
 CREATE INDEX refund_payment ON refund (merchant_id, payment_trx_id);
 
--- What happened to a transaction after it was made, in order.
+-- The events of each transaction, in order.
 CREATE TABLE timeline (
     merchant_id bigint NOT NULL,
     trx_id      text NOT NULL,
@@ -134,9 +134,9 @@ CREATE TABLE timeline (
     PRIMARY KEY (merchant_id, trx_id, number)
 );
 
--- What providers told us, as they sent it.
+-- Webhooks from providers, as received.
 CREATE TABLE webhook (
-    merchant_id      bigint NOT NULL,  -- 0: about a reference that is none of ours
+    merchant_id      bigint NOT NULL,  -- 0: the reference is not ours
     provider         text NOT NULL,
     digest           bytea NOT NULL,
     kind             text NOT NULL,
@@ -150,7 +150,7 @@ CREATE TABLE webhook (
 );
 CREATE INDEX webhook_reference ON webhook (merchant_id, reference);
 
--- What merchants are told. The row is written with the state change that it tells of.
+-- Notifications to merchants, written in the same transaction as the status change.
 CREATE TABLE notification (
     merchant_id bigint NOT NULL,
     id          text NOT NULL,
@@ -167,7 +167,7 @@ CREATE TABLE notification (
 );
 CREATE INDEX notification_trx ON notification (merchant_id, trx_id);
 
--- What a person must look at. One for each kind of trouble with a reference.
+-- Cases for administrators: at most one per kind and reference.
 CREATE TABLE operator_case (
     merchant_id bigint NOT NULL,
     id          bigint GENERATED ALWAYS AS IDENTITY,
@@ -189,9 +189,10 @@ CREATE TABLE operator_case (
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON timeline
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_to_rewrite_the_books();
 
--- A merchant may own most of the table, and plans must suit the largest. So no plan goes by the
--- merchant alone where there is a whole key to go by: neither after ANALYZE, which would count how
--- many merchants there are, nor before the first one, when two indexes look alike to the planner.
+-- A merchant may own most of the table, and plans must suit the largest one. The planner therefore
+-- assumes a single merchant, so that no plan uses the merchant alone when the full key is
+-- available: neither after ANALYZE, which would count the merchants, nor before the first ANALYZE,
+-- when two indexes look alike.
 ALTER TABLE payment ALTER merchant_id SET (n_distinct = 1);
 SELECT pg_restore_attribute_stats(
        'schemaname', 'public', 'relname', 'payment', 'attname', 'merchant_id', 'inherited', false,

@@ -1,4 +1,4 @@
-"""Payouts: debited at once, sent by a job, settled once."""
+"""Payouts: debited immediately, sent by a job, settled once."""
 
 from manilla.sql import script
 
@@ -6,7 +6,7 @@ revision = "0004"
 down_revision = "0003"
 
 SCHEMA = """
--- A beneficiary that a merchant has saved.
+-- Beneficiaries saved by merchants.
 CREATE TABLE payout_account (
     merchant_id  bigint NOT NULL,
     id           bigint GENERATED ALWAYS AS IDENTITY,
@@ -19,7 +19,7 @@ CREATE TABLE payout_account (
     PRIMARY KEY (merchant_id, id)
 );
 
--- What a rail takes for a transfer, as it told us last.
+-- The fee for a transfer that each rail last reported.
 CREATE TABLE transfer_fee (
     provider text NOT NULL,
     currency currency NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE payout (
     status             text NOT NULL DEFAULT 'pending'
                        CHECK (status IN ('pending', 'completed', 'failed', 'canceled')),
     error_code         text,
-    guidance           text,  -- what the merchant is told beside the code
+    guidance           text,  -- message to the merchant in addition to the code
     is_reversed        boolean NOT NULL DEFAULT false,
     currency           currency NOT NULL,
     amount_minor       bigint NOT NULL CHECK (amount_minor > 0),
@@ -50,8 +50,8 @@ CREATE TABLE payout (
     ipn_url            text NOT NULL,
     scenario           text CHECK (scenario IN ('success', 'failed', 'pending')),
     remarks            text,
-    began_at           timestamptz,  -- saved before the first byte goes to the provider
-    accepted_at        timestamptz,  -- the provider has taken it on
+    began_at           timestamptz,  -- saved before the first byte is sent to the provider
+    accepted_at        timestamptz,  -- when the provider accepted it
     provider_reference text,
     provider_fee_minor bigint,
     bank_reference     text,
@@ -62,9 +62,10 @@ CREATE TABLE payout (
     CHECK (status IN ('pending', 'completed') OR error_code IS NOT NULL)
 ) WITH (fillfactor = 80);
 
--- A merchant may own most of the table, and plans must suit the largest. So no plan goes by the
--- merchant alone where there is a whole key to go by: neither after ANALYZE, which would count how
--- many merchants there are, nor before the first one, when two indexes look alike to the planner.
+-- A merchant may own most of the table, and plans must suit the largest one. The planner therefore
+-- assumes a single merchant, so that no plan uses the merchant alone when the full key is
+-- available: neither after ANALYZE, which would count the merchants, nor before the first ANALYZE,
+-- when two indexes look alike.
 ALTER TABLE payout ALTER merchant_id SET (n_distinct = 1);
 SELECT pg_restore_attribute_stats(
        'schemaname', 'public', 'relname', 'payout', 'attname', 'merchant_id', 'inherited', false,

@@ -1,4 +1,4 @@
-"""People who sign in, their sessions, and how they are let in."""
+"""Users, their sessions, invitations and password resets."""
 
 from manilla.sql import script
 
@@ -8,20 +8,20 @@ down_revision = "0005"
 SCHEMA = """
 CREATE DOMAIN realm AS text CHECK (VALUE IN ('dashboard', 'console'));
 
--- Somebody who signs in: to the merchants' dashboard or to the administrators' console. Who does
--- both is two people here, so that neither door opens the other.
+-- A user of the merchants' dashboard or of the administrators' console. Somebody who uses both has
+-- two rows, so that signing in to one gives no access to the other.
 CREATE TABLE person (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     realm             realm NOT NULL,
     email             text NOT NULL CHECK (email = lower(email)),
     name              text NOT NULL,
     phone             text,
-    password_hash     text,  -- null: invited, and has not chosen one yet
+    password_hash     text,  -- null: invited, no password set yet
     console_role      text CHECK (console_role IN ('administrator', 'operations', 'support')),
     status            text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'disabled')),
     totp_sealed       bytea,
-    totp_confirmed_at timestamptz,  -- null: the second factor is off, or only begun
-    totp_last_step    bigint,       -- a code of this step or an earlier one is not accepted again
+    totp_confirmed_at timestamptz,  -- null: the second factor is off or not confirmed
+    totp_last_step    bigint,       -- codes of this step or earlier are rejected
     recovery_hashes   bytea[] NOT NULL DEFAULT '{}',
     created_at        timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),
@@ -47,7 +47,7 @@ CREATE TABLE invitation (
     merchant_id bigint REFERENCES merchant,
     email       text NOT NULL CHECK (email = lower(email)),
     role        text NOT NULL,
-    invited_by  bigint REFERENCES person,  -- null: the operator, by the command
+    invited_by  bigint REFERENCES person,  -- null: the operator, with the CLI
     created_at  timestamptz NOT NULL DEFAULT now(),
     expires_at  timestamptz NOT NULL,
     accepted_at timestamptz,

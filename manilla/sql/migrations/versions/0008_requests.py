@@ -1,4 +1,4 @@
-"""What merchants asked of the API, and how it was answered; and what lists of it all need."""
+"""The log of API requests, and indexes for lists."""
 
 from manilla.sql import script
 
@@ -6,8 +6,8 @@ revision = "0008"
 down_revision = "0007"
 
 SCHEMA = """
--- Written in batches, after the answer. It has no key or signature in it, and nothing of the body
--- but the merchant's own reference.
+-- Written in batches, after the response. It contains no key or signature, and nothing from the
+-- body except the merchant's reference.
 CREATE TABLE api_request (
     merchant_id  bigint NOT NULL,
     at           timestamptz NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE api_request (
     status       smallint NOT NULL,
     error_code   text,
     error        text,
-    errors       jsonb,  -- the fields or headers at fault, and why
+    errors       jsonb,  -- messages by invalid field or header
     milliseconds real NOT NULL,
     address      text NOT NULL,
     user_agent   text,
@@ -30,12 +30,12 @@ CREATE INDEX api_request_age ON api_request USING brin (at) WITH (autosummarize 
 
 ALTER TABLE credential ADD COLUMN last_used_at timestamptz;
 
--- Postings are found by their number and by their time only when people look at lists. They are
--- written in that order, so the blocks' bounds are enough, and a new posting costs no more.
+-- Only lists for people find postings by id and time. Postings are written in that order, so a BRIN
+-- index is enough and makes new postings no more expensive.
 CREATE INDEX posting_place ON posting USING brin (id, posted_at)
   WITH (pages_per_range = 32, autosummarize = on);
 
--- What waits for a person. Nothing is in these when it is new.
+-- Rows that wait for a person. New rows are in neither index.
 CREATE INDEX job_parked ON job (parked_at) WHERE parked_at IS NOT NULL;
 CREATE INDEX notification_failed ON notification (merchant_id, created_at)
  WHERE state = 'failed';

@@ -1,4 +1,4 @@
-"""What became of cases, and when a payout was last sent and asked about."""
+"""Events of cases, and when a payout was last sent and queried."""
 
 from manilla.sql import script
 
@@ -6,7 +6,7 @@ revision = "0009"
 down_revision = "0008"
 
 SCHEMA = """
--- A case that opens anew keeps what was decided before.
+-- A case that is reopened keeps its earlier decisions.
 CREATE TABLE case_event (
     merchant_id bigint NOT NULL,
     case_id     bigint NOT NULL,
@@ -27,10 +27,10 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON case_event
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_to_rewrite_the_books();
 
 ALTER TABLE payout
-    ADD COLUMN last_sent_at timestamptz,  -- sent again; saved before it goes out
-    ADD COLUMN asked_at     timestamptz;  -- reconciliation has asked about it when it was decided
+    ADD COLUMN last_sent_at timestamptz,  -- last retry; saved before it is sent
+    ADD COLUMN asked_at     timestamptz;  -- last query by reconciliation, after the final status
 
--- By block ranges: it does not stand in the way of cheap updates, as another index would.
+-- A BRIN index does not prevent HOT updates, as a B-tree index would.
 CREATE INDEX payout_age ON payout USING brin (created_at);
 """
 

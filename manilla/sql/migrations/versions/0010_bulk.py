@@ -1,4 +1,4 @@
-"""Payouts that people order: by whom, and many at once from a file."""
+"""Payouts created by users: who created them, and bulk payouts from a file."""
 
 from manilla.sql import script
 
@@ -6,12 +6,12 @@ revision = "0010"
 down_revision = "0009"
 
 SCHEMA = """
-ALTER TABLE payout ADD COLUMN ordered_by text;  -- in the dashboard; null: through the API
+ALTER TABLE payout ADD COLUMN ordered_by text;  -- the user, in the dashboard; null: through the API
 
--- A file of payouts. Nothing is paid before somebody has confirmed it.
+-- A file of bulk payouts. Nothing is paid until a user confirms it.
 CREATE TABLE payout_batch (
     merchant_id  bigint NOT NULL,
-    id           text NOT NULL,  -- its rows' references begin with it
+    id           text NOT NULL,  -- prefix of its rows' references
     environment  environment NOT NULL,
     status       text NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'running', 'done')),
     method_id    integer NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE payout_batch_row (
     number         integer NOT NULL,
     state          text NOT NULL
                    CHECK (state IN ('faulty', 'ready', 'paid', 'refused')),
-    amount_text    text NOT NULL,  -- as the file has it
+    amount_text    text NOT NULL,  -- as in the file
     amount_minor   bigint NOT NULL,
     fee_minor      bigint NOT NULL,
     bank_code      text NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE payout_batch_row (
     name           text NOT NULL,
     ref_trx        text NOT NULL,
     description    text NOT NULL,
-    remark         text,  -- what is wrong with it, or may be
+    remark         text,  -- an error or a warning
     trx_id         text,
     PRIMARY KEY (merchant_id, batch_id, number),
     CHECK (state <> 'paid' OR trx_id IS NOT NULL)

@@ -1,4 +1,4 @@
-"""Why a merchant was rejected or disabled, for the merchant to read."""
+"""The reason for rejecting or disabling a merchant, shown to the merchant."""
 
 from manilla.sql import script
 

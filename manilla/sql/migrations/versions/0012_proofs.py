@@ -1,4 +1,4 @@
-"""When the books were last proved, and with what result."""
+"""When the ledger was last checked, and the result."""
 
 from manilla.sql import script
 
@@ -6,14 +6,14 @@ revision = "0012"
 down_revision = "0011"
 
 SCHEMA = """
--- One row. Who sets `began_at` is the one worker that proves; who asks for it sets `asked_at`.
+-- One row. A request for a check sets `asked_at`; the one worker that runs it sets `began_at`.
 CREATE TABLE proof (
     one      boolean PRIMARY KEY DEFAULT true CHECK (one),
     asked_at timestamptz,
     began_at timestamptz,
     ended_at timestamptz,
-    findings jsonb NOT NULL DEFAULT '[]',  -- of the last that came to its end
-    problem  text                          -- why it did not
+    findings jsonb NOT NULL DEFAULT '[]',  -- of the last completed check
+    problem  text                          -- why a check did not complete
 );
 INSERT INTO proof DEFAULT VALUES;
 """

@@ -1,4 +1,4 @@
-"""The orders of the demonstration's shop; empty but in development mode."""
+"""Orders of the demo shop; empty outside of development mode."""
 
 from manilla.sql import script
 
@@ -6,7 +6,7 @@ revision = "0013"
 down_revision = "0012"
 
 SCHEMA = """
--- Kept here because any process may be told of an order that another one made.
+-- In the database, because any process may be notified of an order that another one created.
 CREATE UNLOGGED TABLE shop_order (
     reference   text PRIMARY KEY,
     article     text NOT NULL,

@@ -1,4 +1,4 @@
-"""Manual payouts are found without reading the others."""
+"""An index for finding manual payouts."""
 
 from manilla.sql import script
 
@@ -6,7 +6,7 @@ revision = "0014"
 down_revision = "0013"
 
 SCHEMA = """
--- By what never changes, so that a payout's status can change in place.
+-- Has only columns that never change, so that changing a payout's status updates no index.
 CREATE INDEX payout_by_hand ON payout (merchant_id, trx_id) WHERE provider IS NULL;
 """
 

@@ -1,4 +1,4 @@
-"""A job is claimed in place: its page has room for the claim, and no index hears of it."""
+"""Leaves free space in the job table's pages, so that claiming a job updates no index."""
 
 from manilla.sql import script
 
@@ -6,7 +6,7 @@ revision = "0015"
 down_revision = "0014"
 
 SCHEMA = """
--- What is done leaves at the front of the queue, where the next claim looks.
+-- Finished jobs leave dead rows at the front of the queue, where the next claim searches.
 ALTER TABLE job SET (
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 """

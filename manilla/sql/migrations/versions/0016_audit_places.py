@@ -1,4 +1,4 @@
-"""A day of the audit log, and what befell one thing, are found without reading it whole."""
+"""Indexes for finding audit log lines by day and by subject."""
 
 from manilla.sql import script
 

@@ -1,4 +1,4 @@
-"""A payment is found by the id of its commission."""
+"""An index for finding a payment by the id of its commission."""
 
 from manilla.sql import script
 

@@ -1,4 +1,4 @@
-"""How often a webhook was delivered, and when the provider is queried because of it."""
+"""How often a webhook was delivered, and when its status query is due."""
 
 from manilla.sql import script
 

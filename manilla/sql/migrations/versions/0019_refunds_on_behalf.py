@@ -1,4 +1,4 @@
-"""Refunds by administrators, refunds with the commission, and when one was first sent."""
+"""Refunds by administrators, refunds including commission, and when a refund was first sent."""
 
 from manilla.sql import script
 

@@ -1,4 +1,4 @@
-"""Why a provider declined a charge: the payment may fail with it when its link expires."""
+"""Why a provider declined a charge, used as the payment's error code when its link expires."""
 
 from manilla.sql import script
 

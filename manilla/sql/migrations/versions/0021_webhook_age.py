@@ -1,4 +1,4 @@
-"""Old webhooks are found without reading the others."""
+"""An index for finding old webhooks."""
 
 from manilla.sql import script
 
@@ -7,5 +7,5 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    # They are written in this order, so the bounds of its blocks are enough.
+    # Rows are written in this order, so a BRIN index is enough.
     script.create_index("webhook_age", "webhook USING brin (received_at)")
