@@ -1,1 +1,1 @@
-"""The schema: migrations for what is stored, functions for what must happen in one statement."""
+"""The database schema: migrations for tables, and functions that do much in one statement."""

@@ -1,4 +1,4 @@
-"""Brings a database to this version of the code: tables, functions, rights and statistics."""
+"""Migrates a database to this version of the code: tables, functions, grants and statistics."""
 
 import asyncio
 import hashlib
@@ -13,7 +13,7 @@ from manilla.sql import rights, statistics
 FOLDER = Path(str(resources.files("manilla.sql")))
 MIGRATIONS = FOLDER / "migrations"
 
-FUNCTIONS_SECONDS = 600  # for one statement; another process may be replacing them just now
+FUNCTIONS_SECONDS = 600  # per statement; another process may be replacing the functions
 
 
 class MigrationFailed(Refusal):
@@ -21,12 +21,15 @@ class MigrationFailed(Refusal):
 
 
 class NotMigrated(Refusal):
-    message = "The database is not at this version: run `manilla migrate` first."
+    message = "The database schema is out of date: run `manilla migrate` first."
 
 
 def revisions() -> list[str]:
-    """Oldest first. They are numbered, and each follows the one before it (a test holds them to
-    it), so the programs need not load what only migrating needs: it takes longer than they do."""
+    """Returns the revisions, oldest first.
+
+    Reads them from the numbered file names, which a test checks against Alembic. Loading Alembic
+    would take longer than starting the programs.
+    """
     return sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
 
 
@@ -35,10 +38,10 @@ def newest_revision() -> str:
 
 
 async def upgrade(owner_url: str, application_url: str) -> None:
-    """Safe to call from several processes at once, and when there is nothing to do."""
+    """Safe to call from several processes at the same time, and when there is nothing to do."""
     with unavailable_when_away():
         role = await _role_of(application_url)
-        # Alembic brings its own event loop along, so it gets a thread of its own.
+        # Alembic runs its own event loop, so it needs its own thread.
         await asyncio.to_thread(_upgrade_tables, owner_url)
         async with (
             session(owner_url, statement_seconds=FUNCTIONS_SECONDS) as connection,
@@ -49,9 +52,9 @@ async def upgrade(owner_url: str, application_url: str) -> None:
 
 
 async def check_ready(url: str) -> None:
-    """Refuses a database that this version cannot run on; a newer one is no obstacle.
+    """Raises NotMigrated if the database is too old for this version; accepts newer ones.
 
-    Versions next to each other run together, so that an upgrade needs no pause.
+    Consecutive versions can run at the same time, so that an upgrade needs no downtime.
     """
     async with session(url) as connection:
         revision = None
@@ -62,7 +65,7 @@ async def check_ready(url: str) -> None:
 
 
 async def is_current(url: str) -> bool:
-    """Whether this version of the code may run on the database as it is."""
+    """Whether tables, functions and grants match this version of the code."""
     async with session(url) as connection:
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
             return False
@@ -87,7 +90,9 @@ def _upgrade_tables(url: str) -> None:
 
 
 async def _replace_functions(connection: Any, role: str) -> None:
-    """Functions keep their signature for as long as the version before this one may call them."""
+    """Replaces the functions, whose signatures stay the same while the previous version may call
+    them.
+    """
     applied = await connection.fetchval("SELECT digest FROM function_set FOR UPDATE")
     if applied == _digest(role):
         return
@@ -102,7 +107,7 @@ def _functions() -> list[str]:
 
 
 def _digest(role: str) -> str:
-    """Names the tables' version, the functions, and which rights were granted to whom."""
+    """Hash of the schema revision, the functions, and the role with its grants."""
     parts = [newest_revision(), role, *_functions(), *map(" ".join, rights.RIGHTS.items())]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 

@@ -1,7 +1,7 @@
-"""What the application's role may do with each table: what the code does, and no more.
+"""Privileges of the application's role on each table: only what the code needs.
 
-During an upgrade the version before runs with these rights too: a right is taken away one release
-after the last statement that needs it.
+During an upgrade the previous version runs with these privileges too, so a privilege is revoked one
+release after the last statement that needs it.
 """
 
 from typing import Any
@@ -63,9 +63,9 @@ RIGHTS = {
 
 
 async def grant(connection: Any, role: str) -> None:
-    """Exactly these, whatever was granted before. Callers see the old rights or the new ones."""
+    """Grants exactly these privileges, in one transaction, and revokes all others."""
     if role == await connection.fetchval("SELECT quote_ident(current_user)"):
-        return  # One role for everything: the triggers alone guard the books.
+        return  # With one role for everything, only the triggers protect the ledger.
     await connection.execute(f"""
         GRANT USAGE ON SCHEMA public TO {role};
         REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role};

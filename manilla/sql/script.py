@@ -1,10 +1,10 @@
-"""What alembic migrations run: whole SQL scripts, and indexes that are built beside the traffic."""
+"""Helpers for Alembic migrations: whole SQL scripts, and indexes built without blocking writes."""
 
 from alembic import op
 
 
 def run(script: str) -> None:
-    """A whole script: asyncpg prepares only single statements."""
+    """Runs a script with several statements, which asyncpg cannot prepare."""
     connection = op.get_bind().connection.dbapi_connection
     assert connection is not None
     connection.run_async(lambda driver: driver.execute(script))
@@ -13,8 +13,8 @@ def run(script: str) -> None:
 def create_index(name: str, definition: str, *, unique: bool = False) -> None:
     """Builds an index without blocking writes, for a table that grows.
 
-    Such a build cannot be rolled back: one that was interrupted leaves an invalid index, which the
-    next run replaces. It waits for transactions that were open before it, however long they take.
+    The build cannot be rolled back. If it is interrupted it leaves an invalid index, which the next
+    run replaces. It waits for all transactions that were open before it, however long they take.
     """
     kind = "UNIQUE INDEX" if unique else "INDEX"
     with op.get_context().autocommit_block():

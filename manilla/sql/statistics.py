@@ -1,18 +1,18 @@
-"""Planner statistics for tables without any: new, restored, or analyzed while they were empty.
+"""Planner statistics for tables that lack them: new, restored, or analyzed while empty.
 
-Sessions keep their plans. A plan made from missing statistics can read all rows of a merchant where
-it could go by a whole key, and stays in use until the first automatic ANALYZE.
+Sessions keep their plans. A plan based on missing statistics may read all rows of a merchant
+instead of using the full key, and stays in use until the first automatic ANALYZE.
 """
 
 from typing import Any
 
-# Below this size the planner assumes ten full pages for a table that was never analyzed, which
-# favors whole keys. A row count taken while the table was nearly empty favors nothing.
+# For a table that was never analyzed and is smaller than this, the planner assumes ten pages and
+# prefers the full key. A row count taken while the table was nearly empty has no such effect.
 PAGES_MIN = 10
 
 
 async def seed(connection: Any) -> None:
-    """Changes nothing in a table that has useful statistics."""
+    """Adds statistics where they are missing, and leaves useful ones unchanged."""
     for table in await _tables(connection):
         await _seed_row_count(connection, table)
         if table["merchant_indexes"] > 1:
@@ -20,7 +20,7 @@ async def seed(connection: Any) -> None:
 
 
 async def _tables(connection: Any) -> list[Any]:
-    """Every table, and how many of its indexes start with the merchant."""
+    """Returns every table, and how many of its indexes start with the merchant."""
     tables: list[Any] = await connection.fetch(
         """
         SELECT t.relname AS name, t.reltuples AS row_count,
@@ -49,10 +49,10 @@ async def _seed_row_count(connection: Any, table: Any) -> None:
 
 
 async def _seed_merchants(connection: Any, table: Any) -> None:
-    """A merchant may own most of a table, and plans must suit the largest one.
+    """Makes the planner assume a single merchant, because plans must suit the largest one.
 
-    So the planner is told that there is one merchant: no plan then goes by the merchant alone where
-    there is a whole key to go by. The column's option holds for every later ANALYZE.
+    A merchant may own most of a table. With this assumption no plan uses the merchant alone when
+    the full key is available. The column option also applies to later ANALYZE runs.
     """
     name = table["name"]
     if not table["is_pinned"]:

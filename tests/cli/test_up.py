@@ -262,7 +262,7 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
             run = manilla(*program, **environment)
             assert run.returncode == 1
             assert run.stderr == (
-                "manilla: The database is not at this version: run `manilla migrate` first.\n"
+                "manilla: The database schema is out of date: run `manilla migrate` first.\n"
             )
     finally:
         assert host.stop() == 0

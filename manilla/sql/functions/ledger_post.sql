@@ -1,17 +1,17 @@
--- Posts items, of any merchants, and says of each what became of it. A business refusal is an
--- outcome, not an exception, so that one item's refusal does not touch its neighbours:
---   posted                the books have it
---   duplicate             they had it before: (trx_id, kind) of a merchant is posted once
+-- Posts items, of any merchants, and returns an outcome for each. A rejected item is an outcome, not
+-- an exception, so that it does not affect the other items:
+--   posted                the item was posted
+--   duplicate             it was posted before: (trx_id, kind) of a merchant is posted only once
 --   insufficient_balance  the wallet cannot cover it
 --   no_wallet             the merchant has no such wallet
---   balance_limit         the wallet would hold more than a 64-bit integer should; money that comes
---                         back to a wallet it was taken from may still use the room above the limit
+--   balance_limit         the balance would come too close to the 64-bit maximum; money that returns
+--                         to the wallet that it was taken from may exceed this limit
 --
 -- An item adds `wallet_minor` (0: nothing) to the wallet and the rest to one or two of the
--- platform's accounts; together they are zero. Wallets are locked in sorted order, here and wherever
--- else several are, so no two statements can wait for each other.
+-- platform's accounts; the sum is zero. All statements lock wallets in sorted order, so they cannot
+-- deadlock.
 CREATE OR REPLACE FUNCTION ledger_post(
-    p_items           integer[],  -- the caller's number for each item, given back with its outcome
+    p_items           integer[],  -- the caller's number for each item, returned with its outcome
     p_merchant_ids    bigint[],
     p_trx_ids         text[],
     p_kinds           text[],
@@ -21,13 +21,13 @@ CREATE OR REPLACE FUNCTION ledger_post(
     p_wallet_minors   bigint[],
     p_first_accounts  text[],
     p_first_minors    bigint[],
-    p_second_accounts text[],     -- null: the item has no third line
+    p_second_accounts text[],     -- null: the item has no third entry
     p_second_minors   bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
--- One plan, made once, that goes by the keys from the first row to the billionth: a plan made for
--- an empty table would read a large merchant's whole history for each of its postings. For the same
--- reason a table is only ever looked into by its whole key, one row at a time (LATERAL, LIMIT 1).
+-- One generic plan that uses the keys, however many rows there are: a plan made for an empty table
+-- would read a large merchant's whole history for each posting. For the same reason tables are only
+-- read by their full key, one row at a time (LATERAL, LIMIT 1).
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
@@ -37,7 +37,7 @@ DECLARE
     returns constant text[] := '{payout_refund,refund_returned}';
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_items)]);
     balances bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_items)]);
-    running bigint[] := '{}';  -- the balance so far, by the number of the wallet
+    running bigint[] := '{}';  -- the balance so far, by wallet number
     i record;
 BEGIN
     IF EXISTS (
@@ -58,7 +58,7 @@ BEGIN
              WHERE w.merchant_id = k.m AND w.environment = k.e AND w.currency = k.c
                FOR NO KEY UPDATE) AS locked;
 
-    -- A new statement: it sees what the earlier holders of these locks have committed.
+    -- This new statement sees what the previous holders of these locks have committed.
     FOR i IN
         SELECT u.place, u.minor,
                CASE WHEN u.kind = ANY (returns) THEN bigint_max ELSE balance_max END AS most,
@@ -96,8 +96,8 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- By the row's place, which stands while we hold its lock: a join by the key could be planned as
-    -- a walk through all wallets.
+    -- Update by ctid, which cannot change while we hold the lock: a join by the key could be planned
+    -- as a scan of all wallets.
     UPDATE wallet w
        SET balance_minor = w.balance_minor + moved.minor
       FROM (SELECT u.m, u.e, u.c, sum(u.minor)::bigint AS minor

@@ -1,10 +1,10 @@
--- Why this merchant may not send money out; null: it may. It reads the rows themselves, so that no
--- decision about money rests on what a process has in memory.
+-- Returns why this merchant may not send money, or null if it may. Reads the rows themselves, so
+-- that no decision about money depends on cached data.
 --   merchant_disabled     the merchant is disabled
 --   merchant_rejected     the merchant's application was rejected
 --   merchant_pending      the merchant is not approved yet (production only)
---   merchant_payouts_off  the merchant's payouts are switched off
---   withdrawals_off       withdrawals are switched off for the whole platform
+--   merchant_payouts_off  payouts are disabled for the merchant
+--   withdrawals_off       withdrawals are disabled for the whole platform
 CREATE OR REPLACE FUNCTION merchant_hold(p_merchant_id bigint, p_environment environment)
 RETURNS text
 LANGUAGE sql STABLE

@@ -1,7 +1,7 @@
--- Why nothing of this merchant's may be sent now; null: it may. Every statement that marks a payout
--- or a refund as being sent calls this.
---   payouts_held          the platform sends nothing (production only)
---   and what `merchant_hold` answers, unless an administrator has ordered it (`p_on_behalf`)
+-- Returns why this merchant's payouts and refunds may not be sent now, or null if they may. Every
+-- statement that marks a payout or a refund as being sent calls this.
+--   payouts_held          all payouts and refunds are on hold (production only)
+--   and the reasons of `merchant_hold`, unless an administrator ordered it (`p_on_behalf`)
 CREATE OR REPLACE FUNCTION outgoing_hold(
     p_merchant_id bigint, p_environment environment, p_on_behalf boolean)
 RETURNS text

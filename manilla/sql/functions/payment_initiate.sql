@@ -1,23 +1,23 @@
--- Takes new payments, of any merchants, and says of each what became of it:
---   created               it is there, with its job, and its answer under its Idempotency-Key
---   rate_limited          the caller has used up its window; nothing was written
---   replayed              the key was used before, for the same body: here is what was answered
---   key_conflict          the key was used before, for another body
---   duplicate             the reference was used before: here is the first payment of it
---   again                 another item of this batch has the same reference or key: ask once more
+-- Creates payments, of any merchants, and returns an outcome for each:
+--   created               with its job, and with its response stored under its Idempotency-Key
+--   rate_limited          the caller has exceeded its rate limit; nothing was written
+--   replayed              the key was used before with the same body; returns the first response
+--   key_conflict          the key was used before with another body
+--   duplicate             the reference was used before; returns the first payment
+--   again                 an earlier item of the batch has the same reference or key: retry
 --   insufficient_balance  the wallet cannot cover the commission
 --
--- Two statements that write the same reference or key at once do not agree on who was first: one of
--- them fails on the unique index, without an effect, and its next try finds what the other wrote.
+-- If two statements write the same reference or key at the same time, one of them fails on the
+-- unique index without effect, and its retry finds what the other wrote.
 CREATE OR REPLACE FUNCTION payment_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
 LANGUAGE plpgsql
--- One plan, made once, that goes by the keys from the first row to the billionth.
+-- One generic plan that uses the keys, however many rows there are.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the look-up of the reference
+SET enable_sort = off  -- see the lookup of the reference
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -52,18 +52,18 @@ BEGIN
                END AS outcome
           FROM given g
           JOIN taken t ON t.bucket = g.bucket
-          -- By the whole key, one by one: a plan for the average merchant would read all that a large
-          -- one has ever done.
+          -- Look up each row by its full key: a plan for the average merchant would read the whole
+          -- history of a large one.
           LEFT JOIN LATERAL (
                SELECT i.body_hash, i.answer FROM idempotency i
                 WHERE i.merchant_id = g.merchant_id AND i.environment = g.environment::environment
                   AND i.endpoint = g.endpoint AND i.key = g.key
                 LIMIT 1) AS k ON true
           LEFT JOIN LATERAL (
-               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique key on the
-               -- reference delivers without a sort. With an equality the planner can also choose the
-               -- primary key, which it then reads through for the whole merchant: on an empty table
-               -- both indexes cost the same, and sessions keep such a plan while the table grows.
+               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique index on
+               -- the reference provides without a sort. With an equality the planner could also
+               -- choose the primary key and scan the whole merchant: on an empty table both indexes
+               -- cost the same, and sessions keep such a plan while the table grows.
                SELECT o.trx_id, o.status FROM payment o
                 WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
                   AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx

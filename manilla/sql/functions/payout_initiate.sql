@@ -1,19 +1,19 @@
--- Takes new payouts, of any merchants, debits their wallets, and says of each what became of it:
---   created               the wallet is debited, the payout is there, and so is its job
---   free                  it was only looked at, and nothing seems to stand in its way
---   rate_limited          the caller has used up its window; nothing was written
---   replayed              the key was used before, for the same body: here is what was answered
---   key_conflict          the key was used before, for another body
---   duplicate             the reference was used before: here is the first payout of it
---   again                 another item of this batch has the same reference or key: ask once more
---   merchant_blocked      the merchant may not pay out any more
---   payout_disabled       its payouts, or everybody's, were switched off
---   no_wallet             there is no active wallet
+-- Creates payouts, of any merchants, debits their wallets, and returns an outcome for each:
+--   created               the wallet was debited, and the payout and its job were created
+--   free                  dry run (`only_look`): nothing was found that would prevent the payout
+--   rate_limited          the caller has exceeded its rate limit; nothing was written
+--   replayed              the key was used before with the same body; returns the first response
+--   key_conflict          the key was used before with another body
+--   duplicate             the reference was used before; returns the first payout
+--   again                 an earlier item of the batch has the same reference or key: retry
+--   merchant_blocked      the merchant is rejected or disabled, or pending in production
+--   payout_disabled       payouts are disabled for the merchant or for the platform
+--   no_wallet             the merchant has no active wallet in this currency
 --   insufficient_balance  the wallet cannot cover the amount and the fee
 --
--- What a process holds in memory may refuse a payout; only this permits one. It reads the merchant,
--- the switches, the wallet and its balance under the wallet's lock. Wallets are locked first, and
--- rate limits after them, both in sorted order: no two statements can wait for each other.
+-- Cached data may be used to reject a payout, but only this function permits one. It reads the
+-- merchant, the settings, the wallet and its balance while it holds the wallet's lock. Wallets are
+-- locked first and rate limits after them, both in sorted order, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payout_initiate(p_items jsonb, p_window interval)
 RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
@@ -21,7 +21,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_sort = off  -- see the look-up of the reference
+SET enable_sort = off  -- see the lookup of the reference
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -36,7 +36,7 @@ BEGIN
                AND w.environment = k.environment AND w.currency = k.currency
                FOR NO KEY UPDATE) AS locked;
 
-    -- A new statement: it sees what the earlier holders of these locks have committed.
+    -- This new statement sees what the previous holders of these locks have committed.
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(p_items) AS g (
@@ -76,8 +76,8 @@ BEGIN
                END AS outcome
           FROM given g
           JOIN taken t ON t.bucket = g.bucket
-          -- By the whole key, one by one: a plan for the average merchant would read all that a large
-          -- one has ever done.
+          -- Look up each row by its full key: a plan for the average merchant would read the whole
+          -- history of a large one.
           LEFT JOIN LATERAL (
                SELECT merchant.status, merchant.payouts_enabled FROM merchant
                 WHERE merchant.id = g.merchant_id
@@ -88,10 +88,10 @@ BEGIN
                   AND i.endpoint = g.endpoint AND i.key = g.key
                 LIMIT 1) AS k ON true
           LEFT JOIN LATERAL (
-               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique key on the
-               -- reference delivers without a sort. With an equality the planner can also choose the
-               -- primary key, which it then reads through for the whole merchant: on an empty table
-               -- both indexes cost the same, and sessions keep such a plan while the table grows.
+               -- The same as `ref_trx = g.ref_trx`, but in an order that only the unique index on
+               -- the reference provides without a sort. With an equality the planner could also
+               -- choose the primary key and scan the whole merchant: on an empty table both indexes
+               -- cost the same, and sessions keep such a plan while the table grows.
                SELECT o.trx_id, o.status FROM payout o
                 WHERE o.merchant_id = g.merchant_id AND o.environment = g.environment::environment
                   AND o.ref_trx BETWEEN g.ref_trx AND g.ref_trx

@@ -1,5 +1,5 @@
--- Adds to every bucket's window; begins a new one where the old has ended or has no request. Buckets
--- are locked in sorted order, so that no two statements can wait for each other.
+-- Adds to each bucket's window, and starts a new window if the old one has ended or is empty.
+-- Buckets are locked in sorted order, so that statements cannot deadlock.
 CREATE OR REPLACE FUNCTION rate_take(p_buckets text[], p_costs bigint[], p_window interval)
 RETURNS TABLE (bucket text, used bigint, resets_in_seconds integer)
 LANGUAGE sql

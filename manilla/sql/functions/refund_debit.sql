@@ -1,10 +1,10 @@
--- Debits a refund from its wallet and answers what happened: `ledger_post`'s outcome, one of
--- `merchant_hold`'s reasons, or `wallet_inactive`. The merchant and the wallet are read under the
--- wallet's lock: nothing that was checked earlier permits a debit.
+-- Debits a refund from its wallet and returns the outcome of `ledger_post`, a reason of
+-- `merchant_hold`, or `wallet_inactive`. It reads the merchant and the wallet while it holds the
+-- wallet's lock, so that no earlier check permits a debit.
 --
--- `p_amount_minor` is what the customer gets; of it the commission account bears
--- `p_commission_minor`. An administrator who refunds in the merchant's place (`p_on_behalf`) may do
--- so whatever the merchant's or the wallet's status is.
+-- `p_amount_minor` is what the customer gets; the commission account pays `p_commission_minor` of
+-- it. An administrator who refunds on the merchant's behalf (`p_on_behalf`) may do so regardless of
+-- the merchant's and the wallet's status.
 CREATE OR REPLACE FUNCTION refund_debit(
     p_merchant_id bigint, p_trx_id text, p_environment environment, p_currency text,
     p_amount_minor bigint, p_commission_minor bigint, p_reason text, p_on_behalf boolean)
