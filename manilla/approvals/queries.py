@@ -97,7 +97,7 @@ async def insert(
 async def decide(
     connection: Connection, approval_id: int, status: str, actor: Actor, decision: str | None
 ) -> None:
-    """Also deletes the pending change, so that it can be neither applied twice nor read."""
+    """Writes the decision and deletes the change, which can then neither be applied nor read."""
     await connection.execute(
         """
         UPDATE approval

@@ -20,7 +20,7 @@ async def tell(
     event: str,
     status: str,
 ) -> None:
-    """Must be called within the transaction that makes the change."""
+    """Queues a notification. Must be called within the transaction that makes the change."""
     notification_id = ids.new_notification_id(merchant_id)
     await connection.execute(
         """

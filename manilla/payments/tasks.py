@@ -15,7 +15,7 @@ from manilla.payments.payment import Charge, ErrorCode, Status
 from manilla.payments.states import Event
 from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
 
-# Up to which age of a charge its status is queried at which interval. An older charge that is still
+# Maximum age of a charge, and the seconds between its status queries. An older charge that is still
 # open becomes a case, and is queried less and less often until the case is resolved.
 CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(minutes=2), 10),

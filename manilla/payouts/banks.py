@@ -31,7 +31,7 @@ class BankList(msgspec.Struct, frozen=True):
 
 
 def suggestion(code: str, banks: Sequence[Bank]) -> str:
-    """Suggests the intended bank, because spreadsheets drop leading zeros of a code."""
+    """Suggests the bank whose code differs only by leading zeros, which spreadsheets drop."""
     short = code.lstrip("0")
     meant = next((bank for bank in banks if short and bank.code.lstrip("0") == short), None)
     return f" Did you mean {meant.code}, {meant.name}?" if meant else ""

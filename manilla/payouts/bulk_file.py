@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal
 
 BYTES_MAX = 1024 * 1024
 ROWS_MAX = 1_000
-LINE_ENDS_MAX = 20_000  # CR and LF are counted separately, and a value may have several lines
+LINE_ENDS_MAX = 20_000  # counts CR and LF separately; a quoted value may span several lines
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
 CELL_LENGTH_MAX = 300

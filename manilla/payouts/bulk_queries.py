@@ -264,7 +264,7 @@ async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Mone
 
 
 async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
-    """Returns False if the batch was confirmed before."""
+    """Starts a confirmed batch. Returns False if it was started before."""
     started = await connection.value(
         """
         UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()

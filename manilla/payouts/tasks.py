@@ -40,7 +40,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 
-# Up to which age of a payout its status is queried at which interval. Status queries never stop: a
+# Maximum age of a payout, and the seconds between its status queries. The queries never stop: a
 # payout that stays open for too long becomes a case, but is still queried.
 CHECKS: tuple[tuple[timedelta, float], ...] = (
     (timedelta(minutes=1), 5),
