@@ -283,7 +283,7 @@ def _run(
 
 
 def _passwords(data: Path) -> dict[str, str]:
-    """Reads the passwords, created once. Only our account can read the file and so connect."""
+    """Reads the passwords, or creates them on first use, in a file that only we can read."""
     file = data / "postgres.passwords"
     if not file.exists():
         made = {role: secrets.token_hex(24) for role in (SUPERUSER, OWNER, APPLICATION)}

@@ -14,8 +14,8 @@ from manilla.ledger.scope import Scope, Tenant, within
 LOOK_MAX = 10_000  # rows read for one page
 CHUNK_MAX = 1_000
 CLOSE = 20
-# A posting gets its id slightly later than its timestamp, so ids and times can differ in order by
-# this much.
+# A posting gets its id slightly later than its timestamp, so the order of ids and the order of
+# times can differ by this much.
 ASTRAY = timedelta(minutes=5)
 
 

@@ -63,7 +63,7 @@ RIGHTS = {
 
 
 async def grant(connection: Any, role: str) -> None:
-    """Grants exactly these privileges, in one transaction, and revokes all others."""
+    """Grants exactly these privileges and revokes all others. Call it in a transaction."""
     if role == await connection.fetchval("SELECT quote_ident(current_user)"):
         return  # With one role for everything, only the triggers protect the ledger.
     await connection.execute(f"""
