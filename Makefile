@@ -74,10 +74,10 @@ installed-dev:
 $(BIN)/python:
 	@$(PYTHON) -m venv --without-pip $(VENV)
 
-$(VENV)/.run: requirements.txt pyproject.toml | $(BIN)/python
+$(VENV)/.run: requirements.txt pyproject.toml clients/python/pyproject.toml simulator/pyproject.toml | $(BIN)/python
 	@echo "Installing the pinned requirements into $(VENV) ..."
 	@$(PIP) --require-hashes --requirement requirements.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable . --editable clients/python --editable simulator
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run

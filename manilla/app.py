@@ -7,7 +7,7 @@ from typing import Any
 import uvicorn
 from litestar import Router
 
-from manilla import __version__
+from manilla import __version__, development
 from manilla.api import llms, openapi, postman, v1
 from manilla.api.endpoint import Endpoint
 from manilla.api.kernel import Gate, MerchantApi
@@ -21,15 +21,12 @@ from manilla.dashboard.desk import Desk
 from manilla.kit import deadline, http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.kit.serving import Drain, DrainingServer
-from manilla.ledger.posting import Environment
-from manilla.merchants import credentials
 from manilla.pages import app as pages
 from manilla.people import show
 from manilla.reference import routes as reference
 from manilla.reference.workbench import Workbench
 from manilla.services import Services, opened
 from manilla.settings import Settings
-from manilla.shop import routes as shop
 
 CONNECTIONS = 10
 STATEMENT_SECONDS = 2  # no request has longer for all its statements
@@ -46,6 +43,7 @@ def build(services: Services, drain: Drain | None = None) -> Any:
     documents = _documents(description)
     webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
     is_development = services.settings.is_development
+    shop = _shop(services)
     site = pages.build(
         services.db,
         services.platform,
@@ -56,10 +54,11 @@ def build(services: Services, drain: Drain | None = None) -> Any:
             dashboard.build(dashboard_desk(services)),
             console.build(console_desk(services)),
             reference.build(description, services.platform, is_development=is_development),
-            *([_shop(services)] if is_development else ()),
+            *shop,
         ],
         is_development=is_development,
         drain=drain,
+        has_shop=bool(shop),
     )
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -108,10 +107,12 @@ def _endpoints(services: Services) -> list[Endpoint]:
     )
 
 
-def _shop(services: Services) -> Router:
-    """The demonstration's shop: in development mode alone."""
-    keys = credentials.derived(services.keyring, Environment.SANDBOX)
-    return shop.build(services.db, services.settings.base_url, keys)
+def _shop(services: Services) -> list[Router]:
+    """The demo shop: only in development mode, and where its package is installed."""
+    world = development.find() if services.settings.is_development else None
+    if world is None:
+        return []
+    return [world.shop(services.db, services.keyring, services.settings.base_url)]
 
 
 def dashboard_desk(services: Services) -> Desk:

@@ -9,19 +9,19 @@ from typing import Any
 import aiohttp
 import msgspec
 from aiohttp import web
+from manilla_simulator.program import build
+from manilla_simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
 
 from manilla import worker
 from manilla.kit import jobs
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.services import Services
-from manilla.simulator.program import build
-from manilla.simulator.settings import (
-    CredentialsA,
-    CredentialsB,
-    CredentialsC,
-    SimulatorSettings,
-)
 from tests.patience import PATIENCE_SECONDS
 
 KEYS: dict[Provider, msgspec.Struct] = {

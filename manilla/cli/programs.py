@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 import uvloop
 
+from manilla import development
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
@@ -61,24 +62,21 @@ def simulator(
     as_json: Json = False,
 ) -> None:
     """Play providers A, B and C over real HTTP, with faults on demand; never in production."""
-    from manilla.simulator.program import run as run_simulator
-    from manilla.simulator.settings import SimulatorSettings
-
     logs.configure("simulator")
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
+    world = development.required()
     listener = listen(host, port) if fd is None else socket.socket(fileno=fd)
-    settings = SimulatorSettings(
-        mode=mode,
-        base_url=local_address(host, listener.getsockname()[1]),
-        webhook_base_url=platform.rstrip("/"),
+    base_url = local_address(host, listener.getsockname()[1])
+    simulation = world.simulate(
+        listener, mode=mode, base_url=base_url, platform_url=platform.rstrip("/")
     )
-    settings.refuse_production()
-    if fd is None and as_json:
-        print_json({"base_url": settings.base_url})
-    elif fd is None:
-        print(f"The simulator runs at {settings.base_url}/control", flush=True)
+    if mode is not Mode.PRODUCTION and fd is None:
+        if as_json:
+            print_json({"base_url": base_url})
+        else:
+            print(f"The simulator runs at {base_url}/control", flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run_simulator(settings, listener))
+        runner.run(simulation)
 
 
 def migrate(data: Data = None, as_json: Json = False) -> None:

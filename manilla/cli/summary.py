@@ -1,18 +1,20 @@
 """What `manilla up` says when everything runs."""
 
+import shlex
+import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from manilla import demo
+from manilla.api.authenticate import sign
+from manilla.development import Demo
+from manilla.merchants.credentials import NewCredentials
 from manilla.settings import Settings
 
 
-def print_summary(
-    settings: Settings, seeded: demo.Demo | None, folder: Path, seconds: float
-) -> None:
+def print_summary(settings: Settings, seeded: Demo | None, folder: Path, seconds: float) -> None:
     console = Console(highlight=False)
     base_url = settings.base_url
     console.print()
@@ -23,7 +25,7 @@ def print_summary(
     rows = [
         ("Dashboard", f"{base_url}/dashboard/"),
         ("Console", f"{base_url}/console/"),
-        *([("Demo shop", f"{base_url}/shop")] if settings.is_development else ()),
+        *([("Demo shop", f"{base_url}/shop")] if seeded else ()),
         ("API", f"{base_url}/api/v1"),
         ("Reference", f"{base_url}/docs"),
         ("OpenAPI", f"{base_url}/api/openapi.json"),
@@ -38,8 +40,8 @@ def print_summary(
     console.print("  [dim]Ctrl-C stops everything.[/]\n")
 
 
-def _print_demo(console: Console, base_url: str, seeded: demo.Demo) -> None:
-    console.print(f"  [bold]{demo.NAME}[/], merchant {seeded.merchant_id}")
+def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
+    console.print(f"  [bold]{seeded.name}[/], merchant {seeded.merchant_id}")
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
     table.add_column("sandbox", no_wrap=True)
@@ -50,7 +52,23 @@ def _print_demo(console: Console, base_url: str, seeded: demo.Demo) -> None:
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
     console.print("  Try it, soon (a signature is good for some minutes):\n")
-    print(demo.signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
+    print(signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
+
+
+def signed_curl(base_url: str, credentials: NewCredentials) -> str:
+    """A command that works when pasted, for as long as its timestamp is within the tolerance."""
+    path, now = "/api/v1/site-info", int(time.time())
+    headers = {
+        "X-Environment": "sandbox",
+        "X-Merchant-Key": credentials.merchant_key,
+        "X-API-Key": credentials.api_key,
+        "X-Timestamp": str(now),
+        "X-Signature": sign(credentials.api_secret.encode(), now, "GET", path, b""),
+    }
+    parts = ["curl", "-sS", base_url + path]
+    for name, value in headers.items():
+        parts += ["-H", f"{name}: {value}"]
+    return shlex.join(parts)
 
 
 def _grid(*rows: tuple[str, str]) -> Table:

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla import demo
+from manilla import development
 from manilla.cli import instance
 from manilla.cli.instance import Data, InstanceRefusal, Running
 from manilla.cli.output import Json, print_json
@@ -31,11 +31,9 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.process import Program, Supervisor, follow_parent, until_stopped
 from manilla.platform import master_key
-from manilla.providers.port import Provider
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 
 START_SECONDS_MAX = 90
-WEMA_BANK = "000017"  # as provider B numbers it
 LOG_BYTES_MAX = 50 * 1024 * 1024
 
 
@@ -66,11 +64,20 @@ def up(
         host=host,
         port=port,
         workers=workers or min(4, os.cpu_count() or 1),
-        with_demo=mode is Mode.DEVELOPMENT if demo_ is None else demo_,
+        with_demo=_wants_demo(mode, demo_),
         as_json=as_json,
     )
     with instance.claimed(plan.folder):
         asyncio.run(until_stopped(_start(plan)))
+
+
+def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
+    """By default in development mode, where the package that has the demo is installed."""
+    if wanted is None:
+        return mode is Mode.DEVELOPMENT and development.find() is not None
+    if wanted:
+        development.required()
+    return wanted
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -227,23 +234,11 @@ async def _start_simulator(
     return local_address(plan.host, listener.getsockname()[1])
 
 
-async def _seed(settings: Settings, simulator_url: str) -> demo.Demo | None:
-    from manilla.simulator.settings import CredentialsA, CredentialsB, CredentialsC
-
+async def _seed(settings: Settings, simulator_url: str) -> development.Demo | None:
     db = await Database.open(settings.database_url, size=1, name="manilla up")
-    keyring = Keyring(settings.master_keys)
-    simulated = {
-        Provider.A: (f"{simulator_url}/a", CredentialsA()),
-        Provider.B: (f"{simulator_url}/b", CredentialsB()),
-        Provider.C: (f"{simulator_url}/c", CredentialsC()),
-    }
     try:
-        for provider, (base_url, keys) in simulated.items():
-            given = {key: value for key, value in msgspec.to_builtins(keys).items() if value}
-            if provider is Provider.B:
-                given["default_va_bank"] = WEMA_BANK
-            await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
-        return await demo.ensure(db, keyring, simulator_url)
+        keyring = Keyring(settings.master_keys)
+        return await development.required().seed(db, keyring, simulator_url)
     finally:
         await db.close()
 

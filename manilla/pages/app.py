@@ -57,6 +57,7 @@ def build(
     *,
     is_development: bool,
     drain: Drain | None = None,
+    has_shop: bool = False,
 ) -> Any:
     """`rooms`: the routes of the rooms that have pages."""
     templates = environment(FOLDER / "templates")
@@ -64,7 +65,9 @@ def build(
 
     @get("/", media_type=MediaType.HTML)
     async def front_page() -> str:
-        return front.render(site_name=platform.now.site_name, is_development=is_development)
+        return front.render(
+            site_name=platform.now.site_name, is_development=is_development, has_shop=has_shop
+        )
 
     def answer(request: Asked, status: int, code: str, text: str, **more: Any) -> Response[Any]:
         """As a page for whoever asked for one."""

@@ -6,19 +6,19 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from manilla_simulator.program import build
+from manilla_simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.services import Services
-from manilla.simulator.program import build
-from manilla.simulator.settings import (
-    CredentialsA,
-    CredentialsB,
-    CredentialsC,
-    SimulatorSettings,
-)
 from tests.checkout.shop import Shop
 from tests.client import Site
 from tests.patience import SEEN_SECONDS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import manilla
-import manilla.client
+import manilla_client
 from tests.client import Site
 from tests.forked import manilla as command
 
@@ -25,7 +25,7 @@ runpy.run_module("manilla", run_name="__main__")
 async def test_the_version_is_the_same_everywhere(project: Path, site: Site) -> None:
     printed = (await asyncio.to_thread(command, "--version")).stdout.strip()
     described = (await site.send("GET", "/api/openapi.json")).json["info"]["version"]
-    assert {printed, described, manilla.client.__version__} == {manilla.__version__}
+    assert {printed, described, manilla_client.__version__} == {manilla.__version__}
     for file in (project / "pyproject.toml", project / "clients/python/pyproject.toml"):
         assert tomllib.loads(file.read_text())["project"]["dynamic"] == ["version"]
 

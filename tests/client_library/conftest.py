@@ -1,8 +1,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from manilla_client import AsyncClient, Credentials
 
-from manilla.client import AsyncClient, Credentials
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.services import Services

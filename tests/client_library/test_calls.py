@@ -7,10 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import manilla_client as library
 import pytest
-
-from manilla import client as library
-from manilla.client import (
+from manilla_client import (
     AsyncClient,
     Client,
     CompletedPayment,
@@ -22,7 +21,8 @@ from manilla.client import (
     UndeliveredPayout,
     UnfinishedPayment,
 )
-from manilla.client.credentials import sign
+from manilla_client.credentials import sign
+
 from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.payments.orders import new_reference

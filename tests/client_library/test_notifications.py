@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from manilla_client import BadNotification, NotificationTooOld, SignatureMismatch, verify_ipn
 
-from manilla.client import BadNotification, NotificationTooOld, SignatureMismatch, verify_ipn
 from manilla.notify import signing
 
 SECRET = "test_8agexnprjqkqk1mb4syas8cq43q2qe0m"

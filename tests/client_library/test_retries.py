@@ -6,10 +6,10 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import manilla_client as library
 import pytest
+from manilla_client import AsyncClient, Credentials, Retries, SiteInfo
 
-from manilla import client as library
-from manilla.client import AsyncClient, Credentials, Retries, SiteInfo
 from manilla.kit.db import Database
 from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of

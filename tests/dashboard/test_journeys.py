@@ -9,9 +9,10 @@ from typing import Any
 
 import pyotp
 import pytest
+from manilla_simulator import demo
 from playwright.async_api import Browser, Page, expect
 
-from manilla import demo
+from manilla.development import Demo
 from manilla.kit import jobs, outbound
 from manilla.ledger.posting import Environment
 from manilla.merchants import merchants
@@ -285,14 +286,14 @@ async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant)
 
 
 @pytest.fixture(scope="module")
-async def store(services: Services) -> demo.Demo:
+async def store(services: Services) -> Demo:
     found = await demo.ensure(services.db, services.keyring, "http://127.0.0.1:1")
     assert found is not None
     return found
 
 
 async def test_the_demonstration_shows_a_whole_sale(
-    browser: Browser, site: Site, services: Services, store: demo.Demo
+    browser: Browser, site: Site, services: Services, store: Demo
 ) -> None:
     base_url = services.settings.base_url
     async with (

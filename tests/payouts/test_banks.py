@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from manilla_simulator import banks as simulated_banks
 
 from manilla.payouts import banks as bank_lists
 from manilla.services import Services
-from manilla.simulator import banks as simulated_banks
 from tests.client import Reply
 from tests.payouts.desk import (
     MANUAL,

@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from manilla_simulator.names import holder_of
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.ledger.posting import Environment
 from manilla.payouts import accounts
-from manilla.simulator.names import holder_of
 from tests.client import Reply, Site, new_merchant
 from tests.payouts.desk import ACCOUNT, BANKS, MANUAL, RAILS, Desk, new_account
 

@@ -9,6 +9,13 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from manilla_simulator.program import build
+from manilla_simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
@@ -35,13 +42,6 @@ from manilla.providers.port import (
     WebhookEvent,
 )
 from manilla.providers.rails import Rails, open_session
-from manilla.simulator.program import build
-from manilla.simulator.settings import (
-    CredentialsA,
-    CredentialsB,
-    CredentialsC,
-    SimulatorSettings,
-)
 from tests.patience import PATIENCE_SECONDS
 from tests.providers.conftest import adapter
 from tests.providers.samples import CHARGE, REFUND, TRANSFER

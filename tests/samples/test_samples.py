@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from manilla_client import Notification, verify_ipn
 
-from manilla.client import Notification, verify_ipn
 from manilla.notify import signing
 from tests.cli.shop import Shop, opened, until
 from tests.instance import Instance

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from aiohttp import web
+from manilla_simulator.program import build
+from manilla_simulator.settings import SimulatorSettings
 
-from manilla.simulator.program import build
-from manilla.simulator.settings import SimulatorSettings
 from tests.simulator.merchant_platform import Platform
 
 

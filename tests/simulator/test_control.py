@@ -8,11 +8,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from manilla_simulator.program import build, run
+from manilla_simulator.settings import NotInProduction, SimulatorSettings
+from manilla_simulator.state import Charge, ChargeShelf, VirtualAccount, now
 
 from manilla.kit.money import Money
-from manilla.simulator.program import build, run
-from manilla.simulator.settings import NotInProduction, SimulatorSettings
-from manilla.simulator.state import Charge, ChargeShelf, VirtualAccount, now
 from tests.patience import PATIENCE_SECONDS
 from tests.simulator.merchant_platform import Platform
 
@@ -180,8 +180,8 @@ async def test_the_program_serves_until_it_is_told_to_stop() -> None:
 PROGRAM = """
 import asyncio, socket
 from manilla.kit.money import Money
-from manilla.simulator.program import run
-from manilla.simulator.settings import SimulatorSettings
+from manilla_simulator.program import run
+from manilla_simulator.settings import SimulatorSettings
 listener = socket.create_server(("127.0.0.1", 0))
 url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 print(url, flush=True)

@@ -141,7 +141,7 @@ async def test_a_reversal_is_notified_by_a_and_c(platform: Platform) -> None:
 
 @every_provider
 async def test_codes_of_one_rail_are_not_valid_on_another(platform: Platform, key: str) -> None:
-    from manilla.simulator import banks
+    from manilla_simulator import banks
 
     codes = {"a": banks.PROVIDER_A, "b": banks.PROVIDER_B, "c": banks.PROVIDER_C}
     others = [code for other in codes if other != key for code in codes[other]]

@@ -5,7 +5,7 @@ import sys
 import uuid
 from decimal import Decimal
 
-from manilla.client import ApiError, Client
+from manilla_client import ApiError, Client
 
 shop = os.environ.get("SHOP_URL", "https://shop.example")
 with Client.from_environment() as client:

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from manilla.client import BadNotification, verify_ipn
+from manilla_client import BadNotification, verify_ipn
 
 # In a shop, give it all headers of the request: then the time of the attempt is verified too.
 headers = {"X-Signature": sys.argv[2]}

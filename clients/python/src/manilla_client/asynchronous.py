@@ -1,0 +1,150 @@
+"""The client for programs on asyncio: the same calls, on threads of its own.
+
+The work of a call is waiting for the network, so a thread for each that is under way is as good as
+sockets on the loop, and both clients send and retry by the same code.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from manilla_client import calls, polling
+from manilla_client.answers import (
+    BankList,
+    CompletedPayment,
+    DeliveredPayout,
+    PaymentSession,
+    Payout,
+    PayoutMethods,
+    SiteInfo,
+    UndeliveredPayout,
+    UnfinishedPayment,
+)
+from manilla_client.calls import Call, PaymentOrder, PayoutOrder, Scenario
+from manilla_client.conversation import converse
+from manilla_client.credentials import Credentials, url_of_environment
+from manilla_client.retries import Retries
+from manilla_client.transport import Answer, Failure, Request, Transport
+
+Kind = TypeVar("Kind")
+Found = TypeVar("Found", bound=polling.Verified)
+
+
+class AsyncClient:
+    """Close it, or use it in an `async with` statement.
+
+    Canceling a call stops the waiting for it, but does not take back what was sent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        *,
+        retries: Retries | None = None,
+        timeout_seconds: float = 30,
+        tls: ssl.SSLContext | None = None,
+        calls_at_once_max: int = 16,
+    ) -> None:
+        self._credentials = credentials
+        self._retries = retries or Retries()
+        self._transport = Transport(url, timeout_seconds, tls)
+        self._threads = ThreadPoolExecutor(calls_at_once_max, thread_name_prefix="manilla")
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        return cls(url_of_environment(), Credentials.from_environment())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """After what is under way."""
+        await asyncio.to_thread(self._threads.shutdown)
+        self._transport.close()
+
+    async def initiate_payment(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[PaymentOrder],
+    ) -> PaymentSession:
+        """Makes a checkout session: send the customer to its `payment_url`."""
+        return await self._do(calls.initiate_payment(order, idempotency_key, scenario))
+
+    async def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
+        return await self._do(calls.verify_payment(trx_id))
+
+    async def wait_for_payment(
+        self, trx_id: str, timeout_seconds: float = 60
+    ) -> CompletedPayment | UnfinishedPayment:
+        """Until it is decided; raises StillPending where that takes longer."""
+        return await self._wait_for(self.verify_payment, trx_id, timeout_seconds)
+
+    async def initiate_payout(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[PayoutOrder],
+    ) -> Payout:
+        """Debits your wallet at once, and sends the money to the beneficiary."""
+        return await self._do(calls.initiate_payout(order, idempotency_key, scenario))
+
+    async def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
+        return await self._do(calls.verify_payout(trx_id))
+
+    async def wait_for_payout(
+        self, trx_id: str, timeout_seconds: float = 60
+    ) -> DeliveredPayout | UndeliveredPayout:
+        """Until it is decided; raises StillPending where that takes longer."""
+        return await self._wait_for(self.verify_payout, trx_id, timeout_seconds)
+
+    async def payout_methods(self, currency: str) -> PayoutMethods:
+        return await self._do(calls.payout_methods(currency))
+
+    async def bank_list(self, method_code: str | None = None) -> BankList:
+        """Provider B's bank codes, or those of another automatic method."""
+        return await self._do(calls.bank_list(method_code))
+
+    async def site_info(self) -> SiteInfo:
+        return await self._do(calls.site_info())
+
+    async def _do(self, call: Call[Kind]) -> Kind:
+        loop = asyncio.get_running_loop()
+        conversation = converse(call, self._credentials, self._retries)
+        outcome: Answer | Failure | None = None
+        while True:
+            try:
+                step = conversation.send(outcome)
+            except StopIteration as end:
+                result: Kind = end.value
+                return result
+            if isinstance(step, Request):
+                outcome = await loop.run_in_executor(self._threads, self._transport.send, step)
+            else:
+                await asyncio.sleep(step)
+                outcome = None
+
+    async def _wait_for(
+        self, verify: Callable[[str], Awaitable[Found]], trx_id: str, timeout_seconds: float
+    ) -> Found:
+        for wait_seconds in polling.waits(timeout_seconds):
+            found = await verify(trx_id)
+            if found.status != "pending":
+                return found
+            await asyncio.sleep(wait_seconds)
+        return polling.decided(await verify(trx_id), trx_id)

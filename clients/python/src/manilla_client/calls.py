@@ -1,0 +1,155 @@
+"""The API's calls, as data: what is sent, and how the answer is read."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+from urllib.parse import quote, urlencode
+
+from manilla_client import exact_json
+from manilla_client.answers import (
+    BankList,
+    CompletedPayment,
+    DeliveredPayout,
+    PaymentSession,
+    Payout,
+    PayoutMethods,
+    SiteInfo,
+    UndeliveredPayout,
+    UnfinishedPayment,
+)
+from manilla_client.reading import read
+
+Kind = TypeVar("Kind")
+Scenario = Literal["success", "failed", "pending"]
+KEY_LENGTH_MAX = 255
+
+
+class PaymentOrder(TypedDict):
+    payment_amount: Decimal | int
+    currency_code: str
+    ref_trx: str
+    success_redirect: str
+    cancel_redirect: str
+    ipn_url: str
+    description: NotRequired[str | None]
+    customer_name: NotRequired[str | None]
+    customer_email: NotRequired[str | None]
+    allow_payment_methods: NotRequired[str | Sequence[str] | None]
+
+
+class PayoutOrder(TypedDict):
+    """With either `beneficiary` or `withdraw_account_id`."""
+
+    payout_amount: Decimal | int
+    currency_code: str
+    ref_trx: str
+    ipn_url: str
+    withdraw_method_id: int
+    beneficiary: NotRequired[Mapping[str, str] | None]
+    withdraw_account_id: NotRequired[int | None]
+    description: NotRequired[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Kind]):
+    method: str
+    target: str
+    read: Callable[[Any], Kind]
+    body: bytes = b""
+    # The same over every attempt, so that however often it is sent, it takes effect once.
+    idempotency_key: str | None = None
+    scenario: Scenario | None = None
+
+    def headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        if self.body:
+            headers["Content-Type"] = "application/json"
+        if self.idempotency_key is not None:
+            headers["Idempotency-Key"] = self.idempotency_key
+        if self.scenario is not None:
+            headers["X-Sandbox-Scenario"] = self.scenario
+        return headers
+
+
+def initiate_payment(
+    order: PaymentOrder, idempotency_key: str | None, scenario: Scenario | None
+) -> Call[PaymentSession]:
+    body = _body(order, PaymentOrder)
+    return Call(
+        "POST",
+        "/api/v1/initiate-payment",
+        lambda document: read(PaymentSession, document),
+        body,
+        _key(idempotency_key),
+        scenario,
+    )
+
+
+def initiate_payout(
+    order: PayoutOrder, idempotency_key: str | None, scenario: Scenario | None
+) -> Call[Payout]:
+    body = _body(order, PayoutOrder)
+    return Call(
+        "POST",
+        "/api/v1/initiate-payout",
+        lambda document: read(Payout, document),
+        body,
+        _key(idempotency_key),
+        scenario,
+    )
+
+
+def verify_payment(trx_id: str) -> Call[CompletedPayment | UnfinishedPayment]:
+    def read_either(document: Any) -> CompletedPayment | UnfinishedPayment:
+        if _is_success(document):
+            return read(CompletedPayment, document)
+        return read(UnfinishedPayment, document)
+
+    return Call("GET", "/api/v1/verify-payment/" + quote(trx_id, safe=""), read_either)
+
+
+def verify_payout(trx_id: str) -> Call[DeliveredPayout | UndeliveredPayout]:
+    def read_either(document: Any) -> DeliveredPayout | UndeliveredPayout:
+        if _is_success(document):
+            return read(DeliveredPayout, document)
+        return read(UndeliveredPayout, document)
+
+    return Call("GET", "/api/v1/verify-payout/" + quote(trx_id, safe=""), read_either)
+
+
+def site_info() -> Call[SiteInfo]:
+    return Call("GET", "/api/v1/site-info", lambda document: read(SiteInfo, document))
+
+
+def payout_methods(currency: str) -> Call[PayoutMethods]:
+    target = "/api/v1/payout-methods?" + urlencode({"currency": currency})
+    return Call("GET", target, lambda document: read(PayoutMethods, document))
+
+
+def bank_list(method_code: str | None) -> Call[BankList]:
+    query = "" if method_code is None else "?" + urlencode({"method_code": method_code})
+    target = "/api/v1/payout/bank-list" + query
+    return Call("GET", target, lambda document: read(BankList, document))
+
+
+def _is_success(document: object) -> bool:
+    return isinstance(document, dict) and document.get("status") == "success"
+
+
+def _body(order: Mapping[str, object], kind: type) -> bytes:
+    # The API passes over what it does not know, and so would never tell of a misspelt name.
+    unknown = order.keys() - kind.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")
+    given = {name: value for name, value in order.items() if value is not None}
+    return exact_json.dumps(given).encode()
+
+
+def _key(given: str | None) -> str:
+    if given is None:
+        return str(uuid.uuid4())
+    if not 1 <= len(given) <= KEY_LENGTH_MAX or not (given.isascii() and given.isprintable()):
+        raise ValueError(f"An idempotency key has 1 to {KEY_LENGTH_MAX} printable characters.")
+    return given

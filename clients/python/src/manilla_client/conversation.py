@@ -1,0 +1,77 @@
+"""One call from its first attempt to its result, without any input or output of its own.
+
+The clients, sync and async, do what it yields: send a request, or wait.
+"""
+
+import time
+from collections.abc import Generator
+from typing import Any, TypeAlias, TypeVar
+
+from manilla_client import exact_json
+from manilla_client.calls import Call
+from manilla_client.credentials import Credentials
+from manilla_client.errors import ApiError, NoAnswer, refusal_class
+from manilla_client.retries import RETRIED_STATUSES, Retries
+from manilla_client.transport import Answer, Failure, Request
+
+Kind = TypeVar("Kind")
+Wait = float
+Conversation: TypeAlias = Generator[Request | Wait, Answer | Failure | None, Kind]
+
+
+def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Conversation[Kind]:
+    attempts = 0
+    while True:
+        attempts += 1
+        outcome = yield _signed(call, credentials)
+        assert isinstance(outcome, Answer | Failure)
+        if isinstance(outcome, Answer) and outcome.status == 200:
+            try:
+                document = exact_json.loads(outcome.body)
+            except ValueError as error:
+                outcome = Failure(f"The answer cannot be read: {error}.")
+            else:
+                return call.read(document)
+        wait_seconds = None
+        if _may_be_repeated(outcome):
+            wait_seconds = retries.wait_seconds(attempts, _retry_after(outcome))
+        if wait_seconds is None:
+            raise _error(outcome, call.idempotency_key)
+        yield wait_seconds
+
+
+def _signed(call: Call[Any], credentials: Credentials) -> Request:
+    """Anew for every attempt: the signature of an earlier one grows old while we wait."""
+    signed = credentials.headers(int(time.time()), call.method, call.target, call.body)
+    return Request(call.method, call.target, {**call.headers(), **signed}, call.body)
+
+
+def _may_be_repeated(outcome: Answer | Failure) -> bool:
+    if isinstance(outcome, Failure):
+        return not outcome.is_final
+    return outcome.status in RETRIED_STATUSES
+
+
+def _retry_after(outcome: Answer | Failure) -> int | None:
+    given = outcome.headers.get("retry-after", "") if isinstance(outcome, Answer) else ""
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= 9 else None
+
+
+def _error(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer | ApiError:
+    if isinstance(outcome, Failure):
+        return NoAnswer(outcome.reason, idempotency_key)
+    try:
+        document = exact_json.loads(outcome.body)
+    except ValueError:
+        document = None  # a proxy on the way answers in its own format
+    if not isinstance(document, dict):
+        document = {}
+    code = document.get("error_code")
+    kind = refusal_class(outcome.status, code if isinstance(code, str) else None)
+    return kind(
+        outcome.status,
+        document,
+        request_id=outcome.headers.get("x-request-id"),
+        retry_after_seconds=_retry_after(outcome),
+        idempotency_key=idempotency_key,
+    )

@@ -1,0 +1,152 @@
+"""Notifications (IPN): whether one is Manilla's, and what it says."""
+
+import base64
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from manilla_client import exact_json
+from manilla_client.errors import BadNotification, NotificationTooOld, SignatureMismatch
+
+STANDARD_PREFIX = "whsec_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """What has happened. `data` is all that the body says of it, amounts as Decimal."""
+
+    event: str
+    status: str
+    trx_id: str
+    ref_trx: str | None
+    amount: Decimal | None
+    currency_code: str | None
+    environment: str | None
+    message: str | None
+    error_code: str | None
+    timestamp: int | None
+    id: str | None  # the same on every attempt; None where only X-Signature came
+    data: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Do not deliver for these."""
+        return self.environment == "sandbox"
+
+    @property
+    def handled_once_by(self) -> tuple[str, str, str, str]:
+        """A unique key for what you do about it: notifications may come twice."""
+        return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
+
+
+def verify_ipn(
+    body: bytes, headers: Mapping[str, str], secret: str, tolerance_seconds: int | None = 300
+) -> Notification:
+    """The notification, where it is Manilla's; else raises BadNotification.
+
+    `body` is the bytes as they came. `secret` is the API secret of the environment, as it is or as
+    `whsec_...`. The signature of Standard Webhooks rules where there is one, because it covers the
+    time of the attempt. Where only X-Signature came, the time in the body must be within the
+    tolerance: else whoever recorded a notification could send it again without those headers.
+    `tolerance_seconds=None` takes any age.
+    """
+    lowered = {name.lower(): value for name, value in headers.items()}
+    key = _key(secret)
+    if "webhook-signature" in lowered:
+        sent_at: int | None = _check_standard(body, lowered, key)
+        notification = _read(body, lowered, lowered.get("webhook-id"))
+    else:
+        _check_plain(body, lowered, key)
+        notification = _read(body, lowered, None)
+        sent_at = notification.timestamp
+    if tolerance_seconds is not None:
+        _check_age(sent_at, tolerance_seconds)
+    return notification
+
+
+def _key(secret: str) -> bytes:
+    encoded = secret.removeprefix(STANDARD_PREFIX)
+    key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
+    if not key:
+        # An empty key would verify what anybody signs.
+        raise ValueError("The secret is empty.")
+    return key
+
+
+def _check_standard(body: bytes, headers: Mapping[str, str], key: bytes) -> int:
+    number, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    digest = hmac.digest(key, f"{number}.{sent_at}.".encode(errors="replace") + body, "sha256")
+    expected = b"v1," + base64.b64encode(digest)
+    given = headers["webhook-signature"].split(" ")
+    if not any([hmac.compare_digest(expected, each.encode(errors="replace")) for each in given]):  # noqa: C419
+        raise SignatureMismatch("webhook-signature does not match.")
+    if not (sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= 12):
+        raise BadNotification("webhook-timestamp is not a Unix time.")
+    return int(sent_at)
+
+
+def _check_plain(body: bytes, headers: Mapping[str, str], key: bytes) -> None:
+    expected = hmac.digest(key, body, "sha256").hex()
+    given = headers.get("x-signature", "").removeprefix("sha256=")
+    if not hmac.compare_digest(expected.encode(), given.encode(errors="replace")):
+        raise SignatureMismatch("X-Signature is missing or does not match.")
+
+
+def _check_age(sent_at: int | None, tolerance_seconds: int) -> None:
+    if sent_at is None:
+        raise NotificationTooOld("Nothing that is signed says when it was sent.")
+    if abs(time.time() - sent_at) > tolerance_seconds:
+        raise NotificationTooOld(f"It was sent more than {tolerance_seconds} seconds from now.")
+
+
+def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notification:
+    try:
+        document = exact_json.loads(body)
+    except ValueError as error:
+        raise BadNotification(f"The body cannot be read: {error}.") from None
+    if not isinstance(document, dict):
+        raise BadNotification("The body is not an object.")
+    # Payments of the older endpoint are told of in a flat form.
+    data = document.get("data", document)
+    if not isinstance(data, dict):
+        raise BadNotification("`data` is not an object.")
+    return Notification(
+        event=_required(document, "event"),
+        status=_required(document, "status"),
+        trx_id=_required(data, "trx_id"),
+        ref_trx=_text(data.get("ref_trx")),
+        amount=_amount(data.get("amount", data.get("payout_amount"))),
+        currency_code=_text(data.get("currency_code", data.get("currency"))),
+        environment=_text(data.get("environment", headers.get("x-environment"))),
+        message=_text(document.get("message")),
+        error_code=_text(document.get("error_code")),
+        timestamp=_whole(document.get("timestamp")),
+        id=number,
+        data=MappingProxyType(data),
+    )
+
+
+def _required(document: Mapping[str, Any], name: str) -> str:
+    value = _text(document.get(name))
+    if value is None:
+        raise BadNotification(f"`{name}` is missing.")
+    return value
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _amount(value: object) -> Decimal | None:
+    if isinstance(value, Decimal):
+        return value
+    whole = _whole(value)
+    return None if whole is None else Decimal(whole)

@@ -1,0 +1,32 @@
+"""How often to ask for an outcome: soon at first, then ever more seldom."""
+
+import time
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+from manilla_client.errors import StillPending
+
+FIRST_WAIT_SECONDS, WAIT_SECONDS_MAX = 0.5, 10.0
+
+
+class Verified(Protocol):
+    @property
+    def status(self) -> str: ...
+
+
+Found = TypeVar("Found", bound=Verified)
+
+
+def waits(timeout_seconds: float) -> Iterator[float]:
+    """What to wait after each question, until the time is over."""
+    deadline = time.monotonic() + timeout_seconds
+    next_seconds = FIRST_WAIT_SECONDS
+    while (left := deadline - time.monotonic()) > 0:
+        yield min(next_seconds, left)
+        next_seconds = min(next_seconds * 2, WAIT_SECONDS_MAX)
+
+
+def decided(found: Found, trx_id: str) -> Found:
+    if found.status == "pending":
+        raise StillPending(trx_id)
+    return found

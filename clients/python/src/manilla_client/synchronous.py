@@ -1,0 +1,137 @@
+"""The client for programs that wait."""
+
+import ssl
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from manilla_client import calls, polling
+from manilla_client.answers import (
+    BankList,
+    CompletedPayment,
+    DeliveredPayout,
+    PaymentSession,
+    Payout,
+    PayoutMethods,
+    SiteInfo,
+    UndeliveredPayout,
+    UnfinishedPayment,
+)
+from manilla_client.calls import Call, PaymentOrder, PayoutOrder, Scenario
+from manilla_client.conversation import converse
+from manilla_client.credentials import Credentials, url_of_environment
+from manilla_client.retries import Retries
+from manilla_client.transport import Answer, Failure, Request, Transport
+
+Kind = TypeVar("Kind")
+Found = TypeVar("Found", bound=polling.Verified)
+
+
+class Client:
+    """May be used from many threads at once. Close it, or use it in a `with` statement."""
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        *,
+        retries: Retries | None = None,
+        timeout_seconds: float = 30,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._retries = retries or Retries()
+        self._transport = Transport(url, timeout_seconds, tls)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        return cls(url_of_environment(), Credentials.from_environment())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def initiate_payment(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[PaymentOrder],
+    ) -> PaymentSession:
+        """Makes a checkout session: send the customer to its `payment_url`."""
+        return self._do(calls.initiate_payment(order, idempotency_key, scenario))
+
+    def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
+        return self._do(calls.verify_payment(trx_id))
+
+    def wait_for_payment(
+        self, trx_id: str, timeout_seconds: float = 60
+    ) -> CompletedPayment | UnfinishedPayment:
+        """Until it is decided; raises StillPending where that takes longer."""
+        return self._wait_for(self.verify_payment, trx_id, timeout_seconds)
+
+    def initiate_payout(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **order: Unpack[PayoutOrder],
+    ) -> Payout:
+        """Debits your wallet at once, and sends the money to the beneficiary."""
+        return self._do(calls.initiate_payout(order, idempotency_key, scenario))
+
+    def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
+        return self._do(calls.verify_payout(trx_id))
+
+    def wait_for_payout(
+        self, trx_id: str, timeout_seconds: float = 60
+    ) -> DeliveredPayout | UndeliveredPayout:
+        """Until it is decided; raises StillPending where that takes longer."""
+        return self._wait_for(self.verify_payout, trx_id, timeout_seconds)
+
+    def payout_methods(self, currency: str) -> PayoutMethods:
+        return self._do(calls.payout_methods(currency))
+
+    def bank_list(self, method_code: str | None = None) -> BankList:
+        """Provider B's bank codes, or those of another automatic method."""
+        return self._do(calls.bank_list(method_code))
+
+    def site_info(self) -> SiteInfo:
+        return self._do(calls.site_info())
+
+    def _do(self, call: Call[Kind]) -> Kind:
+        conversation = converse(call, self._credentials, self._retries)
+        outcome: Answer | Failure | None = None
+        while True:
+            try:
+                step = conversation.send(outcome)
+            except StopIteration as end:
+                result: Kind = end.value
+                return result
+            if isinstance(step, Request):
+                outcome = self._transport.send(step)
+            else:
+                time.sleep(step)
+                outcome = None
+
+    def _wait_for(
+        self, verify: Callable[[str], Found], trx_id: str, timeout_seconds: float
+    ) -> Found:
+        for wait_seconds in polling.waits(timeout_seconds):
+            found = verify(trx_id)
+            if found.status != "pending":
+                return found
+            time.sleep(wait_seconds)
+        return polling.decided(verify(trx_id), trx_id)

@@ -1,0 +1,168 @@
+"""What can be done to a provider, for the control API and the control page alike."""
+
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from manilla.kit import strict_json
+from manilla.kit.money import Money, MoneyError
+from manilla_simulator import charges, refunds, transfers
+from manilla_simulator.faults import (
+    FAULTS_MAX,
+    NextFault,
+    RefundOutcome,
+    Seconds,
+    WebhookMode,
+    WebhookPlan,
+)
+from manilla_simulator.provider import Provider
+from manilla_simulator.state import (
+    CURRENCY,
+    Charge,
+    Refund,
+    RefundStatus,
+    Transfer,
+    TransferStatus,
+)
+from manilla_simulator.webhooks import Webhook
+from manilla_simulator.wire import Notice
+
+
+class Invalid(Exception):
+    """The command makes no sense; its text says why."""
+
+
+class NotFound(Exception):
+    pass
+
+
+class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
+    """What is left out stays as it is."""
+
+    latency_seconds: Seconds | UnsetType = UNSET
+    settle_seconds: Seconds | UnsetType = UNSET
+    outage: bool | UnsetType = UNSET
+    next: list[NextFault] | UnsetType = UNSET
+    webhooks: WebhookPlan | UnsetType = UNSET
+    refunds: RefundOutcome | UnsetType = UNSET
+
+
+class Settle(msgspec.Struct, forbid_unknown_fields=True):
+    status: TransferStatus
+    reason: str = ""
+    after_seconds: Seconds = 0
+    insist: bool = False  # also what no provider does by itself
+
+
+class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
+    status: RefundStatus
+    reason: str = ""
+
+
+class Outcome(StrEnum):
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class Pay(msgspec.Struct, forbid_unknown_fields=True):
+    outcome: Outcome = Outcome.SUCCESS
+    amount: Decimal | None = None
+    reason: str = charges.DECLINED
+    late: bool = False  # the charge expires first
+    insist: bool = False
+
+
+class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
+    available: Decimal
+
+
+class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
+    """These exact bytes, signed as the provider signs, through the webhook plan that is set."""
+
+    body: msgspec.Raw
+    url: str | None = None
+
+
+def change_faults(provider: Provider, change: ChangeFaults) -> None:
+    if change.next is not UNSET and len(change.next) > FAULTS_MAX:
+        raise Invalid(f"At most {FAULTS_MAX} faults can be planned.")
+    for name in change.__struct_fields__:
+        value = getattr(change, name)
+        if value is not UNSET:
+            setattr(provider.faults, name, value)
+    if not provider.faults.outage and provider.faults.webhooks.mode is not WebhookMode.HOLD:
+        provider.outbox.release()
+
+
+def settle_transfer(provider: Provider, reference: str, command: Settle) -> Transfer:
+    transfer = provider.transfers.get(reference)
+    if transfer is None:
+        raise NotFound(f"{provider.wire.title} has no transfer {reference}.")
+    if command.after_seconds:
+        transfers.check(transfer, command.status)
+        transfers.settle_later(
+            provider, transfer, command.status, command.reason, command.after_seconds
+        )
+    else:
+        transfers.settle(provider, transfer, command.status, command.reason, insist=command.insist)
+    return transfer
+
+
+def settle_refund(provider: Provider, reference: str, command: SettleRefund) -> Refund:
+    refund = provider.refunds.get(reference)
+    if refund is None:
+        raise NotFound(f"{provider.wire.title} has no refund {reference}.")
+    refunds.settle(provider, refund, command.status, command.reason)
+    return refund
+
+
+def pay_charge(provider: Provider, reference: str, command: Pay) -> Charge:
+    charge = _find_charge(provider, reference)
+    amount = None if command.amount is None else money(command.amount)
+    if amount is not None and amount.minor <= 0:
+        raise Invalid("The amount must be more than 0.")
+    if command.late:
+        charges.expire(charge)
+    if command.outcome is Outcome.SUCCESS:
+        charges.pay(provider, charge, amount, insist=command.insist)
+    else:
+        charges.decline(provider, charge, command.reason, insist=command.insist)
+    return charge
+
+
+def expire_charge(provider: Provider, reference: str) -> Charge:
+    charge = _find_charge(provider, reference)
+    charges.expire(charge)
+    return charge
+
+
+def set_balance(provider: Provider, command: SetBalance) -> None:
+    available = money(command.available)
+    if available.minor < 0:
+        raise Invalid("The balance cannot be less than 0.")
+    provider.wallet.available = available
+
+
+def send_webhook(provider: Provider, command: SendWebhook) -> Webhook:
+    try:
+        body = strict_json.decode(bytes(command.body))
+    except strict_json.JsonError as error:
+        raise Invalid(str(error)) from None
+    event = str(body.get("event", "custom")) if isinstance(body, dict) else "custom"
+    return provider.outbox.put(Notice(event, "", command.body, command.url))
+
+
+def money(amount: Decimal) -> Money:
+    try:
+        return Money.of(amount, CURRENCY)
+    except MoneyError as error:
+        raise Invalid(str(error)) from None
+
+
+def _find_charge(provider: Provider, reference: str) -> Charge:
+    charge = provider.charges.get(reference)
+    if charge is None:
+        raise NotFound(f"{provider.wire.title} has no charge {reference}.")
+    return charges.refreshed(charge)

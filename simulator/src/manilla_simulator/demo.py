@@ -1,0 +1,74 @@
+"""The demonstration merchant of development mode.
+
+Its credentials are derived from the master key, so that every start can show them although the
+database keeps only what it needs to check them.
+"""
+
+import contextlib
+from collections.abc import Mapping
+
+from manilla.development import Demo
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants import credentials, merchants, queries
+from manilla.merchants.credentials import hash_api_key
+from manilla.merchants.merchants import Status
+from manilla.people import console_people, members, show
+from manilla.people.invitations import AlreadyMember
+from manilla.people.persons import EmailTaken
+from manilla.people.roles import ConsoleRole, Role
+from manilla.providers import credentials as providers
+from manilla.providers.port import Provider
+
+NAME = "Demo Store"
+OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
+
+
+async def ensure_provider(
+    db: Database, keyring: Keyring, provider: Provider, simulated: Mapping[str, str]
+) -> None:
+    """Points a provider at the simulator, unless somebody has given it credentials of their own."""
+    current = (await providers.load(db, keyring))[provider]
+    own = current.given.get("secret_key")
+    if own is None or own == simulated["secret_key"]:
+        await providers.change(db, keyring, provider, {**simulated, "sandbox": "true"})
+
+
+async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
+    """None where somebody has rotated the demo's keys: then they are theirs, not ours to show."""
+    sandbox = credentials.derived(keyring, Environment.SANDBOX)
+    production = credentials.derived(keyring, Environment.PRODUCTION)
+    merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)
+    if merchant_id is None:
+        new = await merchants.create(
+            db,
+            keyring,
+            name=NAME,
+            email=show.EMAIL,
+            status=Status.APPROVED,
+            sandbox=sandbox,
+            production=production,
+        )
+        merchant_id = new.id
+    await _ensure_people(db, keyring, merchant_id)
+    live = await queries.credentials(db, merchant_id, Environment.SANDBOX)
+    if all(row.api_key_hash != hash_api_key(sandbox.api_key) for row in live):
+        return None
+    return Demo(merchant_id, NAME, sandbox, production, simulator_url)
+
+
+async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> None:
+    password = show.of(keyring).password
+    with contextlib.suppress(AlreadyMember):
+        await members.add(
+            db, merchant_id, email=show.EMAIL, name=OWNER, role=Role.OWNER, password=password
+        )
+    with contextlib.suppress(EmailTaken):
+        await console_people.create(
+            db,
+            email=show.EMAIL,
+            name=ADMINISTRATOR,
+            role=ConsoleRole.ADMINISTRATOR,
+            password=password,
+        )

@@ -1,0 +1,47 @@
+"""What the platform uses of this distribution in development mode; see `manilla.development`."""
+
+import socket
+
+import msgspec
+from litestar import Router
+
+from manilla.development import Demo
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.ledger.posting import Environment
+from manilla.merchants import credentials
+from manilla.providers.port import Provider
+from manilla_simulator import demo, program
+from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
+from manilla_simulator.shop import routes
+
+WEMA_BANK = "000017"  # provider B's code for it
+
+
+def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
+    """The demo shop's pages. It buys with the demo merchant's sandbox credentials."""
+    return routes.build(db, base_url, credentials.derived(keyring, Environment.SANDBOX))
+
+
+async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
+    """Creates the demo merchant and points the providers at the simulator.
+
+    None where somebody has rotated the demo merchant's keys.
+    """
+    simulated = {
+        Provider.A: (f"{simulator_url}/a", CredentialsA()),
+        Provider.B: (f"{simulator_url}/b", CredentialsB()),
+        Provider.C: (f"{simulator_url}/c", CredentialsC()),
+    }
+    for provider, (base_url, keys) in simulated.items():
+        given = {key: value for key, value in msgspec.to_builtins(keys).items() if value}
+        if provider is Provider.B:
+            given["default_va_bank"] = WEMA_BANK
+        await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
+    return await demo.ensure(db, keyring, simulator_url)
+
+
+async def simulate(listener: socket.socket, *, mode: str, base_url: str, platform_url: str) -> None:
+    """Serves the simulated providers until the process is told to stop."""
+    settings = SimulatorSettings(mode=mode, base_url=base_url, webhook_base_url=platform_url)
+    await program.run(settings, listener)

@@ -1,0 +1,135 @@
+"""The way in to a provider: faults, authentication, the body, the contract, the journal."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from manilla.kit import strict_json
+from manilla_simulator import faults
+from manilla_simulator.faults import Ending, Reply
+from manilla_simulator.provider import Provider, Received
+from manilla_simulator.state import now
+from manilla_simulator.wire import Ask, Call, Denial, Fields, Refused
+
+BODY_BYTES_MAX = 64 * 1024
+JOURNAL_BYTES_MAX = 4096
+HANG_SECONDS_MAX = 120
+HANG_LOOK_SECONDS = 0.1
+
+NO_CREDENTIALS = Denial(401, "Unauthorized")
+NOTHING_HERE = Denial(404, "No such endpoint")
+NO_FIELDS: Mapping[str, object] = {}
+
+
+def add_routes(app: web.Application, provider: Provider) -> None:
+    for call in provider.wire.calls:
+        path = f"/{provider.wire.key}{call.path}"
+        app.router.add_route(call.method, path, _handler(provider, call))
+
+    async def unknown(_request: web.Request) -> web.StreamResponse:
+        return _response(_deny(provider, NOTHING_HERE))
+
+    app.router.add_route("*", f"/{provider.wire.key}/{{rest:.*}}", unknown)
+
+
+def _handler(provider: Provider, call: Call) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _serve(provider, call, request)
+
+    return handle
+
+
+async def _serve(provider: Provider, call: Call, request: web.Request) -> web.StreamResponse:
+    try:
+        raw = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        return _response(_deny(provider, Denial(413, "The body is too large")))
+    if provider.faults.latency_seconds:
+        await asyncio.sleep(provider.faults.latency_seconds)
+    reply, fault = _reply(provider, call, request, raw)
+    provider.journal.append(
+        Received(
+            at=now(),
+            call=call.name,
+            method=request.method,
+            path=request.path_qs,
+            raw=raw[:JOURNAL_BYTES_MAX],
+            status=reply.status,
+            answer=reply.body[:JOURNAL_BYTES_MAX],
+            fault=fault,
+        )
+    )
+    if reply.ending is not Ending.ANSWER:
+        await _end_without_answer(request, reply.ending)
+    return _response(reply)
+
+
+def _reply(
+    provider: Provider, call: Call, request: web.Request, raw: bytes
+) -> tuple[Reply, str | None]:
+    """The answer, and the fault that it met on its way, if any."""
+    if provider.faults.outage:
+        return faults.OUTAGE, "outage"
+    planned = provider.faults.strike(call.name)
+    if planned is None:
+        return _handle(provider, call, request, raw), None
+    reply = faults.meet(
+        planned,
+        lambda: _handle(provider, call, request, raw),
+        lambda status, message: _deny(provider, _denial(provider, status, message)),
+    )
+    return reply, planned.fault
+
+
+def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
+    """The contract itself. It never waits: what it changes, it changes at once."""
+    try:
+        if not provider.wire.is_authentic(provider.settings, request.headers):
+            raise Refused(NO_CREDENTIALS)
+        ask = Ask(request.match_info, request.query, Fields(_body(request, raw)))
+        answer = call.answer(provider, ask)
+    except Refused as refused:
+        return _deny(provider, refused.denial)
+    return Reply(200, strict_json.encode(provider.wire.wrap(True, answer.message, answer.data)))
+
+
+def _body(request: web.Request, raw: bytes) -> object:
+    if request.method == "GET":
+        return NO_FIELDS
+    try:
+        body: object = strict_json.decode(raw)
+    except strict_json.JsonError as error:
+        raise Refused(Denial(400, str(error))) from None
+    if not strict_json.is_storable(body):
+        raise Refused(Denial(400, "The body holds characters that are none."))
+    return body
+
+
+def _denial(provider: Provider, status: int | None, message: str) -> Denial:
+    """With the status that goes with a documented message, unless another was asked for."""
+    documented = {denial.message: denial.status for denial in provider.wire.denials.documented()}
+    return Denial(status or documented.get(message, 400), message)
+
+
+def _deny(provider: Provider, denial: Denial) -> Reply:
+    body = strict_json.encode(provider.wire.wrap(False, denial.message, None))
+    return Reply(denial.status, body)
+
+
+def _response(reply: Reply) -> web.Response:
+    return web.Response(
+        status=reply.status or 502, body=reply.body, content_type=reply.content_type
+    )
+
+
+async def _end_without_answer(request: web.Request, ending: Ending) -> None:
+    """Leaves the caller waiting until it gives up, or breaks the connection in its face."""
+    deadline = time.monotonic() + (HANG_SECONDS_MAX if ending is Ending.HANG else 0)
+    while request.transport is not None and not request.transport.is_closing():
+        if time.monotonic() >= deadline:
+            request.transport.abort()
+            return
+        await asyncio.sleep(HANG_LOOK_SECONDS)

@@ -1,0 +1,22 @@
+"""What each provider keeps for itself. The contracts name no prices; these are the simulator's."""
+
+from decimal import Decimal
+
+import msgspec
+
+from manilla.kit.money import Money
+from manilla_simulator.state import CURRENCY
+
+
+class Fees(msgspec.Struct, frozen=True):
+    transfer: Money  # flat, on top of the amount
+    charge_percent: Decimal  # kept back from what the customer pays
+    charge_most: Money
+
+    def of_charge(self, paid: Money) -> Money:
+        return min(paid.percent(self.charge_percent), self.charge_most)
+
+
+PROVIDER_A = Fees(Money(CURRENCY, 10_00), Decimal("1.5"), Money(CURRENCY, 2_000_00))
+PROVIDER_B = Fees(Money(CURRENCY, 15_00), Decimal("1.2"), Money(CURRENCY, 1_500_00))
+PROVIDER_C = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))

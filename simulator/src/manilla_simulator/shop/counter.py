@@ -1,0 +1,112 @@
+"""What the shop does: orders a payment through the API, and hears of it by notification."""
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+from manilla_client import AsyncClient, Credentials, verify_ipn
+
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.merchants.credentials import NewCredentials
+from manilla_simulator.shop import queries
+from manilla_simulator.shop.queries import News, OrderRow
+
+CURRENCY = "NGN"
+
+
+class Article(msgspec.Struct, frozen=True):
+    code: str
+    name: str
+    price: Money
+
+
+ARTICLES = {
+    article.code: article
+    for article in (
+        Article("chair", "A palm-wood chair", Money.of(18_500, CURRENCY)),
+        Article("lamp", "A calabash lamp", Money.of("7250.50", CURRENCY)),
+        Article("coffee", "Coffee for two", Money.of(3_200, CURRENCY)),
+    )
+}
+
+
+class Order(msgspec.Struct, frozen=True):
+    reference: str
+    article: Article
+    trx_id: str
+    payment_url: str
+    made_at: datetime
+    news: Sequence[News]
+
+    @property
+    def status(self) -> str:
+        return self.news[-1].status if self.news else "pending"
+
+
+class Counter:
+    def __init__(self, db: Database, base_url: str, keys: NewCredentials) -> None:
+        self._db = db
+        self._base_url = base_url
+        self._keys = keys
+
+    async def buy(self, article: Article) -> str:
+        """Gives the address of checkout."""
+        reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
+        here = f"{self._base_url}/shop"
+        async with self._api() as api:
+            session = await api.initiate_payment(
+                payment_amount=article.price.amount,
+                currency_code=CURRENCY,
+                ref_trx=reference,
+                success_redirect=f"{here}/orders/{reference}",
+                cancel_redirect=f"{here}/orders/{reference}",
+                ipn_url=f"{here}/ipn",
+                description=article.name,
+                customer_name="Ada Obi",
+                customer_email="ada@example.com",
+            )
+        await queries.add_order(
+            self._db, reference, article.code, session.trx_id, session.payment_url
+        )
+        return session.payment_url
+
+    async def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Raises BadNotification where it is not Manilla's."""
+        told = verify_ipn(body, headers, self._keys.api_secret)
+        key = "/".join(told.handled_once_by)
+        message = told.message or told.event
+        await queries.add_news(
+            self._db, told.ref_trx or "", key, told.status, message, body.decode()
+        )
+
+    async def order(self, reference: str) -> Order | None:
+        row = await queries.order(self._db, reference)
+        return None if row is None else (await self._with_news([row]))[0]
+
+    async def latest(self, number: int) -> list[Order]:
+        return await self._with_news(await queries.latest(self._db, number))
+
+    async def _with_news(self, rows: Sequence[OrderRow]) -> list[Order]:
+        told: dict[str, list[News]] = {row.reference: [] for row in rows}
+        for each in await queries.news(self._db, list(told)):
+            told[each.reference].append(each)
+        return [
+            Order(
+                row.reference,
+                ARTICLES[row.article],
+                row.trx_id,
+                row.payment_url,
+                row.made_at,
+                told[row.reference],
+            )
+            for row in rows
+        ]
+
+    def _api(self) -> AsyncClient:
+        """For one purchase: this shop sells little, and keeps no thread or connection for it."""
+        keys = self._keys
+        credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
+        return AsyncClient(self._base_url, credentials)

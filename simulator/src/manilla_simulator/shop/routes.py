@@ -1,0 +1,89 @@
+"""The shop's pages: choose, pay on the real checkout, and watch the notification arrive."""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+from litestar import MediaType, Request, Response, Router, get, post
+from litestar.exceptions import NotFoundException
+from manilla_client import BadNotification, ManillaError
+
+from manilla.kit.db import Database
+from manilla.merchants.credentials import NewCredentials
+from manilla.web.rendering import environment
+from manilla_simulator.shop.counter import ARTICLES, Counter, Order
+
+TEMPLATES = Path(str(resources.files("manilla_simulator.shop"))) / "templates"
+NO_STORE = {"Cache-Control": "no-store"}
+LATEST = 8
+
+Asked = Request[Any, Any, Any]
+
+
+def build(db: Database, base_url: str, keys: NewCredentials) -> Router:
+    return Router(path="/shop", route_handlers=Shop(Counter(db, base_url, keys)).handlers())
+
+
+class Shop:
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._templates = environment(TEMPLATES)
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Litestar copies what its routes hold; of us there is one."""
+        return self
+
+    def handlers(self) -> Sequence[Any]:
+        return [
+            get("/")(self.show),
+            post("/buy", status_code=303)(self.buy),
+            post("/ipn", status_code=200)(self.hear),
+            get("/orders/{reference:str}")(self.show_order),
+            get("/orders/{reference:str}/news")(self.show_news),
+        ]
+
+    async def show(self) -> Response[str]:
+        orders = await self._counter.latest(LATEST)
+        return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
+
+    async def buy(self, request: Asked) -> Response[Any]:
+        """Only from our own page: whoever sends the visitor here must not order in their name."""
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return self._page("trouble.html", 403, text="Please order from the shop's own page.")
+        wanted = str((await request.form()).get("article", ""))
+        article = ARTICLES.get(wanted)
+        if article is None:
+            raise NotFoundException
+        try:
+            address = await self._counter.buy(article)
+        except ManillaError as error:
+            return self._page("trouble.html", 502, text=str(error))
+        return Response(None, status_code=303, headers={"Location": address, **NO_STORE})
+
+    async def hear(self, request: Asked) -> Response[Any]:
+        try:
+            await self._counter.hear(await request.body(), dict(request.headers))
+        except BadNotification as error:
+            return Response({"error": str(error)}, status_code=400)
+        return Response({"ok": True})
+
+    async def show_order(self, request: Asked) -> Response[str]:
+        return self._page("order.html", order=await self._order(request))
+
+    async def show_news(self, request: Asked) -> Response[Any]:
+        """Nothing, while there is no more than the page knows: what is read is not taken away."""
+        order = await self._order(request)
+        if request.query_params.get("known") == str(len(order.news)):
+            return Response(None, status_code=204, headers=NO_STORE)
+        return self._page("news.html", order=order)
+
+    async def _order(self, request: Asked) -> Order:
+        order = await self._counter.order(str(request.path_params["reference"]))
+        if order is None:
+            raise NotFoundException
+        return order
+
+    def _page(self, template: str, status: int = 200, **values: Any) -> Response[str]:
+        text = self._templates.get_template(template).render(**values)
+        return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)

@@ -1,0 +1,195 @@
+"""What a provider's contract consists of, and how a request is read under it."""
+
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from manilla.kit.money import Money, MoneyError
+from manilla_simulator.banks import Banks
+from manilla_simulator.fees import Fees
+from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.state import CURRENCY, Charge, Refund, Transfer
+
+if TYPE_CHECKING:
+    from manilla_simulator.provider import Provider
+
+_REFERENCE = re.compile(r"[A-Za-z0-9_.=-]{1,100}")
+_AMOUNT_TEXT = re.compile(r"\d{1,15}(\.\d{1,2})?")
+_ADDRESS = re.compile(r"https?://[^\s\"<>\\^`{|}]+")
+_TEXT_MAX = 500
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """A provider's "no": its HTTP status and its words."""
+
+    status: int
+    message: str
+
+
+class Refused(Exception):
+    def __init__(self, denial: Denial) -> None:
+        super().__init__(denial.message)
+        self.denial = denial
+
+
+class Denials(msgspec.Struct, frozen=True):
+    """How one provider words what all three refuse, then what it alone documents."""
+
+    duplicate: Denial
+    insufficient: Denial
+    unresolvable: Denial
+    unknown_bank: Denial
+    not_found: Denial
+    others: tuple[Denial, ...] = ()
+
+    def documented(self) -> list[Denial]:
+        """Each once: C has one wording for an unknown bank and an unknown account."""
+        named = (self.insufficient, self.unresolvable, self.unknown_bank, self.duplicate)
+        return list(dict.fromkeys((*named, self.not_found, *self.others)))
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A webhook's content, before it is signed."""
+
+    event: str
+    reference: str
+    body: dict[str, Any] | msgspec.Raw
+    url: str | None = None  # None: the platform's own address for this provider
+
+
+class Answer(msgspec.Struct, frozen=True):
+    data: Any
+    message: str
+
+
+class Fields:
+    """A body's fields, read one by one; the first that is wrong refuses the request."""
+
+    def __init__(self, values: Any, name: str = "") -> None:
+        if not isinstance(values, dict):
+            raise _invalid(f"{name or 'The body'} must be an object")
+        self._values: dict[str, Any] = values
+        self._prefix = f"{name}." if name else ""
+
+    def text(self, name: str) -> str:
+        value = self._values.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise _invalid(f"{self._prefix}{name} is required")
+        if len(value) > _TEXT_MAX:
+            raise _invalid(f"{self._prefix}{name} is too long")
+        return value
+
+    def optional_text(self, name: str) -> str:
+        return self.text(name) if self._values.get(name) else ""
+
+    def digits(self, name: str, count: int) -> str:
+        value = self.text(name)
+        if len(value) != count or not value.isascii() or not value.isdigit():
+            raise _invalid(f"{self._prefix}{name} must be {count} digits")
+        return value
+
+    def reference(self, name: str = "reference") -> str:
+        value = self.text(name)
+        if not _REFERENCE.fullmatch(value):
+            raise _invalid(f"{self._prefix}{name} is not a valid reference")
+        return value
+
+    def address(self, name: str) -> str | None:
+        """Customers and webhooks are sent there: nothing but the web."""
+        if not self._values.get(name):
+            return None
+        value = self.text(name)
+        if not _ADDRESS.fullmatch(value):
+            raise _invalid(f"{self._prefix}{name} must be an http or https address")
+        return value
+
+    def currency(self, name: str = "currency") -> None:
+        if self.text(name) != CURRENCY:
+            raise _invalid(f"{self._prefix}{name} must be {CURRENCY}")
+
+    def amount(self, name: str = "amount") -> Money:
+        """A JSON number of major units."""
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise _invalid(f"{self._prefix}{name} must be a number")
+        return self._positive(name, value)
+
+    def amount_text(self, name: str = "amount") -> Money:
+        """Major units in a string, as B has them."""
+        value = self._values.get(name)
+        if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
+            raise _invalid(f"{self._prefix}{name} must be a string such as 1000.00")
+        return self._positive(name, value)
+
+    def _positive(self, name: str, value: Decimal | int | str) -> Money:
+        try:
+            money = Money.of(value, CURRENCY)
+        except MoneyError as error:
+            raise _invalid(str(error)) from None
+        if money.minor <= 0:
+            raise _invalid(f"{self._prefix}{name} must be more than 0")
+        return money
+
+    def group(self, name: str) -> "Fields":
+        return Fields(self._values.get(name), self._prefix + name)
+
+    def texts(self, name: str) -> list[str]:
+        value = self._values.get(name)
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise _invalid(f"{self._prefix}{name} must be a list of strings")
+        return list(dict.fromkeys(value))
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A request that has passed authentication."""
+
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    fields: Fields
+
+    def query_text(self, name: str) -> str:
+        value = self.query.get(name, "")
+        if not value:
+            raise _invalid(f"{name} is required")
+        return value
+
+
+class Call(msgspec.Struct, frozen=True):
+    name: str  # what the faults call it
+    method: str
+    path: str
+    answer: "Callable[[Provider, Ask], Answer]"
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider's contract: all that differs between the three."""
+
+    key: str  # `a`: its folder in addresses
+    name: str  # `providera`: what the platform calls it
+    title: str
+    banks: Banks
+    fees: Fees
+    denials: Denials
+    calls: tuple[Call, ...]
+    wrap: Callable[[bool, str, Any], dict[str, Any]]
+    is_authentic: Callable[[SimulatorSettings, Mapping[str, str]], bool]
+    signature_header: str
+    digest: str
+    webhook_secret: Callable[[SimulatorSettings], str]
+    charge_notice: Callable[[Charge], Notice | None]
+    transfer_notice: Callable[[Transfer], Notice | None]
+    refund_notice: Callable[[Refund], Notice | None]
+    return_query: Callable[[Charge, bool], dict[str, str]]  # the charge, and whether canceled
+
+
+def is_same(given: str, expected: str) -> bool:
+    """In constant time, also where a header holds bytes that are no text."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(Denial(400, message))

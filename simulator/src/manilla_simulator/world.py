@@ -1,0 +1,47 @@
+"""The three providers side by side."""
+
+import aiohttp
+
+from manilla_simulator import providera, providerb, providerc
+from manilla_simulator.provider import Provider
+from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.state import Charge
+
+CONNECTIONS_MAX = 200
+
+
+class World:
+    def __init__(self, settings: SimulatorSettings) -> None:
+        self.settings = settings
+        wires = (providera.WIRE, providerb.WIRE, providerc.WIRE)
+        self.providers = {wire.key: Provider(wire, settings) for wire in wires}
+        self._session: aiohttp.ClientSession | None = None
+
+    def provider(self, name: str) -> Provider | None:
+        """By `a` or by `providera`."""
+        return self.providers.get(name.removeprefix("provider"))
+
+    def find_account(self, account_number: str) -> tuple[Provider, Charge] | None:
+        for provider in self.providers.values():
+            charge = provider.charges.by_account.get(account_number)
+            if charge is not None:
+                return provider, charge
+        return None
+
+    def reset(self) -> None:
+        for provider in self.providers.values():
+            provider.reset()
+
+    async def open(self) -> None:
+        # The platform is one host: its limit is the one that counts.
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+        self._session = aiohttp.ClientSession(connector=connector)
+        for provider in self.providers.values():
+            provider.outbox.session = self._session
+
+    async def close(self) -> None:
+        for provider in self.providers.values():
+            provider.reset()
+            await provider.outbox.close()
+        if self._session is not None:
+            await self._session.close()
