@@ -4,7 +4,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,9 +13,6 @@ from manilla_simulator.banks import Banks
 from manilla_simulator.fees import Fees
 from manilla_simulator.settings import SimulatorSettings
 from manilla_simulator.state import CURRENCY, Charge, Refund, Transfer
-
-if TYPE_CHECKING:
-    from manilla_simulator.provider import Provider
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_.=-]{1,100}")
 _AMOUNT_TEXT = re.compile(r"\d{1,15}(\.\d{1,2})?")
@@ -162,7 +159,9 @@ class Call(msgspec.Struct, frozen=True):
     name: str  # what the faults call it
     method: str
     path: str
-    answer: "Callable[[Provider, Ask], Answer]"
+    # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
+    # here would make the modules import each other.
+    answer: Callable[[Any, Ask], Answer]
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
