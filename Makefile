@@ -14,7 +14,7 @@ RUN := $(BIN)/python -m
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install --quiet --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test faults fuzz check format docs bench lock clean installed-run installed-dev
+.PHONY: help run setup test changed faults fuzz check format docs bench lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -27,6 +27,9 @@ setup: installed-dev ## install everything that developing needs
 test: installed-dev check ## run the checks and the tests on a private PostgreSQL (TESTS=tests)
 	@$(RUN) tests.browser
 	@$(RUN) pytest $(TESTS) -n $(TESTERS) --dist loadscope --no-loadscope-reorder -r s
+
+changed: installed-dev ## run the tests of what changed since BASE (default: HEAD)
+	@$(RUN) tools.changed $(BASE)
 
 faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (minutes)
 	@MANILLA_MACHINE_RUNS=667 $(RUN) pytest tests/faults tests/payouts/test_machine.py \

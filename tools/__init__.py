@@ -1,0 +1,1 @@
+"""Checks that `make check` runs beside ruff, mypy and import-linter."""

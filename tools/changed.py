@@ -1,0 +1,57 @@
+"""Runs the tests of what changed: `make changed`, or `python -m tools.changed [BASE]`.
+
+Changed means: differs from BASE (default: HEAD), committed or not. A
+changed test file runs itself; a changed package runs the test folders named in TESTS, by default
+the one of the same name. `make test` runs everything.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+# Packages whose tests are not in a folder of the same name, or not only there.
+TESTS = {
+    "manilla/sql": ("tests/test_schema.py", "tests/ledger", "tests/payments", "tests/payouts"),
+    "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),
+    "manilla/platform": ("tests/cli", "tests/api"),
+    "manilla/approvals": ("tests/audit", "tests/console"),
+    "clients/python": ("tests/client_library", "tests/samples"),
+    "simulator/src": ("tests/simulator", "tests/providers"),
+    "docs": ("tests/operating",),
+    "deploy": ("tests/operating",),
+}
+
+
+def main() -> None:
+    paths = sorted({test for name in _changed(sys.argv[1:]) for test in _tests(name)})
+    if not paths:
+        print("No tests belong to what changed.")
+        return
+    print("Tests:", *paths, flush=True)
+    command = [sys.executable, "-m", "pytest", *paths]
+    raise SystemExit(subprocess.run(command, check=False).returncode)
+
+
+def _changed(words: list[str]) -> list[str]:
+    base = words[0] if words else "HEAD"
+    changed = _git("diff", "--name-only", base) + _git("ls-files", "-o", "--exclude-standard")
+    return changed.splitlines()
+
+
+def _tests(name: str) -> list[str]:
+    path = Path(name)
+    if path.parts[0] == "tests" and path.name.startswith("test_"):
+        found = [name]
+    else:
+        package = "/".join(path.parts[:2])
+        default = f"tests/{path.parts[1]}" if len(path.parts) > 1 else ""
+        found = list(TESTS.get(package) or TESTS.get(path.parts[0]) or [default])
+    return [each for each in found if each and Path(each).exists()]
+
+
+def _git(*words: str) -> str:
+    return subprocess.check_output(["git", *words], text=True)
+
+
+if __name__ == "__main__":
+    main()
