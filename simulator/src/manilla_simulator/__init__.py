@@ -1,1 +1,3 @@
-"""The three providers as a program of their own, for development, demonstrations and tests."""
+"""The development distribution: simulated providers A, B and C, the demo merchant and the demo
+shop.
+"""

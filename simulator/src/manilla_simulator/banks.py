@@ -1,4 +1,4 @@
-"""The same banks under three sets of codes, so that a code sent to the wrong rail is noticed."""
+"""The same banks under three sets of codes, so that a code of another provider is noticed."""
 
 import re
 
@@ -24,5 +24,5 @@ PROVIDER_A: Banks = {
 PROVIDER_B: Banks = {
     bank.institution_code: Bank(bank.institution_code, bank.name) for bank in BANKS
 }
-# C's code is made from A's: `C044`.
+# C's code is derived from A's: `C044`.
 PROVIDER_C: Banks = {f"C{code}": Bank(f"C{code}", bank.name) for code, bank in PROVIDER_A.items()}

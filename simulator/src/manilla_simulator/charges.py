@@ -1,4 +1,4 @@
-"""Charges: opened by the platform, then paid, declined or left to expire by the customer."""
+"""Charges: created by the platform, then paid, declined or left to expire by the customer."""
 
 import secrets
 from datetime import timedelta
@@ -19,7 +19,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """B's accounts take exactly the amount they were opened for; the bank returns the rest."""
+    """B's virtual accounts accept only the exact amount; the bank returns any other."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     redirect_url: str | None = None
     notification_url: str | None = None
-    banks: tuple[Bank, ...] = ()  # where virtual accounts are opened; none: a hosted page
+    banks: tuple[Bank, ...] = ()  # whose virtual account is opened; None: hosted page
 
 
 def open_charge(provider: Provider, order: Order) -> Charge:
@@ -56,7 +56,7 @@ def open_charge(provider: Provider, order: Order) -> Charge:
 
 
 def _open_account(provider: Provider, order: Order, bank: Bank) -> VirtualAccount:
-    # Each provider has a prefix of its own, so that a number alone finds its account.
+    # Each provider has its own prefix, so the number alone identifies the account.
     prefix = {"a": "99", "b": "98", "c": "97"}[provider.wire.key]
     while True:
         number = f"{prefix}{secrets.randbelow(10**8):08d}"
@@ -74,7 +74,7 @@ def find(provider: Provider, reference: str) -> Charge:
 
 
 def refreshed(charge: Charge) -> Charge:
-    """Expiry is noticed when somebody looks: no provider sends word of it."""
+    """Marks an expired charge when it is read: no provider sends a webhook about expiry."""
     if charge.status is ChargeStatus.PENDING and now() >= charge.expires_at:
         charge.status = ChargeStatus.EXPIRED
     return charge
@@ -123,7 +123,7 @@ def _change(
 
 
 def return_address(provider: Provider, charge: Charge, *, canceled: bool = False) -> str | None:
-    """Where the customer goes next, with the query that this provider adds."""
+    """The URL the customer returns to, with the query parameters that this provider adds."""
     if charge.redirect_url is None:
         return None
     added = urlencode(provider.wire.return_query(charge, canceled))

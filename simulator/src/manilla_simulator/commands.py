@@ -1,4 +1,4 @@
-"""What can be done to a provider, for the control API and the control page alike."""
+"""The commands that change a provider, shared by the control API and the control page."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -31,7 +31,7 @@ from manilla_simulator.wire import Notice
 
 
 class Invalid(Exception):
-    """The command makes no sense; its text says why."""
+    """The command is invalid; the text says why."""
 
 
 class NotFound(Exception):
@@ -39,7 +39,7 @@ class NotFound(Exception):
 
 
 class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
-    """What is left out stays as it is."""
+    """Fields that are not given keep their value."""
 
     latency_seconds: Seconds | UnsetType = UNSET
     settle_seconds: Seconds | UnsetType = UNSET
@@ -53,7 +53,7 @@ class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
     reason: str = ""
     after_seconds: Seconds = 0
-    insist: bool = False  # also what no provider does by itself
+    insist: bool = False  # also transitions that no provider makes by itself
 
 
 class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,7 +79,9 @@ class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """These exact bytes, signed as the provider signs, through the webhook plan that is set."""
+    """Sends exactly these bytes, signed as the provider signs, subject to the configured webhook
+    faults.
+    """
 
     body: msgspec.Raw
     url: str | None = None

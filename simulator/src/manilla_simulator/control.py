@@ -1,4 +1,4 @@
-"""The control API: everything that can be switched, settled and looked at, as JSON."""
+"""The control API: switch faults, settle transactions and read the providers' state, as JSON."""
 
 from collections.abc import Awaitable, Callable
 from itertools import islice
@@ -136,7 +136,7 @@ def _reset_all(world: World) -> Handler:
 
 
 async def _read(request: web.Request, kind: type[Command]) -> Command:
-    """An empty body is an empty object: `pay` and the like need nothing said."""
+    """Reads an empty body as an empty object, because `pay` and similar commands need no fields."""
     try:
         return msgspec.json.decode(await request.read() or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
-"""The demonstration merchant of development mode.
+"""The demo merchant of development mode.
 
-Its credentials are derived from the master key, so that every start can show them although the
-database keeps only what it needs to check them.
+Its credentials are derived from the master key. Every start can print them, although the database
+stores only what is needed to verify them.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
 async def ensure_provider(
     db: Database, keyring: Keyring, provider: Provider, simulated: Mapping[str, str]
 ) -> None:
-    """Points a provider at the simulator, unless somebody has given it credentials of their own."""
+    """Points a provider at the simulator, unless it already has credentials of its own."""
     current = (await providers.load(db, keyring))[provider]
     own = current.given.get("secret_key")
     if own is None or own == simulated["secret_key"]:
@@ -36,7 +36,10 @@ async def ensure_provider(
 
 
 async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
-    """None where somebody has rotated the demo's keys: then they are theirs, not ours to show."""
+    """Creates the demo merchant.
+
+    Returns None if its keys were rotated: they can no longer be shown.
+    """
     sandbox = credentials.derived(keyring, Environment.SANDBOX)
     production = credentials.derived(keyring, Environment.PRODUCTION)
     merchant_id = await queries.merchant_id_by_key(db, Environment.SANDBOX, sandbox.merchant_key)

@@ -1,4 +1,4 @@
-"""What the platform uses of this distribution in development mode; see `manilla.development`."""
+"""The functions that the platform calls in development mode; see `manilla.development`."""
 
 import socket
 
@@ -15,7 +15,7 @@ from manilla_simulator import demo, program
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
 from manilla_simulator.shop import routes
 
-WEMA_BANK = "000017"  # provider B's code for it
+WEMA_BANK = "000017"  # provider B's code for Wema Bank
 
 
 def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
@@ -26,7 +26,7 @@ def shop(db: Database, keyring: Keyring, base_url: str) -> Router:
 async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | None:
     """Creates the demo merchant and points the providers at the simulator.
 
-    None where somebody has rotated the demo merchant's keys.
+    Returns None if the demo merchant's keys were rotated.
     """
     simulated = {
         Provider.A: (f"{simulator_url}/a", CredentialsA()),
@@ -42,6 +42,6 @@ async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | Non
 
 
 async def simulate(listener: socket.socket, *, mode: str, base_url: str, platform_url: str) -> None:
-    """Serves the simulated providers until the process is told to stop."""
+    """Serves the simulated providers until the process receives a stop signal."""
     settings = SimulatorSettings(mode=mode, base_url=base_url, webhook_base_url=platform_url)
     await program.run(settings, listener)

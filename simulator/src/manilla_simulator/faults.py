@@ -1,4 +1,4 @@
-"""What goes wrong, and when: every fault that is switched on is consulted here and nowhere else."""
+"""The faults that can be switched on. Every request and webhook consults them here only."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -25,14 +25,14 @@ class CallName(StrEnum):
 
 
 class Fault(StrEnum):
-    TIMEOUT_BEFORE = "timeout_before"  # nothing happens, and no answer comes
-    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # it happens, and no answer comes
+    TIMEOUT_BEFORE = "timeout_before"  # not processed, and no answer
+    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # processed, but no answer
     ERROR_BEFORE = "5xx_before"
     ERROR_AFTER_ACCEPT = "5xx_after_accept"
-    RESET = "reset"  # the connection breaks before anything happens
+    RESET = "reset"  # the connection is reset before processing
     RESET_AFTER_ACCEPT = "reset_after_accept"
-    GARBAGE_AFTER_ACCEPT = "garbage_after_accept"  # it happens; the answer does not parse
-    REFUSE = "refuse"  # nothing happens, and the provider says why
+    GARBAGE_AFTER_ACCEPT = "garbage_after_accept"  # processed; the answer cannot be parsed
+    REFUSE = "refuse"  # not processed; the provider's error says why
 
 
 AFTER_ACCEPT = frozenset(
@@ -57,7 +57,7 @@ class WebhookMode(StrEnum):
     NORMAL = "normal"
     LOST = "lost"
     DUPLICATE = "duplicate"
-    REORDER = "reorder"  # gathered for a moment, then sent newest first
+    REORDER = "reorder"  # collected for a moment, then sent newest first
     FORGE = "forge"  # signed with a key that is not the provider's
     HOLD = "hold"  # kept until released
 
@@ -83,7 +83,7 @@ class Faults(msgspec.Struct, kw_only=True):
     refunds: RefundOutcome = RefundOutcome.SUCCESS
 
     def strike(self, call: str) -> NextFault | None:
-        """The fault that this call meets, used up once."""
+        """Returns the fault for this call and uses it up once."""
         for planned in self.next:
             if planned.call in (call, CallName.ANY):
                 if planned.times is not None:
@@ -116,7 +116,7 @@ BREAK = Reply(0, b"", ending=Ending.RESET)
 def meet(
     planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
 ) -> Reply:
-    """What the caller gets to see of `handle`, if it happens at all."""
+    """Returns the reply the caller sees; runs `handle` if the fault lets the call through."""
     if planned.fault is Fault.REFUSE:
         return deny(planned.status, planned.message or "Request refused")
     reply = handle() if planned.fault in AFTER_ACCEPT else None
@@ -132,7 +132,7 @@ def meet(
 
 
 def _broken(planned: NextFault, deny: Callable[[int | None, str], Reply]) -> Reply:
-    """A gateway's page, or the provider's own envelope where a message was asked for."""
+    """A gateway's error page, or the provider's own envelope if a message was configured."""
     status = planned.status or 502
     if planned.message is not None:
         return deny(status, planned.message)

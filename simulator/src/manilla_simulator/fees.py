@@ -1,4 +1,4 @@
-"""What each provider keeps for itself. The contracts name no prices; these are the simulator's."""
+"""Each provider's fees. The contracts name no prices, so these are the simulator's own."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from manilla_simulator.state import CURRENCY
 
 class Fees(msgspec.Struct, frozen=True):
     transfer: Money  # flat, on top of the amount
-    charge_percent: Decimal  # kept back from what the customer pays
+    charge_percent: Decimal  # deducted from what the customer pays
     charge_most: Money
 
     def of_charge(self, paid: Money) -> Money:

@@ -1,4 +1,4 @@
-"""Who holds an account: the same number always has the same, plausible holder."""
+"""Account holders: an account number always has the same plausible name."""
 
 import hashlib
 

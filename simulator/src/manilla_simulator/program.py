@@ -1,4 +1,4 @@
-"""The simulator as a program: its own port, its own memory, no database."""
+"""The simulator as a process: its own port, all state in memory, no database."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manilla_simulator import control, control_page, door, pages
+from manilla_simulator import control, control_page, dispatch, pages
 from manilla_simulator.settings import SimulatorSettings
 from manilla_simulator.world import World
 
@@ -19,7 +19,9 @@ KEEP_ALIVE_SECONDS = 75.0
 def build(settings: SimulatorSettings) -> web.Application:
     settings.refuse_production()
     world = World(settings)
-    app = web.Application(middlewares=[_refuse_other_sites], client_max_size=door.BODY_BYTES_MAX)
+    app = web.Application(
+        middlewares=[_refuse_other_sites], client_max_size=dispatch.BODY_BYTES_MAX
+    )
 
     async def lifetime(_app: web.Application) -> AsyncIterator[None]:
         await world.open()
@@ -32,12 +34,15 @@ def build(settings: SimulatorSettings) -> web.Application:
     control.add_routes(app, world)
     control_page.add_routes(app, world)
     for provider in world.providers.values():
-        door.add_routes(app, provider)
+        dispatch.add_routes(app, provider)
     return app
 
 
 async def run(settings: SimulatorSettings, listener: socket.socket) -> None:
-    """Serves until it is told to stop. A hanging answer is a fault on purpose: it is cut off."""
+    """Serves until the process receives a stop signal.
+
+    Deliberately hanging answers are cut off then.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     runner = web.AppRunner(
@@ -62,7 +67,7 @@ async def _healthz(_request: web.Request) -> web.StreamResponse:
 
 @web.middleware
 async def _refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A page elsewhere must not steer the simulator through the browser that shows it."""
+    """Rejects POST requests from other sites, so that no web page can control the simulator."""
     site = request.headers.get("Sec-Fetch-Site")
     if request.method == "POST" and site not in (None, "same-origin", "none"):
         return control.reply({"error": "Requests from other sites are refused."}, 403)

@@ -1,4 +1,4 @@
-"""One simulated provider: its contract, and all that it remembers."""
+"""One simulated provider: its contract and its state."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Received(msgspec.Struct, frozen=True):
     method: str
     path: str
     raw: bytes
-    status: int  # 0: no answer was given
+    status: int  # 0: no answer was sent
     answer: bytes
     fault: str | None
 
@@ -49,13 +49,13 @@ class Provider:
         return f"{self.settings.base_url.rstrip('/')}/{self.wire.key}"
 
     def adjust(self, available: Money, held: Money | None = None) -> None:
-        """Moves the wallet by the difference that a change of state makes."""
+        """Moves the wallet's balances when a charge, transfer or refund changes state."""
         self.wallet.available += available
         if held is not None:
             self.wallet.held += held
 
     def reset(self) -> None:
-        """As it was when the program started."""
+        """Restores the state at program start."""
         for transfer in self.transfers.select():
             if transfer.timer is not None:
                 transfer.timer.cancel()

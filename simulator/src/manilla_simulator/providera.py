@@ -1,4 +1,4 @@
-"""Provider A on the wire: a collections and payouts gateway."""
+"""Provider A's contract: a collections and payouts gateway."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Provider B on the wire: a virtual-account bank. Amounts are strings; transfers are polled."""
+"""Provider B's contract: a virtual-account bank. Amounts are strings; transfers are polled."""
 
 import hashlib
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from manilla_simulator.wire import (
 
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "PENDING",
-    ChargeStatus.EXPIRED: "PENDING",  # B has no word for it
+    ChargeStatus.EXPIRED: "PENDING",  # B has no status for it
     ChargeStatus.SUCCESS: "SUCCESS",
     ChargeStatus.FAILED: "FAILED",
 }
@@ -147,7 +147,7 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
 
 
 def enquiry_reference(bank_code: str, account_number: str) -> str:
-    """Made from what was asked, so that it outlives a restart of the simulator."""
+    """Derived from the request, so that it stays valid after a restart of the simulator."""
     return "NER" + hashlib.sha256(f"{bank_code}/{account_number}".encode()).hexdigest()[:24].upper()
 
 
@@ -194,7 +194,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_notice(charge: Charge) -> Notice | None:
-    """B sends word of money that came, and of nothing else."""
+    """B sends webhooks for received payments only."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {
@@ -213,7 +213,7 @@ def charge_notice(charge: Charge) -> Notice | None:
 
 
 def transfer_notice(_transfer: Transfer) -> None:
-    """B's transfers settle by polling."""
+    """B sends no webhooks for transfers: the platform polls them."""
 
 
 def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Provider C on the wire: a payment-link gateway."""
+"""Provider C's contract: a payment-link gateway."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ from manilla_simulator.wire import (
 MINIMUM_TRANSFER = Money(CURRENCY, 500_00)
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # C has no word for it
+    ChargeStatus.EXPIRED: "pending",  # C has no status for it
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
@@ -93,7 +93,9 @@ def _processor_response(charge: Charge) -> str:
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """C has no call and no webhook for a refund's end, so it says so at once unless told not to."""
+    """Completes the refund at once by default: C has neither a status call nor a webhook for
+    refunds.
+    """
     number = ask.parameters["id"]
     charge = provider.charges.by_number.get(int(number) if number.isdecimal() else 0)
     if charge is None:

@@ -1,4 +1,4 @@
-"""Refunds of paid charges, from the provider's wallet."""
+"""Refunds of paid charges, taken from the provider's wallet."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""Pages: templates that escape by default, under a policy that runs no script at all."""
+"""Page rendering: templates escape by default, and the security policy allows no scripts."""
 
 from importlib import resources
 from pathlib import Path
@@ -11,8 +11,8 @@ from manilla_simulator.views import naira
 
 FOLDER = Path(str(resources.files("manilla_simulator")))
 
-# A customer goes back to the merchant over a link or a refresh, never over a form's redirect: a
-# browser holds every hop after a form against form-action, also those of the merchant's own.
+# A customer returns to the merchant by a link or a refresh, never by a form's redirect: browsers
+# apply form-action to every redirect that follows a form, including the merchant's.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "

@@ -1,4 +1,4 @@
-"""What the simulator is told by whoever starts it."""
+"""The simulator's settings."""
 
 import msgspec
 
@@ -27,8 +27,8 @@ class CredentialsC(msgspec.Struct, frozen=True):
 
 
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    mode: str  # no default: who starts the simulator has to know
-    base_url: str  # the simulator's own address, for checkout links
+    mode: str  # no default: whoever starts the simulator must decide
+    base_url: str  # the simulator's own URL, for checkout links
     webhook_base_url: str  # the platform: webhooks go to {webhook_base_url}/webhooks/providera …
     a: CredentialsA = CredentialsA()
     b: CredentialsB = CredentialsB()
@@ -36,7 +36,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
-    objects_max: int = 100_000  # of each kind at each provider; the oldest are forgotten
+    objects_max: int = 100_000  # per kind and provider; the oldest are dropped
 
     def refuse_production(self) -> None:
         if self.mode == "production":

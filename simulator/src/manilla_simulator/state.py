@@ -1,4 +1,4 @@
-"""What a provider remembers: charges, transfers, refunds and its wallet, all in memory."""
+"""A provider's state: charges, transfers, refunds and its wallet, all in memory."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ class ChargeStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
     FAILED = "failed"
-    EXPIRED = "expired"  # only A has a word for it; B and C go on saying pending
+    EXPIRED = "expired"  # only A reports it; B and C keep reporting pending
 
 
 class TransferStatus(StrEnum):
     PROCESSING = "processing"
     SUCCESS = "success"
     FAILED = "failed"
-    REVERSED = "reversed"  # was delivered, and came back
+    REVERSED = "reversed"  # delivered before, then returned
 
 
 class RefundStatus(StrEnum):
@@ -35,12 +35,12 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
-# What a provider does by itself. Anything else needs the control API to insist on it.
+# Transitions a provider makes by itself. Any other must be forced through the control API.
 CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
     ChargeStatus.PENDING: frozenset(
         (ChargeStatus.SUCCESS, ChargeStatus.FAILED, ChargeStatus.EXPIRED)
     ),
-    ChargeStatus.EXPIRED: frozenset((ChargeStatus.SUCCESS,)),  # money that came late
+    ChargeStatus.EXPIRED: frozenset((ChargeStatus.SUCCESS,)),  # a late payment
     ChargeStatus.SUCCESS: frozenset(),
     ChargeStatus.FAILED: frozenset(),
 }
@@ -69,7 +69,7 @@ class VirtualAccount(msgspec.Struct, frozen=True):
 class Charge(msgspec.Struct, kw_only=True):
     reference: str
     number: int  # the provider's own id
-    token: str  # what makes the checkout page's address unguessable
+    token: str  # makes the checkout page's URL unguessable
     amount: Money
     title: str
     customer_name: str
@@ -87,7 +87,7 @@ class Charge(msgspec.Struct, kw_only=True):
 
     @property
     def credited(self) -> Money:
-        """What the provider's wallet holds because of this charge."""
+        """The amount this charge adds to the provider's wallet."""
         paid = self.status is ChargeStatus.SUCCESS
         return self.amount_paid - self.fee if paid else NOTHING
 
@@ -108,7 +108,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     status: TransferStatus = TransferStatus.PROCESSING
     reason: str = ""
     settled_at: datetime | None = None
-    duplicates: int = 0  # how often it was sent again and refused
+    duplicates: int = 0  # how often it was sent again and rejected
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -117,7 +117,7 @@ class Transfer(msgspec.Struct, kw_only=True):
 
     @property
     def debited(self) -> Money:
-        """A transfer that failed or came back costs nothing, not even its fee."""
+        """A transfer that failed or was reversed costs nothing, not even its fee."""
         kept = self.status in (TransferStatus.PROCESSING, TransferStatus.SUCCESS)
         return self.total if kept else NOTHING
 
@@ -144,7 +144,7 @@ class Refund(msgspec.Struct, kw_only=True):
 
 class Wallet(msgspec.Struct):
     available: Money = OPENING_BALANCE
-    held: Money = NOTHING  # of transfers that are still under way
+    held: Money = NOTHING  # of open transfers
 
     @property
     def ledger(self) -> Money:
@@ -159,7 +159,7 @@ Kept = TypeVar("Kept", bound=HasReference)
 
 
 class Shelf(Generic[Kept]):
-    """Things by their reference. A full shelf loses its oldest: nothing grows without end."""
+    """Objects by reference. A full shelf drops its oldest object, so memory stays bounded."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -169,7 +169,7 @@ class Shelf(Generic[Kept]):
         return len(self._kept)
 
     def put(self, item: Kept) -> Kept | None:
-        """The thing that had to go to make room, if any."""
+        """Returns the object that was dropped to make room, if any."""
         self._kept[item.reference] = item
         if len(self._kept) <= self._most:
             return None
@@ -179,7 +179,7 @@ class Shelf(Generic[Kept]):
         return self._kept.get(reference)
 
     def select(self, reference: str | None = None) -> Iterator[Kept]:
-        """The one of that reference, or all, newest first."""
+        """The object with this reference, or all objects, newest first."""
         if reference is None:
             return reversed(self._kept.values())
         return iter([self._kept[reference]] if reference in self._kept else [])
@@ -189,7 +189,7 @@ class Shelf(Generic[Kept]):
 
 
 class ChargeShelf(Shelf[Charge]):
-    """Charges, which a page, a bank transfer and a refund find by other names than reference."""
+    """Charges, which can also be found by page token, account number and provider id."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)

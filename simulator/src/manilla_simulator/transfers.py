@@ -1,4 +1,4 @@
-"""Transfers: accepted as processing, then final after a while, then perhaps reversed."""
+"""Transfers: accepted as processing, final after a delay, and possibly reversed later."""
 
 import asyncio
 import secrets
@@ -12,7 +12,7 @@ from manilla_simulator.provider import Provider
 from manilla_simulator.state import NOTHING, TRANSFER_NEXT, Transfer, TransferStatus, now
 from manilla_simulator.wire import Refused
 
-# Account numbers that force an outcome. Any other delivers, as 0000000000 does.
+# Account numbers that force an outcome. Every other number delivers, like 0000000000.
 FAILS_LATER = "0000000001"
 CANNOT_BE_RESOLVED = "0000000002"
 STAYS_PENDING = "0000000003"
@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
-    """The bank, and the name of the account's holder."""
+    """The bank, and the account holder's name."""
     bank = provider.wire.banks.get(bank_code)
     if bank is None:
         raise Refused(provider.wire.denials.unknown_bank)
@@ -51,8 +51,8 @@ def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Ba
 
 
 def accept(provider: Provider, order: Order) -> Transfer:
-    # A reference that was used is a duplicate whatever else is wrong with the request: the caller
-    # must learn that the first transfer exists.
+    # A used reference is a duplicate whatever else is wrong with the request: the caller must learn
+    # that the first transfer exists.
     refuse_duplicate(provider, order.reference)
     bank, holder = resolve(provider, order.bank_code, order.account_number)
     fee = provider.wire.fees.transfer
@@ -102,7 +102,9 @@ def settle(
     *,
     insist: bool = False,
 ) -> None:
-    """The one place where a transfer changes; the wallet and the webhook follow from it."""
+    """The only function that changes a transfer's status; it also updates the wallet and sends the
+    webhook.
+    """
     if not insist:
         check(transfer, status)
     stop_timer(transfer)

@@ -1,4 +1,4 @@
-"""How the control API and its page show what a provider holds."""
+"""How the control API and the control page show a provider's objects."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -150,7 +150,7 @@ def list_refunds(provider: Provider, reference: str | None) -> Iterator[View]:
 
 
 def list_requests(provider: Provider, reference: str | None) -> Iterator[View]:
-    """With a reference: the requests that name it, in their path or in their body."""
+    """With a reference, only requests that contain it in their path or body."""
     for item in reversed(provider.journal):
         if reference is None or reference in item.path or reference.encode() in item.raw:
             yield request(item)
@@ -162,7 +162,7 @@ def list_webhooks(provider: Provider, reference: str | None) -> Iterator[View]:
             yield webhook(item)
 
 
-# What can be looked at, newest first.
+# Object lists by name, newest first.
 LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "transfers": list_transfers,
     "charges": list_charges,

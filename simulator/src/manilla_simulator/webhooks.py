@@ -1,4 +1,6 @@
-"""Webhooks: signed over the exact bytes, sent like a real provider does, or as badly as told."""
+"""Webhooks: signed over the exact bytes and sent as a real provider does, or with configured
+faults.
+"""
 
 import asyncio
 import hashlib
@@ -57,7 +59,7 @@ class Webhook(msgspec.Struct, kw_only=True):
 
 
 class Outbox:
-    """One provider's webhooks: those under way, those held back, and what became of the last."""
+    """One provider's webhooks: in delivery, held back, and the results of the latest."""
 
     def __init__(self, wire: Wire, settings: SimulatorSettings, faults: Faults) -> None:
         self.faults = faults
@@ -77,7 +79,7 @@ class Outbox:
         return len(self._held)
 
     def put(self, notice: Notice) -> Webhook:
-        """Returns at once; what then happens to it is the webhook plan's to say."""
+        """Returns at once; the configured webhook faults decide how it is delivered."""
         plan = self.faults.webhooks
         webhook = Webhook(
             number=next(self._numbers),
@@ -103,7 +105,7 @@ class Outbox:
         return webhook
 
     def release(self) -> int:
-        """Sends what was held back, oldest first."""
+        """Sends the webhooks that were held back, oldest first."""
         released = list(self._held)
         self._held.clear()
         for webhook in released:
@@ -148,7 +150,7 @@ class Outbox:
         task.add_done_callback(self._under_way.discard)
 
     async def _deliver(self, webhook: Webhook, delay_seconds: float) -> None:
-        # Nobody repeats a forgery for us: it is tried once.
+        # No provider retries a forged webhook, so it is sent once.
         pauses = () if webhook.forged else self._retry_seconds
         for pause in (delay_seconds, *pauses):
             if pause:

@@ -1,4 +1,4 @@
-"""What a provider's contract consists of, and how a request is read under it."""
+"""The parts of a provider's contract, and the validation of requests."""
 
 import hmac
 import re
@@ -21,7 +21,7 @@ _TEXT_MAX = 500
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A provider's "no": its HTTP status and its words."""
+    """A provider's error answer: HTTP status and message."""
 
     status: int
     message: str
@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True):
-    """How one provider words what all three refuse, then what it alone documents."""
+    """One provider's wording of the errors that all three have, and of its own further ones."""
 
     duplicate: Denial
     insufficient: Denial
@@ -44,7 +44,7 @@ class Denials(msgspec.Struct, frozen=True):
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
-        """Each once: C has one wording for an unknown bank and an unknown account."""
+        """Each error once: C uses one message for an unknown bank and an unknown account."""
         named = (self.insufficient, self.unresolvable, self.unknown_bank, self.duplicate)
         return list(dict.fromkeys((*named, self.not_found, *self.others)))
 
@@ -55,7 +55,7 @@ class Notice(msgspec.Struct, frozen=True):
     event: str
     reference: str
     body: dict[str, Any] | msgspec.Raw
-    url: str | None = None  # None: the platform's own address for this provider
+    url: str | None = None  # None: the platform's webhook URL for this provider
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Fields:
-    """A body's fields, read one by one; the first that is wrong refuses the request."""
+    """A body's fields, read one by one; the first invalid one rejects the request."""
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, dict):
@@ -96,7 +96,7 @@ class Fields:
         return value
 
     def address(self, name: str) -> str | None:
-        """Customers and webhooks are sent there: nothing but the web."""
+        """Only http and https URLs: customers and webhooks are sent there."""
         if not self._values.get(name):
             return None
         value = self.text(name)
@@ -109,14 +109,14 @@ class Fields:
             raise _invalid(f"{self._prefix}{name} must be {CURRENCY}")
 
     def amount(self, name: str = "amount") -> Money:
-        """A JSON number of major units."""
+        """A JSON number in major units."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise _invalid(f"{self._prefix}{name} must be a number")
         return self._positive(name, value)
 
     def amount_text(self, name: str = "amount") -> Money:
-        """Major units in a string, as B has them."""
+        """A string in major units, as B's contract has it."""
         value = self._values.get(name)
         if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
             raise _invalid(f"{self._prefix}{name} must be a string such as 1000.00")
@@ -156,7 +156,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    name: str  # what the faults call it
+    name: str  # the name that faults use
     method: str
     path: str
     # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
@@ -165,10 +165,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's contract: all that differs between the three."""
+    """One provider's contract: everything that differs between the three."""
 
-    key: str  # `a`: its folder in addresses
-    name: str  # `providera`: what the platform calls it
+    key: str  # `a`: its path prefix in the simulator
+    name: str  # `providera`: its name on the platform
     title: str
     banks: Banks
     fees: Fees
@@ -182,11 +182,13 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     charge_notice: Callable[[Charge], Notice | None]
     transfer_notice: Callable[[Transfer], Notice | None]
     refund_notice: Callable[[Refund], Notice | None]
-    return_query: Callable[[Charge, bool], dict[str, str]]  # the charge, and whether canceled
+    return_query: Callable[
+        [Charge, bool], dict[str, str]
+    ]  # takes the charge and whether it was canceled
 
 
 def is_same(given: str, expected: str) -> bool:
-    """In constant time, also where a header holds bytes that are no text."""
+    """Compares in constant time, also if a header contains bytes that are not text."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 

@@ -1,4 +1,4 @@
-"""The three providers side by side."""
+"""The three simulated providers together."""
 
 import aiohttp
 
@@ -18,7 +18,7 @@ class World:
         self._session: aiohttp.ClientSession | None = None
 
     def provider(self, name: str) -> Provider | None:
-        """By `a` or by `providera`."""
+        """Finds a provider by `a` or by `providera`."""
         return self.providers.get(name.removeprefix("provider"))
 
     def find_account(self, account_number: str) -> tuple[Provider, Charge] | None:
@@ -33,7 +33,7 @@ class World:
             provider.reset()
 
     async def open(self) -> None:
-        # The platform is one host: its limit is the one that counts.
+        # One connection limit for all: every webhook goes to the same host.
         connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
         self._session = aiohttp.ClientSession(connector=connector)
         for provider in self.providers.values():

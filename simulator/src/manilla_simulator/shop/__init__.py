@@ -1,1 +1,1 @@
-"""The demonstration's shop, in development mode: a merchant's side of a real payment."""
+"""The demo shop of development mode: the merchant's side of a real payment."""

@@ -1,4 +1,4 @@
-"""What the shop does: orders a payment through the API, and hears of it by notification."""
+"""What the shop does: creates a payment through the API and gets the result in a notification."""
 
 import secrets
 import time
@@ -53,7 +53,7 @@ class Counter:
         self._keys = keys
 
     async def buy(self, article: Article) -> str:
-        """Gives the address of checkout."""
+        """Returns the checkout URL."""
         reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
         async with self._api() as api:
@@ -74,7 +74,7 @@ class Counter:
         return session.payment_url
 
     async def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Raises BadNotification where it is not Manilla's."""
+        """Raises BadNotification if the notification is not signed by Manilla."""
         told = verify_ipn(body, headers, self._keys.api_secret)
         key = "/".join(told.handled_once_by)
         message = told.message or told.event
@@ -106,7 +106,9 @@ class Counter:
         ]
 
     def _api(self) -> AsyncClient:
-        """For one purchase: this shop sells little, and keeps no thread or connection for it."""
+        """A client for one purchase: the shop sells little, so it keeps no thread or connection
+        open.
+        """
         keys = self._keys
         credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
         return AsyncClient(self._base_url, credentials)

@@ -1,4 +1,4 @@
-"""The statements of the demonstration's shop."""
+"""The demo shop's SQL."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ class OrderRow(msgspec.Struct, frozen=True):
 
 
 class News(msgspec.Struct, frozen=True):
-    """A notification whose signature was right."""
+    """A notification with a valid signature."""
 
     reference: str
     status: str
@@ -28,7 +28,7 @@ class News(msgspec.Struct, frozen=True):
 async def add_order(
     db: Database, reference: str, article: str, trx_id: str, payment_url: str
 ) -> None:
-    """And forgets those of days past: it is a shop for show."""
+    """Adds an order, and deletes those older than two days."""
     await db.execute(
         """
         WITH old AS (DELETE FROM shop_order WHERE made_at < now() - interval '2 days'),
@@ -42,7 +42,7 @@ async def add_order(
 async def add_news(
     db: Database, reference: str, key: str, status: str, message: str, body: str
 ) -> None:
-    """Once, however often it is delivered; nothing for an order that is none of ours."""
+    """Stores a notification once, however often it is delivered; ignores unknown orders."""
     await db.execute(
         """
         INSERT INTO shop_news (reference, id, status, message, body)

@@ -1,4 +1,4 @@
-"""The shop's pages: choose, pay on the real checkout, and watch the notification arrive."""
+"""The shop's pages: choose an article, pay on the real checkout, see the notification arrive."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -31,7 +31,7 @@ class Shop:
         self._templates = environment(TEMPLATES)
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies what its routes hold; of us there is one."""
+        """Litestar copies the objects that its routes hold; all copies must share this one."""
         return self
 
     def handlers(self) -> Sequence[Any]:
@@ -48,7 +48,9 @@ class Shop:
         return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
     async def buy(self, request: Asked) -> Response[Any]:
-        """Only from our own page: whoever sends the visitor here must not order in their name."""
+        """Accepts orders from the shop's own page only, so that no other site can order for a
+        visitor.
+        """
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("trouble.html", 403, text="Please order from the shop's own page.")
         wanted = str((await request.form()).get("article", ""))
@@ -72,7 +74,7 @@ class Shop:
         return self._page("order.html", order=await self._order(request))
 
     async def show_news(self, request: Asked) -> Response[Any]:
-        """Nothing, while there is no more than the page knows: what is read is not taken away."""
+        """Answers 204 while nothing has changed, so that the page stays as it is."""
         order = await self._order(request)
         if request.query_params.get("known") == str(len(order.news)):
             return Response(None, status_code=204, headers=NO_STORE)

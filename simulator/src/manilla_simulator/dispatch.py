@@ -1,4 +1,4 @@
-"""The way in to a provider: faults, authentication, the body, the contract, the journal."""
+"""Handles a request to a provider: faults, authentication, body, contract and journal."""
 
 import asyncio
 import time
@@ -70,7 +70,7 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
 def _reply(
     provider: Provider, call: Call, request: web.Request, raw: bytes
 ) -> tuple[Reply, str | None]:
-    """The answer, and the fault that it met on its way, if any."""
+    """The reply, and the fault that was applied to it, if any."""
     if provider.faults.outage:
         return faults.OUTAGE, "outage"
     planned = provider.faults.strike(call.name)
@@ -85,7 +85,7 @@ def _reply(
 
 
 def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
-    """The contract itself. It never waits: what it changes, it changes at once."""
+    """Runs the contract's handler. It never waits, so every change is applied at once."""
     try:
         if not provider.wire.is_authentic(provider.settings, request.headers):
             raise Refused(NO_CREDENTIALS)
@@ -109,7 +109,7 @@ def _body(request: web.Request, raw: bytes) -> object:
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
-    """With the status that goes with a documented message, unless another was asked for."""
+    """Uses the documented status of a documented message, unless another status was requested."""
     documented = {denial.message: denial.status for denial in provider.wire.denials.documented()}
     return Denial(status or documented.get(message, 400), message)
 
@@ -126,7 +126,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 async def _end_without_answer(request: web.Request, ending: Ending) -> None:
-    """Leaves the caller waiting until it gives up, or breaks the connection in its face."""
+    """Leaves the caller waiting until its timeout, or resets the connection."""
     deadline = time.monotonic() + (HANG_SECONDS_MAX if ending is Ending.HANG else 0)
     while request.transport is not None and not request.transport.is_closing():
         if time.monotonic() >= deadline:
