@@ -1,1 +1,1 @@
-"""Measures Manilla, as ratios within one run: see README.md."""
+"""Measures Manilla, as ratios within one run; see README.md."""

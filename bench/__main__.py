@@ -1,4 +1,4 @@
-"""`python -m bench`: measures the rows one after the other and prints what it found."""
+"""`python -m bench`: measures every row and prints the results."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The comparisons that most rows make. Ratios stand so that more is better for the product."""
+"""The comparisons that most rows make. A higher ratio is better for the product."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from bench.frame import BASELINE, PGBENCH, PRODUCT, Comparison, Round, Target
 
 
 def rate_against_pgbench(target: Target | None = None) -> Comparison:
-    """How many times as much the product gets done as the bare statements, one by one."""
+    """The product's rate divided by that of the bare statements, run one by one by pgbench."""
     return Comparison("rate: product / pgbench", _rate(PRODUCT, PGBENCH), target)
 
 
@@ -29,7 +29,7 @@ def against_baseline(target: Target | None = None) -> list[Comparison]:
 
 
 def share_of_cpu(name: str, without: str, target: Target | None = None) -> Comparison:
-    """What part of the product's CPU a variant without something saves."""
+    """The share of the product's CPU that a variant without one part saves."""
 
     def value(blocks: Round) -> float:
         return 1 - blocks[without].total_us / blocks[PRODUCT].total_us
@@ -38,7 +38,7 @@ def share_of_cpu(name: str, without: str, target: Target | None = None) -> Compa
 
 
 def growth(name: str, small: str, large: str, target: Target | None = None) -> list[Comparison]:
-    """How much longer the same takes, and how much more it costs, where more has been before it."""
+    """How much longer a request takes, and how much more CPU it costs, on a larger database."""
     return [
         Comparison(f"time: {name}", _rate(small, large), target),
         Comparison(

@@ -1,4 +1,4 @@
-"""CPU time and memory of processes, from /proc."""
+"""CPU time and memory of processes, read from /proc."""
 
 import os
 import time
@@ -10,10 +10,10 @@ READ_TRIES = 20
 
 
 def of_process(pid: int) -> float:
-    """CPU seconds of a process so far.
+    """A process's CPU seconds so far.
 
-    The scheduler's own count where the kernel gives it: `stat` counts in hundredths of a second,
-    which is coarse for what a database backend uses in a short block.
+    Uses the scheduler's counter where the kernel has one: `stat` counts in hundredths of a second,
+    which is too coarse for a database backend in a short block.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -24,10 +24,11 @@ def of_process(pid: int) -> float:
 
 
 def of_server(postmaster: int) -> float:
-    """CPU seconds of a PostgreSQL server: the postmaster, its children, and those that have ended.
+    """A PostgreSQL server's CPU seconds: the postmaster, its children, and children that have
+    ended.
 
-    The kernel adds what a child used to its parent when it ends, so that nothing is lost. A child
-    that ends while we read would be missed or counted twice: then the reading is done again.
+    When a child ends, the kernel adds its time to the parent, so nothing is lost. A child that ends
+    during the reading would be missed or counted twice, so the reading is repeated.
     """
     for _ in range(READ_TRIES):
         family, ended = children(postmaster), _of_ended_children(postmaster)
@@ -53,9 +54,10 @@ def children(parent: int) -> list[int]:
 
 
 def pin(pid: int) -> None:
-    """Keeps a process on one CPU, the same for all: a machine's CPUs are seldom equally fast.
+    """Pins a process to one CPU, the same for all, because a machine's CPUs are rarely equally
+    fast.
 
-    On a rented one they are at times half as fast, for as long as a neighbour is at work.
+    On a virtual machine one can be half as fast while a neighbor is busy.
     """
     first = min(os.sched_getaffinity(0))
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -63,7 +65,7 @@ def pin(pid: int) -> None:
 
 
 def busy_share(seconds: float) -> float:
-    """How much of the machine is at work with other things than waiting."""
+    """The share of the machine's CPU time that is not idle."""
     before = _machine_ticks()
     time.sleep(seconds)
     total, idle = (end - begin for begin, end in zip(before, _machine_ticks(), strict=True))
@@ -71,18 +73,18 @@ def busy_share(seconds: float) -> float:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """All that have passed, and those of them in which a CPU had nothing to do."""
+    """All ticks so far, and the idle ones among them."""
     ticks = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory that the process has in use, what it shares with others included."""
+    """The process's resident memory, including shared pages."""
     return _memory(pid, "Rss:")
 
 
 def proportional_bytes(pid: int) -> int:
-    """The same, with shared pages divided among those that share them: adds up over processes."""
+    """Like resident_bytes, with shared pages divided among their users, so that sums are right."""
     return _memory(pid, "Pss:")
 
 
@@ -90,7 +92,7 @@ def _memory(pid: int, name: str) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
-        return 0  # it has ended since it was listed, as the server's own workers do
+        return 0  # the process has ended since it was listed
     for line in lines:
         if line.startswith(name):
             return int(line.split()[1]) * 1024
@@ -103,7 +105,7 @@ def _of_ended_children(pid: int) -> float:
 
 
 def _times(pid: int) -> tuple[float, float, float, float]:
-    """User and system seconds, of the process and of its children that have ended."""
+    """User and system seconds of the process and of its children that have ended."""
     user, system, children_user, children_system = (
         int(text) / TICKS_PER_SECOND for text in _fields(pid)[11:15]
     )
@@ -111,5 +113,5 @@ def _times(pid: int) -> tuple[float, float, float, float]:
 
 
 def _fields(pid: int) -> list[str]:
-    """The fields of `stat` after the name, which may hold spaces: the first is the state."""
+    """The fields of `stat` after the name, which may contain spaces. The first is the state."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

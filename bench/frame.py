@@ -1,8 +1,8 @@
-"""The frame of a measurement: blocks that alternate, and ratios within each round.
+"""The measurement: alternating blocks, and ratios within each round.
 
-A machine's speed wanders: by its neighbours, its temperature, its disk. Within a round of a few
-seconds the contenders meet much the same machine, so the ratio of their blocks says more than
-either number; the median over the rounds throws out the round that was disturbed.
+A machine's speed varies with its neighbors, temperature and disk. Within a round of a few seconds
+all contenders run under much the same conditions, so the ratio of their blocks says more than
+either number. The median over the rounds discards a disturbed round.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PRODUCT, PGBENCH, BASELINE = "product", "pgbench", "baseline"
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What a contender says of its block."""
+    """A contender's report about its block."""
 
     done: int
     seconds: float
@@ -28,16 +28,16 @@ class Work(msgspec.Struct, frozen=True):
 
 class Contender(msgspec.Struct, frozen=True):
     name: str
-    run: Callable[[float], Awaitable[Work]]  # works for about so many seconds
-    pid: int | None  # whose CPU counts as the program's; None: that of nobody (pgbench)
+    run: Callable[[float], Awaitable[Work]]  # runs for about this many seconds
+    pid: int | None  # processes whose CPU counts as the program's; None for pgbench
     detail: str = ""
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One contender's share of a round."""
+    """One contender's part of a round."""
 
-    rate: float  # done per second of the clock
-    program_us: float  # CPU microseconds for each thing done
+    rate: float  # operations per second of wall time
+    program_us: float  # CPU microseconds per operation
     database_us: float
 
     @property
@@ -57,7 +57,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A number without a unit, made from the blocks of one round."""
+    """A ratio computed from the blocks of one round."""
 
     name: str
     value: Callable[[Round], float]
@@ -66,11 +66,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Row(msgspec.Struct, frozen=True):
     name: str
-    title: str  # what the name leaves open
+    title: str  # a note for the report
     contenders: Sequence[Contender]
     comparisons: Sequence[Comparison]
-    # All at once instead of in turns: for a difference too small to be seen between two blocks.
-    # Only the first may use the database.
+    # Runs all contenders at the same time instead of alternating, for differences that are too
+    # small to see between two blocks. Only the first may use the database.
     together: bool = False
 
 
@@ -104,7 +104,7 @@ async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}
     for pid in pids.values():
         cpu.pin(pid)
-    await _blocks(row.contenders, plan.warm_seconds, postmaster)  # all at once, to be warm sooner
+    await _blocks(row.contenders, plan.warm_seconds, postmaster)  # all at once, to warm up faster
     rounds = [await _round(row, number, plan, postmaster) for number in range(plan.rounds)]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory)
@@ -113,7 +113,7 @@ async def measure(row: Row, plan: Plan, postmaster: int) -> Measured:
 async def _round(row: Row, number: int, plan: Plan, postmaster: int) -> Round:
     if row.together:
         return await _blocks(row.contenders, plan.block_seconds, postmaster)
-    # Each round begins with another contender, so that none always follows the same one.
+    # Each round starts with another contender, so that none always follows the same one.
     start = number % len(row.contenders)
     blocks: dict[str, Block] = {}
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
@@ -124,7 +124,7 @@ async def _round(row: Row, number: int, plan: Plan, postmaster: int) -> Round:
 async def _blocks(
     contenders: Sequence[Contender], seconds: float, postmaster: int
 ) -> dict[str, Block]:
-    """Runs them at the same time. What the database uses is the first one's."""
+    """Runs the contenders at the same time. The database's CPU counts as the first one's."""
     await asyncio.sleep(SETTLE_SECONDS)
     before, database_before = _program_seconds(contenders), cpu.of_server(postmaster)
     works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))

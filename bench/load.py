@@ -1,7 +1,7 @@
-"""A load of HTTP requests: callers that each wait for their answer before they ask again.
+"""An HTTP load: each caller waits for its response before it sends the next request.
 
-Requests are bytes, signed beforehand or when they are asked for, so that the callers cost little of
-the machine that they share with what is measured.
+Requests are bytes, signed beforehand or on demand, so that the callers use little of the CPU that
+they share with the measured program.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 
 
 async def load(port: int, requests: Iterator[bytes], callers: int, seconds: float) -> Work:
-    """Sends until the time is up (or the requests are used up), and awaits the last answers.
+    """Sends until the time is over or the requests are used up, then awaits the last responses.
 
-    In a thread, for a faster event loop than the one that can start the server's processes.
+    Runs in a thread, on a faster event loop than the one that can start the server's processes.
     """
 
     def run() -> Work:
@@ -32,7 +32,7 @@ async def load(port: int, requests: Iterator[bytes], callers: int, seconds: floa
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """The body that is answered to one request."""
+    """The response body of one request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     async with asyncio.timeout(GRACE_SECONDS):
         writer.write(request)
@@ -63,7 +63,7 @@ async def _load(port: int, requests: Iterator[bytes], number: int, seconds: floa
 
 
 class _Run:
-    """What the callers of a block share."""
+    """State shared by the callers of a block."""
 
     def __init__(self, requests: Iterator[bytes]) -> None:
         self.requests = requests
@@ -75,7 +75,7 @@ class _Caller(asyncio.Protocol):
     def __init__(self, run: _Run) -> None:
         self._run = run
         self._received = b""
-        self._transport: Any = None  # uvloop has a type of its own for it
+        self._transport: Any = None  # uvloop has its own type for it
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -89,7 +89,8 @@ class _Caller(asyncio.Protocol):
         self._received = self._received + data if self._received else data
         if _is_whole(self._received):
             if not self._received.startswith(b"HTTP/1.1 200 "):
-                # A refusal is cheaper than the work: a rate with refusals in it would mean nothing.
+                # A refusal is cheaper than the work, so a rate that includes refusals would be
+                # meaningless.
                 self._end(RuntimeError(f"Answered {self._received[:2000]!r}"))
                 return
             self._received = b""

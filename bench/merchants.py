@@ -1,4 +1,4 @@
-"""Many merchants with money, made by the product's own functions in one transaction."""
+"""Many funded merchants, created with the product's own functions in one transaction."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ BALANCE_MINOR = 1_000_000_000_000
 
 
 class Seeded(msgspec.Struct, frozen=True):
-    """A merchant in one environment, and the keys it calls with."""
+    """A merchant in one environment, with its API keys."""
 
     id: int
     credentials: NewCredentials
@@ -27,7 +27,7 @@ class Seeded(msgspec.Struct, frozen=True):
 async def add(
     db: Database, keyring: Keyring, number: int, environment: Environment
 ) -> list[Seeded]:
-    """Approved and funded. Their numbers follow each other without a gap."""
+    """Adds approved and funded merchants with consecutive ids."""
     async with db.transaction() as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
         seeded = []

@@ -1,9 +1,9 @@
-"""PostgreSQL's own pgbench: the same SQL on the same server, with as little around it as can be.
+"""PostgreSQL's own pgbench: the same SQL on the same server, with as little overhead as possible.
 
-Prepared statements over the local socket, no program in between, and the CPU of pgbench itself not
-counted: what it shows is what the statement alone costs when it is run one by one. It is started
-once for a row and stopped (as by Ctrl-Z) between its blocks. Its connections so stay warm; starting
-it for every block would have it pay each time for connecting and for planning.
+It uses prepared statements over the local socket, and its own CPU is not counted, so it shows what
+the statement costs when run one by one. It is started once per row and paused with SIGSTOP between
+its blocks. That keeps its connections warm; starting it for every block would measure connecting
+and planning too.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ LIFETIME_SECONDS = 600  # longer than any row takes
 
 
 class Script(msgspec.Struct, frozen=True):
-    """One statement, in pgbench's language. More would leave locks behind when it is stopped."""
+    """One statement in pgbench's language. Several would leave locks while it is paused."""
 
     text: str
-    count: str  # SQL that tells how often the statement has been run
+    count: str  # SQL that returns how often the statement has run
     variables: Mapping[str, str] = {}
 
 
@@ -53,7 +53,7 @@ class Pgbench:
 
     @asynccontextmanager
     async def started(self, script: Script, name: str = PGBENCH) -> AsyncIterator[Contender]:
-        """With the number of connections at which the statement is fastest."""
+        """Starts pgbench with the number of connections at which the statement is fastest."""
         rates = {}
         for clients in self._clients if len(self._clients) > 1 else ():
             async with self._running(script, clients, name) as contender:
@@ -72,7 +72,8 @@ class Pgbench:
 
         async def run(seconds: float) -> Work:
             before, done, lasted = await self._db.value(script.count), 0, 0.0
-            # Until something is done: it may be connecting yet, or be as slow as that.
+            # Wait for the first result: pgbench may still be connecting, or the statement may be
+            # slow.
             while not done and lasted < PATIENCE_SECONDS:
                 began = time.monotonic()
                 running.send_signal(signal.SIGCONT)
@@ -81,7 +82,7 @@ class Pgbench:
                     raise RuntimeError("pgbench has failed.")
                 running.send_signal(signal.SIGSTOP)
                 lasted += time.monotonic() - began
-                await asyncio.sleep(SETTLE_SECONDS)  # for the statements that are under way
+                await asyncio.sleep(SETTLE_SECONDS)  # for statements in progress
                 done = await self._db.value(script.count) - before
             return Work(done, lasted)
 
@@ -111,6 +112,6 @@ class Pgbench:
                 "PGDATABASE": self._database,
             },
             log_file=self._folder / "pgbench.log",
-            # A stopped process hears no other signal.
+            # A stopped process receives no other signal.
             stop_signal=signal.SIGKILL,
         )

@@ -1,4 +1,4 @@
-"""The same merchant and the same wallets for the product and for the baseline."""
+"""The same merchant and wallets for the product and the baseline."""
 
 import asyncio
 import json
@@ -18,11 +18,11 @@ from manilla.platform import master_key, settings
 from manilla.providers import credentials as providers
 from manilla.providers.port import Provider
 
-FIRST_WALLET, WALLETS = 1_000_000, 1000  # numbers of merchants who have a wallet and no more
+FIRST_WALLET, WALLETS = 1_000_000, 1000  # ids of merchants that only have a wallet
 BALANCE_MINOR = 1_000_000_000_000
 NO_LIMIT = "100000000"
 NAME, COMMISSION_PERCENT = "Bench", "1.5"
-# Nobody is called with them: what is measured ends before a provider is asked.
+# Never used: what is measured ends before a provider is called.
 PROVIDER_SETTINGS = {
     Provider.A: {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
     Provider.B: {"api_key": "b", "secret_key": "b", "business_id": "b", "sandbox": "true"},
@@ -34,9 +34,9 @@ SEED_SECONDS_MAX = 60
 async def product(
     db: Database, keyring: Keyring, sandbox: NewCredentials | None = None
 ) -> NewMerchant:
-    """A merchant whom no rate limit stops, with a commission, and every gateway open to it.
+    """A merchant without a rate limit, with a commission and with every gateway enabled.
 
-    With the sandbox's credentials that are given, or with new ones.
+    Uses the given sandbox credentials, or new ones.
     """
     await master_key.prove(db, keyring)
     await settings.change(db, "rate_limit_per_minute", NO_LIMIT)
@@ -56,7 +56,7 @@ async def product(
 
 
 async def wallets(db: Database) -> None:
-    """Funded through the books."""
+    """Funds the wallets through the ledger."""
     owners = range(FIRST_WALLET, FIRST_WALLET + WALLETS)
     async with db.transaction() as connection:
         for merchant_id in owners:
@@ -76,7 +76,7 @@ def _funding(merchant_id: int) -> Posting:
 
 
 async def baseline(python: str, environment: dict[str, str], merchant: NewMerchant) -> None:
-    """By a program of its own: the ORM is not installed where the product is."""
+    """Runs in a separate program, because the ORM is not installed where the product is."""
     wanted = {
         "merchant_id": merchant.id,
         "name": NAME,

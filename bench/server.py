@@ -1,4 +1,4 @@
-"""A private PostgreSQL with the settings that Manilla gives its own: durable, and for this run."""
+"""A private PostgreSQL with the product's own settings: durable, and only for this run."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ LOG_LINES_SHOWN = 15
 
 
 class Server(msgspec.Struct, frozen=True):
-    folder: Path  # for everything that this run writes; removed at its end
+    folder: Path  # for all files of this run; removed at the end
     cluster: Cluster
     supervisor: Supervisor
 
@@ -34,12 +34,12 @@ class Server(msgspec.Struct, frozen=True):
         return self.cluster.url(APPLICATION, database)
 
     async def analyze(self) -> None:
-        """Gives the planner fresh statistics, lest autovacuum's clock decide on the numbers."""
+        """Updates the planner's statistics, so that autovacuum's timing does not matter."""
         for database in await self._databases():
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
-        """One more of the product's, empty and migrated."""
+        """Adds another empty, migrated product database."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
 
@@ -63,7 +63,7 @@ class Server(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def private_server() -> AsyncIterator[Server]:
-    """Started and migrated; at the end every program that the supervisor was given is ended."""
+    """Starts and migrates the server. At the end, stops every program given to the supervisor."""
     with tempfile.TemporaryDirectory(prefix="manilla-bench-") as name:
         folder, supervisor = Path(name), Supervisor()
         named = os.environ.get("MANILLA_POSTGRES_BIN")
@@ -86,7 +86,7 @@ async def private_server() -> AsyncIterator[Server]:
 
 
 def _show_logs(folder: Path) -> None:
-    """The folder is about to go, and with it what the programs had to say."""
+    """Prints the logs before their folder is removed."""
     for file in sorted(folder.glob("*.log")):
         lines = file.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         sys.stderr.write("\n".join([f"--- {file.name}", *lines, ""]))

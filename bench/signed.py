@@ -1,4 +1,4 @@
-"""Requests as merchants send them: signed, and as bytes."""
+"""Signed requests, as bytes."""
 
 import itertools
 import time
@@ -26,10 +26,10 @@ def signed(credentials: NewCredentials, method: str, path: str, body: bytes = b"
 
 
 def payment_orders(credentials: NewCredentials) -> Iterator[bytes]:
-    """Each under a reference of its own.
+    """Payment requests with unique references.
 
-    Signed one by one when they are asked for, which costs the load some microseconds each, and
-    nothing what is measured.
+    Each is signed on demand, which costs the load generator some microseconds but not the measured
+    program.
     """
     while True:
         body = payment_order(new_reference())
@@ -47,6 +47,6 @@ def payment_order(reference: str) -> bytes:
 
 
 def new_reference() -> str:
-    """Spread evenly, as random ones are: the worst that a merchant can do to an index."""
+    """Evenly distributed like random references: the worst case for an index."""
     number = next(_numbers) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
     return f"{number:016x}-{time.time_ns():x}"

@@ -1,4 +1,4 @@
-"""What the rows are measured on: the server, a merchant, and the programs that serve it."""
+"""What the rows run on: the database server, a merchant, and the API processes."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ READY_SECONDS_MAX = 30
 
 
 class Served(msgspec.Struct, frozen=True):
-    """An API process that answers."""
+    """An API process that is ready."""
 
     port: int
     pid: int
@@ -46,7 +46,7 @@ class Stage:
         self._served: dict[str, Served] = {}
 
     async def product(self, database: str = postgres.NAME) -> Served:
-        """The product, as production runs it: one process of it."""
+        """The product as in production, in one process."""
         command = [sys.executable, "-m", "manilla", "serve", "--fd"]
         return await self._serve(f"product-{database}", command, self.environment(database))
 
@@ -59,7 +59,7 @@ class Stage:
         return await self._serve("baseline", command, self.baseline_environment())
 
     def environment(self, database: str = postgres.NAME) -> dict[str, str]:
-        """Ours, without what would make this run another one than the next machine's."""
+        """Our environment without variables that would change the results."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("MANILLA_")
         }
@@ -131,7 +131,7 @@ async def _until_ready(program: Program, port: int) -> None:
 
 
 def _answers(port: int) -> bool:
-    """Both programs tell at this path whether they can reach their database."""
+    """Both programs report at this path whether they can reach their database."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")

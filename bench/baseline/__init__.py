@@ -1,1 +1,1 @@
-"""What a typical team writes: FastAPI, the ORM, one query a step. Measured beside the product."""
+"""What a typical team writes: FastAPI, an ORM, one query per step. Measured beside the product."""

@@ -1,4 +1,4 @@
-"""Who is calling: the credential from the database, then timestamp and signature."""
+"""Authentication: loads the credential, then checks timestamp and signature."""
 
 import hashlib
 import hmac

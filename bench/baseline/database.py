@@ -1,4 +1,4 @@
-"""The engine, with a pool as large as that of the product's API process, and its sessions."""
+"""The engine, with a pool of the same size as the product's API process, and its sessions."""
 
 import os
 

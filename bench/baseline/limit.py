@@ -1,4 +1,4 @@
-"""The rate limit: one row a merchant and address, counted by one statement."""
+"""The rate limit: one row per merchant and address, counted by one statement."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ WINDOW = timedelta(seconds=60)
 async def take(
     db: AsyncSession, request: Request, response: Response, caller: Credential, allowed: int
 ) -> None:
-    """Committed at once: every request of the merchant waits for this row.
+    """Commits at once, because every request of the merchant waits for this row.
 
     The table is unlogged, so this commit does not wait for the disk.
     """

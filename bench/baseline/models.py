@@ -1,4 +1,4 @@
-"""The same tables as the product's, as far as the bench uses them, with the same indexes."""
+"""The product's tables and indexes, as far as the bench uses them."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -36,7 +36,7 @@ class Merchant(Base):
     status: Mapped[str]
     commission_percent: Mapped[Decimal]
     commission_bearer: Mapped[str]
-    gateways: Mapped[list[str] | None]  # None: every gateway that is open to the merchant
+    gateways: Mapped[list[str] | None]  # None: every gateway that is available to the merchant
     currencies: Mapped[list[str]]
     has_bvn: Mapped[bool]
     payouts_enabled: Mapped[bool] = mapped_column(server_default=text("true"))
@@ -49,7 +49,7 @@ class Credential(Base):
     environment: Mapped[str] = mapped_column(primary_key=True)
     merchant_id: Mapped[int] = mapped_column(ForeignKey("merchant.id"))
     api_key_hash: Mapped[bytes]
-    secret: Mapped[bytes]  # the product's is sealed; opening it is spared here
+    secret: Mapped[bytes]  # the product seals it; decrypting is omitted here
 
     merchant: Mapped[Merchant] = relationship()
 

@@ -1,4 +1,4 @@
-"""Makes the tables, and the rows that are asked for on the standard input."""
+"""Creates the tables, and the rows given on standard input."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ SETTINGS = {
     "gateway_description": "Payments and payouts for merchants, in naira first.",
 }
 
-# As the product has them: a code, a name, a provider, a flow.
+# As in the product: a code, a name, a provider, a flow.
 DEPOSIT_METHODS = [
     ("providera-ngn", "Provider A checkout", "providera", "hosted"),
     ("providera_ngn_va", "Provider A bank transfer", "providera", "virtual_account"),

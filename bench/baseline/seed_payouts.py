@@ -1,4 +1,4 @@
-"""Merchants who pay out, and the method they do it by; told of by the bench, a line of JSON."""
+"""Merchants that send payouts, and their method, given by the bench as one line of JSON."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The platform's settings, as they are in the database at this moment."""
+"""The platform settings, read from the database for each request."""
 
 from baseline.models import Setting
 from sqlalchemy import select

@@ -1,4 +1,4 @@
-"""How many payouts a second one worker sends to a provider that answers at once."""
+"""How many payouts per second one worker sends to a provider that answers at once."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -20,10 +20,10 @@ from manilla.providers.port import Provider
 
 DATABASE = "disburse"
 RATE_MIN = 500
-MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent while it is measured
+MERCHANTS, PAYOUTS_EACH = 200, 150  # more than can be sent during the measurement
 ANYWHERE = "0.0.0.0"
 
-# Taken as the product takes them, many at once.
+# Created in batches, as the product does it.
 TAKE = """
     SELECT count(*)
       FROM generate_series($1::bigint, $2) AS merchant,
@@ -53,13 +53,13 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 
 
 def rate(name: str, target: Target) -> Comparison:
-    """No ratio: what a machine must manage, whatever else it does."""
+    """An absolute rate, not a ratio."""
     return Comparison(name, lambda blocks: blocks[PRODUCT].rate, target)
 
 
 @asynccontextmanager
 async def receiver(stage: Stage, kind: str) -> AsyncIterator[int]:
-    """In a process of its own; its port, on every address of this machine."""
+    """A receiver in its own process; returns its port, open on every local address."""
     with listen(ANYWHERE, 0) as listener:
         program = Program(
             name=f"receiver-{kind}",

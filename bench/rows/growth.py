@@ -1,4 +1,4 @@
-"""The same payment after ten thousand others and after a million: it must not take longer."""
+"""The same payment after ten thousand and after a million others: its cost must not grow."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -19,11 +19,11 @@ from manilla.merchants.merchants import NewMerchant
 SMALL, LARGE = 10_000, 1_000_000
 SHOWN = {SMALL: "10⁴", LARGE: "10⁶"}
 TIME_MAX = 1.15
-PGBENCH_CLIENTS = 8  # the same for both, and enough that the disk is not what they wait for
+PGBENCH_CLIENTS = 8  # the same for both, and large enough that the disk is not the limit
 
-# Two thirds are the measured merchant's, and the rest are spread over ten thousand others: where a
-# merchant is so much larger than they mostly are, a plan made for the average shows. Done long ago,
-# so without a job; ids ordered by time, and references that are not.
+# Two thirds belong to the measured merchant and the rest to ten thousand others, so that a plan
+# made for the average merchant would show. They are finished, so they have no jobs; ids are ordered
+# by time and references are not.
 EARLIER_PAYMENTS = """
     INSERT INTO payment (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor,
@@ -41,17 +41,17 @@ EARLIER_PAYMENTS = """
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How one database's product and pgbench are asked for what is measured."""
+    """How to call one database's product and pgbench."""
 
     orders: Callable[[str, Served], Contender]
     one_by_one: Script
 
 
 class Growing(msgspec.Struct, frozen=True):
-    """What is done again and again, and what was done before it."""
+    """The repeated operation, and the rows that exist before it."""
 
     name: str
-    earlier: str  # SQL that makes so many of this merchant's and of others
+    earlier: str  # SQL that creates this many rows of this merchant and of others
     prepare: Callable[[Stage, Database, NewMerchant], Awaitable[Measured]]
 
 
@@ -72,7 +72,7 @@ async def grown(stage: Stage, growing: Growing) -> AsyncIterator[Row]:
         yield Row(
             name=f"{growing.name}-growth",
             title="",
-            # Side by side, so that what is compared meets much the same machine.
+            # Side by side, so that both run under the same conditions.
             contenders=[small[PRODUCT], large[PRODUCT], small[PGBENCH], large[PGBENCH]],
             comparisons=[
                 comparison
@@ -90,7 +90,7 @@ async def grown(stage: Stage, growing: Growing) -> AsyncIterator[Row]:
 async def _contenders(
     stage: Stage, stack: AsyncExitStack, growing: Growing, number: int
 ) -> dict[str, Contender]:
-    """The product and pgbench, on a database that holds so many of them."""
+    """The product and pgbench on a database with this many rows."""
     database, server = f"{growing.name}-after-{number}".replace("-", "_"), stage.server
     await server.add_database(database)
     db = await Database.open(server.url(database), size=1, name="bench")

@@ -1,4 +1,4 @@
-"""A signed `POST /api/v1/initiate-payment`, beside its statement alone and beside the baseline."""
+"""A signed `POST /api/v1/initiate-payment`, compared with its statement alone and the baseline."""
 
 import asyncio
 import itertools
@@ -28,11 +28,12 @@ PGBENCH_RATE_MIN = 0.45
 BASELINE_TIMES_MIN = 10
 
 LONE_REQUESTS = 1000
-STATISTICS_SECONDS = 1.1  # a session tells of what it has done at most once a second
+STATISTICS_SECONDS = 1.1  # a session reports its statistics at most once per second
 
-# One item a call, by the shortest way there is to the function. Every connection counts in a bucket
-# of its own, or each would wait for the others' commits. A refusal divides by zero, which ends
-# pgbench. A window that does not end: the count is how we know what pgbench has done.
+# One item per call, by the shortest way to the function. Each connection uses its own rate-limit
+# bucket, because otherwise each would wait for the others' commits. A refusal divides by zero,
+# which ends pgbench. The rate window never ends, so its count shows how many calls pgbench has
+# made.
 CLIENT, REFERENCE, TRX_ID = "<client>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
 ONE_BY_ONE = """\
@@ -88,7 +89,7 @@ async def one_by_one(merchant_id: int) -> Script:
 
 
 async def overheard(function: str, new: NewItem) -> str:
-    """What the product hands to the function for it, so that the two cannot drift apart."""
+    """Captures what the product passes to the function, so that the two cannot diverge."""
     handed: list[Any] = []
 
     class Listener:
@@ -106,7 +107,7 @@ async def overheard(function: str, new: NewItem) -> str:
 
 
 def _payment(merchant_id: int) -> NewPayment:
-    """As the product makes it of what the callers order."""
+    """The payment that the product creates from the callers' requests."""
     now = datetime.now(UTC)
     order = msgspec.json.decode(payment_order(REFERENCE))
     return NewPayment(
@@ -142,7 +143,7 @@ def _payment(merchant_id: int) -> NewPayment:
 
 
 async def _check_same_answer(stage: Stage, *contenders: Served) -> None:
-    """Both do the work only if both find the same gateways, commission and amounts."""
+    """The comparison is valid only if both find the same gateways, commission and amounts."""
     requests = payment_orders(stage.merchant.sandbox)
     infos = []
     for served in contenders:
@@ -153,15 +154,15 @@ async def _check_same_answer(stage: Stage, *contenders: Served) -> None:
 
 
 async def _transactions_for_each(stage: Stage, served: Served) -> float:
-    """How many transactions, reads included, the database sees for a request of a lone caller.
+    """Transactions per request of a single caller, including reads.
 
-    One, and a little for the change watch, which looks four times a second: 2,000 requests were
-    2,000 statements (by pg_stat_statements), and 28 of the watch.
+    One, plus a little for the change watch, which polls four times a second: 2,000 requests made
+    2,000 statements (by pg_stat_statements), and the watch made 28.
     """
     requests = payment_orders(stage.merchant.sandbox)
 
     async def seen() -> int:
-        # A session that has been silent for a second tells of all it did with its next statement.
+        # A session that was idle for a second reports all its statistics with its next statement.
         await asyncio.sleep(STATISTICS_SECONDS)
         await ask(served.port, next(requests))
         count: int = await stage.db.value(

@@ -1,4 +1,4 @@
-"""A signed `POST /api/v1/initiate-payout`: over a thousand merchants' wallets, and all on one."""
+"""A signed `POST /api/v1/initiate-payout`: over a thousand wallets, and on one wallet."""
 
 import asyncio
 import random
@@ -39,9 +39,9 @@ METHOD, PROVIDER = "providera_ngn_transfer", "providera"
 AMOUNT, FEE, CURRENCY = 1000, 10, "NGN"
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "058", "0123456789", "SANDBOX BENEFICIARY"
 
-# One item a call, by the shortest way there is to the function. Each merchant is counted in a
-# bucket of its own, as the product does. A refusal divides by zero, which ends pgbench. A window
-# that does not end: the count is how we know what pgbench has done.
+# One item per call, by the shortest way to the function. Each merchant has its own rate-limit
+# bucket, as in the product. A refusal divides by zero, which ends pgbench. The rate window never
+# ends, so its count shows how many calls pgbench has made.
 MERCHANT, BUCKET, REFERENCE, TRX_ID = 987654321, "<bucket>", "<reference>", "<trx_id>"
 PGBENCH_BUCKETS = "pgbench:"
 ONE_BY_ONE = """\
@@ -80,7 +80,7 @@ async def _opened(
     await _tell_baseline(stage, seeded, method)
     await _check_same_answer(seeded, method, product, baseline)
     for served in (product, baseline):
-        # Once for each merchant, so that the product has them all in its memory.
+        # Once per merchant, so that the product has all of them cached.
         requests = (_order(merchant, method) for merchant in seeded)
         await load(served.port, requests, CALLERS, 60)
     script = await one_by_one(seeded[0].id, method, number)
@@ -109,7 +109,7 @@ def orders(name: str, served: Served, seeded: Sequence[Seeded], method: Method) 
 
 
 async def charged_method(db: Database) -> Method:
-    """Of the rail, with a fee: such a payout has three lines in the books."""
+    """A withdrawal method with a fee, so that each payout has three ledger entries."""
     change = catalogue.Change(fee_fixed=str(FEE))
     return await catalogue.change(db, Kind.WITHDRAW, METHOD, change)
 
@@ -132,13 +132,13 @@ async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Sc
 
 
 async def parts_of_item(environment: Environment, method: Method) -> list[str]:
-    """What the product hands over, cut where merchant, bucket, reference and id stand."""
+    """What the product passes on, split at merchant, bucket, reference and id."""
     text = await overheard("payout_initiate", _payout(environment, method))
     return re.split(f"{MERCHANT}|{BUCKET}|{REFERENCE}|{TRX_ID}", text)
 
 
 def _payout(environment: Environment, method: Method) -> NewPayout:
-    """As the product makes it of what the callers order."""
+    """The payout that the product creates from the callers' requests."""
     is_sandbox = environment is Environment.SANDBOX
     return NewPayout(
         merchant_id=MERCHANT,
@@ -172,7 +172,7 @@ def _payout(environment: Environment, method: Method) -> NewPayout:
 
 
 def _orders(seeded: Sequence[Seeded], method: Method) -> Iterator[bytes]:
-    """Each of a merchant drawn at random, under a reference of its own."""
+    """Requests of randomly chosen merchants, with unique references."""
     while True:
         yield _order(random.choice(seeded), method)
 
@@ -207,7 +207,7 @@ async def _tell_baseline(stage: Stage, seeded: Sequence[Seeded], method: Method)
 
 
 async def _check_same_answer(seeded: Sequence[Seeded], method: Method, *contenders: Served) -> None:
-    """Both do the work only if both find the same method, fee and amounts."""
+    """The comparison is valid only if both find the same method, fee and amounts."""
     infos = []
     for served in contenders:
         answer = msgspec.json.decode(await ask(served.port, _order(seeded[0], method)))

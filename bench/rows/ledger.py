@@ -1,4 +1,4 @@
-"""Payout debits in the ledger: over a thousand wallets, and all on one."""
+"""Payout debits in the ledger: over a thousand wallets, and on one wallet."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,8 +15,8 @@ from manilla.ledger.posting import IN_FLIGHT, PAYOUT_FEE
 SUBMITTERS = 64
 ONE_WALLET_RATE_MIN = 2.0
 
-# One item a call, by the shortest way there is to the function. The ids are ordered by time, as the
-# product's are, which spares the index. A refusal divides by zero, which ends pgbench.
+# One item per call, by the shortest way to the function. The ids are ordered by time like the
+# product's, which is cheaper for the index. A refusal divides by zero, which ends pgbench.
 ONE_BY_ONE = f"""\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'posted')::integer

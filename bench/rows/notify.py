@@ -1,4 +1,4 @@
-"""Notifications: how many one worker delivers, and whether claiming them slows as more wait."""
+"""Notifications: how many one worker delivers, and whether claims slow down as more wait."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -17,12 +17,12 @@ from manilla.ledger.posting import Environment
 
 RATE_MIN = 1000
 MERCHANTS = 200
-NOTIFICATIONS = 40_000  # more than can be delivered while it is measured
+NOTIFICATIONS = 40_000  # more than can be delivered during the measurement
 FEW, MANY, MOST = 1000, 100_000, 1_000_000
 SHOWN = {FEW: "10³", MANY: "10⁵", MOST: "10⁶"}
 CLAIM_TIME_MAX = 1.2
 
-# Each merchant listens on an address of its own, as merchants do: all of them lead to the receiver.
+# Each merchant has its own URL, as in practice; all lead to the receiver.
 NOTIFY = """
     WITH new AS (
         SELECT {first} + n % {merchants} AS merchant_id, 'TXN' || lpad(n::text, 30, '0') AS trx_id,
@@ -40,7 +40,7 @@ NOTIFY = """
     INSERT INTO job (merchant_id, kind, subject, due_at)
     SELECT merchant_id, 'notify', trx_id, now() FROM new"""
 
-# Half of what waits is one merchant's.
+# Half of the waiting notifications belong to one merchant.
 WAIT = """
     INSERT INTO job (merchant_id, kind, subject, due_at)
     SELECT 1 + CASE WHEN n % 2 = 0 THEN 0 ELSE n / 2 % {merchants} END, 'notify',
@@ -90,7 +90,7 @@ async def claims(stage: Stage) -> AsyncIterator[Row]:
 
 @asynccontextmanager
 async def _waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
-    """A database in which so many wait, vacuumed as it would be by then, and who claims of them."""
+    """A vacuumed database with this many waiting notifications, and a worker that claims them."""
     database = f"notify_{number}"
     await stage.server.add_database(database)
     await stage.server.execute(database, WAIT.format(merchants=MERCHANTS, number=number))
@@ -100,7 +100,7 @@ async def _waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
 
 
 async def _merchants(stage: Stage, database: str) -> int:
-    """The first one's number."""
+    """Returns the first merchant's id."""
     keyring = Keyring([crypto.decode_key(stage.master_key)])
     db = await Database.open(stage.server.url(database), size=1, name="bench")
     try:

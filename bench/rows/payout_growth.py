@@ -1,4 +1,4 @@
-"""The same payout after ten thousand others and after a million: it must not take longer."""
+"""The same payout after ten thousand and after a million others: its cost must not grow."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -13,8 +13,9 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import NewMerchant
 
-# Two thirds are the measured merchant's, as with payments. Done long ago, so without a job. What a
-# payout only adds to and never looks into (entries, timelines) is left out: it takes minutes.
+# Two thirds belong to the measured merchant, as with payments. They are finished, so they have no
+# jobs. Rows that a payout adds but never reads (entries, timelines) are omitted: creating them
+# takes minutes.
 EARLIER_PAYOUTS = """
     INSERT INTO payout (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor, fee_minor,
@@ -40,7 +41,7 @@ async def _prepare(stage: Stage, db: Database, merchant: NewMerchant) -> Measure
     method = await charged_method(db)
     money = Money(CURRENCY, BALANCE_MINOR)
     await wallets.fund(db, merchant.id, Environment.SANDBOX, money, "For the bench")
-    # The same keys in every database: the stage's.
+    # The same keys in every database.
     seeded = [Seeded(merchant.id, stage.merchant.sandbox)]
     return Measured(
         lambda name, served: orders(name, served, seeded, method),

@@ -1,4 +1,4 @@
-"""What the counting of the rate limit costs, of all that a signed request costs."""
+"""The rate limit's share of a signed request's cost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ def many_callers(stage: Stage) -> AbstractAsyncContextManager[Row]:
 
 
 def one_caller(stage: Stage) -> AbstractAsyncContextManager[Row]:
-    """Nobody to share a statement with: the most that counting can cost."""
+    """A single caller shares no statement with others: the highest cost of counting."""
     return _opened(stage, "rate-limit-alone", 1, None)
 
 

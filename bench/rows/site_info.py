@@ -1,4 +1,4 @@
-"""A signed `GET /api/v1/site-info`: what every request of a merchant costs before its own work."""
+"""A signed `GET /api/v1/site-info`: the cost of every request before its own work."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ from manilla.kit import ratelimit
 
 PATH = "/api/v1/site-info"
 CALLERS = 32
-PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"  # as long as the one that the product counts in
+PGBENCH_BUCKET = "00000000001:sandbox:127.0.0.2"  # as long as the product's window
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ def signed_calls(stage: Stage, name: str, served: Served, callers: int) -> Conte
 
 
 async def _counting() -> Script:
-    """The product's own statement, overheard, so that the two cannot drift apart."""
+    """The product's own statement, captured so that the two cannot diverge."""
     overheard: list[str] = []
 
     class Listener:
@@ -66,6 +66,6 @@ async def _counting() -> Script:
     return Script(
         text + ";\n",
         count=f"SELECT coalesce(max(used), 0) FROM rate_window WHERE bucket = '{PGBENCH_BUCKET}'",
-        # A window that does not end: the count is how we know what pgbench has done.
+        # The rate window never ends, so its count shows how many calls pgbench has made.
         variables={"bucket": f"{{{PGBENCH_BUCKET}}}", "cost": "{1}", "window": "1 day"},
     )

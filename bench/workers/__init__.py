@@ -1,1 +1,1 @@
-"""Programs of the bench's own that are measured like the product, in processes of their own."""
+"""The bench's own programs, measured like the product, each in its own process."""

@@ -1,7 +1,7 @@
-"""Claims of waiting deliveries, one after the other; what was claimed is put back each time.
+"""Claims waiting deliveries one after the other and returns them to the queue each time.
 
-The clock runs while a claim does, and not while its jobs are put back, so that as many wait for the
-next one. They go to the end of their merchant's queue, as those of a busy host do.
+Only the claims are timed, not the returns, so the same number waits for the next claim. Returned
+jobs go to the end of their merchant's queue, as those of a busy host do.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def _work(db: Database, seconds: float) -> Work:
         began = time.monotonic()
         claimed, _ = await jobs.claim_in_turns(db, DELIVER, PLACES, after_merchant=-1)
         in_claims += time.monotonic() - began
-        assert len(claimed) == PLACES  # or claims would not be alike
+        assert len(claimed) == PLACES  # otherwise claims would differ
         done += 1
         await jobs._put_off(db, [(job, 0) for job in claimed])
     return Work(done, in_claims)

@@ -1,4 +1,4 @@
-"""Payouts sent to a provider, as the product's worker sends them."""
+"""Sends payouts to a provider, as the product's worker does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
 
 
 def is_sent(again_seconds: float | None) -> bool:
-    """It is asked about in a while: so the provider has taken it on."""
+    """A scheduled status query means that the provider has accepted the transfer."""
     return again_seconds == CHECKS[0][1]
 
 

@@ -1,4 +1,4 @@
-"""Notifications delivered to merchants, as the product's worker delivers them."""
+"""Delivers notifications to merchants, as the product's worker does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

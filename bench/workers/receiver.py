@@ -1,6 +1,6 @@
-"""Whom the product calls: answers every HTTP request at once, with as little work as can be.
+"""The server that the product calls: answers every HTTP request at once, with minimal work.
 
-`provider` answers like provider A to whom a transfer was given; `shop` says 200 and no more.
+`provider` answers like provider A accepting a transfer; `shop` answers 200.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class Receiver(asyncio.Protocol):
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         self._answer = answer
         self._received = b""
-        self._transport: Any = None  # uvloop has a type of its own for it
+        self._transport: Any = None  # uvloop has its own type for it
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""Jobs done by the product's own runner in one process, for as long as the bench says."""
+"""Runs jobs with the product's own runner in one process, for as long as the bench says."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Counter:
-    """Counts what a kind's handler has done; `is_done` tells it from what the handler says."""
+    """Counts a handler's finished jobs; `is_done` recognizes them by the handler's result."""
 
     def __init__(self, is_done: Callable[[float | None], bool]) -> None:
         self._is_done = is_done
@@ -44,7 +44,7 @@ class Counter:
 
 
 def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
-    """`total` is SQL that tells in the end whether all that was counted has come about."""
+    """`total` is SQL that verifies at the end that everything counted really happened."""
     logs.configure("bench")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(kind, opened, Counter(is_done), total))

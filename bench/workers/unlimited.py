@@ -1,6 +1,6 @@
-"""The product with everything but the counting of the rate limit, to see what the counting costs.
+"""The product without counting for the rate limit, to measure what counting costs.
 
-The same program, started the same way; its limiter answers at once and asks nobody.
+The same program, started the same way; its limiter answers at once without a query.
 """
 
 import asyncio

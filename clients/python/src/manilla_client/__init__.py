@@ -1,6 +1,6 @@
-"""A client of Manilla's merchant API, for Python programs: sync and async, no dependencies.
+"""A client for Manilla's merchant API: synchronous and asynchronous, without dependencies.
 
-It is published as a package of its own, and so imports nothing of the platform beside it.
+It is published as a package of its own, so it imports nothing from the platform.
 """
 
 from manilla_client.answers import (

@@ -1,4 +1,4 @@
-"""What the API answers. Fields that it may add later are passed over."""
+"""The API's responses. Unknown fields, which later versions may add, are ignored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,7 +43,7 @@ class PaymentSession:
 
     @property
     def trx_id(self) -> str:
-        """The payment's id, which its address carries; keep it with your order."""
+        """The payment's id, taken from the payment URL. Keep it with your order."""
         return urlsplit(self.payment_url).path.rsplit("/", 1)[-1]
 
 
@@ -80,7 +80,7 @@ class CompletedPayment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedPayment:
-    """Pending, or failed; then with the reason's code."""
+    """A payment that is pending, or failed with an error code."""
 
     status: Literal["pending", "failed"]
     trx_id: str
@@ -118,7 +118,7 @@ class SiteInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodField:
-    """A part of a beneficiary."""
+    """One field of a beneficiary."""
 
     name: str
     type: str
@@ -145,7 +145,7 @@ class PayoutMethods:
     methods: tuple[PayoutMethod, ...]
 
     def by_code(self, method_code: str) -> PayoutMethod:
-        """The stable way to find one: numbers differ between installations."""
+        """Finds a method by its code, which is stable. Numeric ids differ between installations."""
         for method in self.methods:
             if method.method_code == method_code:
                 return method
@@ -196,7 +196,7 @@ class DeliveredPayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredPayout:
-    """Pending, or failed and refunded; then with the reason's code."""
+    """A payout that is pending, or failed and refunded with an error code."""
 
     status: Literal["pending", "failed"]
     trx_id: str

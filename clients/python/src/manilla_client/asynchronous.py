@@ -1,7 +1,7 @@
-"""The client for programs on asyncio: the same calls, on threads of its own.
+"""The client for asyncio programs: the same calls, run on threads.
 
-The work of a call is waiting for the network, so a thread for each that is under way is as good as
-sockets on the loop, and both clients send and retry by the same code.
+A call mostly waits for the network, so a thread per open call is as good as sockets on the event
+loop, and both clients share the code that sends and retries.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 class AsyncClient:
     """Close it, or use it in an `async with` statement.
 
-    Canceling a call stops the waiting for it, but does not take back what was sent.
+    Canceling a call stops waiting for it, but does not undo what was sent.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AsyncClient:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        """Reads MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
         return cls(url_of_environment(), Credentials.from_environment())
 
     async def __aenter__(self) -> Self:
@@ -71,7 +71,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """After what is under way."""
+        """Waits for open calls, then closes."""
         await asyncio.to_thread(self._threads.shutdown)
         self._transport.close()
 
@@ -82,7 +82,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[PaymentOrder],
     ) -> PaymentSession:
-        """Makes a checkout session: send the customer to its `payment_url`."""
+        """Creates a checkout session. Redirect the customer to its `payment_url`."""
         return await self._do(calls.initiate_payment(order, idempotency_key, scenario))
 
     async def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
@@ -91,7 +91,7 @@ class AsyncClient:
     async def wait_for_payment(
         self, trx_id: str, timeout_seconds: float = 60
     ) -> CompletedPayment | UnfinishedPayment:
-        """Until it is decided; raises StillPending where that takes longer."""
+        """Returns the payment once its status is final. Raises StillPending on timeout."""
         return await self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
     async def initiate_payout(
@@ -101,7 +101,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[PayoutOrder],
     ) -> Payout:
-        """Debits your wallet at once, and sends the money to the beneficiary."""
+        """Debits your wallet immediately and sends the money to the beneficiary."""
         return await self._do(calls.initiate_payout(order, idempotency_key, scenario))
 
     async def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
@@ -110,7 +110,7 @@ class AsyncClient:
     async def wait_for_payout(
         self, trx_id: str, timeout_seconds: float = 60
     ) -> DeliveredPayout | UndeliveredPayout:
-        """Until it is decided; raises StillPending where that takes longer."""
+        """Returns the payout once its status is final. Raises StillPending on timeout."""
         return await self._wait_for(self.verify_payout, trx_id, timeout_seconds)
 
     async def payout_methods(self, currency: str) -> PayoutMethods:

@@ -1,4 +1,4 @@
-"""The API's calls, as data: what is sent, and how the answer is read."""
+"""The API's calls as data: what to send, and how to read the response."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class PaymentOrder(TypedDict):
 
 
 class PayoutOrder(TypedDict):
-    """With either `beneficiary` or `withdraw_account_id`."""
+    """Give either `beneficiary` or `withdraw_account_id`."""
 
     payout_amount: Decimal | int
     currency_code: str
@@ -58,7 +58,7 @@ class Call(Generic[Kind]):
     target: str
     read: Callable[[Any], Kind]
     body: bytes = b""
-    # The same over every attempt, so that however often it is sent, it takes effect once.
+    # The same on every attempt, so that the request takes effect once however often it is sent.
     idempotency_key: str | None = None
     scenario: Scenario | None = None
 
@@ -139,7 +139,7 @@ def _is_success(document: object) -> bool:
 
 
 def _body(order: Mapping[str, object], kind: type) -> bytes:
-    # The API passes over what it does not know, and so would never tell of a misspelt name.
+    # The API ignores unknown fields, so it would not report a misspelled name.
     unknown = order.keys() - kind.__annotations__.keys()
     if unknown:
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")

@@ -1,4 +1,4 @@
-"""Who calls, and how a call is signed."""
+"""Credentials and request signing."""
 
 import hmac
 import os
@@ -9,7 +9,7 @@ SANDBOX_PREFIX = "test_"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The three of one environment; which one, is seen from them."""
+    """A merchant key, API key and secret. Their prefix shows the environment."""
 
     merchant_key: str
     api_key: str = field(repr=False)
@@ -24,7 +24,7 @@ class Credentials:
 
     @classmethod
     def from_environment(cls) -> "Credentials":
-        """MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        """Reads MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
         return cls(
             _set("MANILLA_MERCHANT_KEY"), _set("MANILLA_API_KEY"), _set("MANILLA_API_SECRET")
         )
@@ -56,6 +56,6 @@ def _set(name: str) -> str:
 
 
 def sign(secret: str, timestamp: int, method: str, target: str, body: bytes) -> str:
-    """Over the bytes that are sent: the target with its query, the body as it is."""
+    """Signs the exact bytes sent: the path with its query string, and the body."""
     signed = f"{timestamp}.{method}.{target}.".encode() + body
     return hmac.digest(secret.encode(), signed, "sha256").hex()

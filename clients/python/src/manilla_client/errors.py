@@ -1,15 +1,15 @@
-"""What can go wrong, as exceptions: refusals of the API by their code, and everything else."""
+"""Exceptions: one class per API error code, and classes for everything else."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 
 class ManillaError(Exception):
-    """Everything that this library raises of its own accord."""
+    """Base class of every exception that this library raises."""
 
 
 class NoAnswer(ManillaError):
-    """No answer that can be read came, after every attempt; what took effect is not known.
+    """No readable response after all attempts. The request may or may not have taken effect.
 
     A POST is safe to repeat with the same `idempotency_key` and the same order.
     """
@@ -20,11 +20,11 @@ class NoAnswer(ManillaError):
 
 
 class BadAnswer(ManillaError):
-    """An answer came that is not what the API is described to answer."""
+    """The response does not match the API's description."""
 
 
 class StillPending(ManillaError):
-    """The time to wait is over, and the outcome is not known yet."""
+    """The waiting time is over and the status is not final yet."""
 
     def __init__(self, trx_id: str) -> None:
         super().__init__(f"{trx_id} is still pending.")
@@ -32,19 +32,19 @@ class StillPending(ManillaError):
 
 
 class BadNotification(ManillaError):
-    """What came is not a notification of Manilla's: answer 401 and do nothing."""
+    """This is not a notification from Manilla. Answer 401 and do nothing."""
 
 
 class SignatureMismatch(BadNotification):
-    """The signature is missing, or was made over other bytes or with another secret."""
+    """The signature is missing, or was made over different bytes or with a different secret."""
 
 
 class NotificationTooOld(BadNotification):
-    """The signature is right, but somebody may have recorded it and sent it again."""
+    """The signature is valid but old: somebody may be replaying a recorded notification."""
 
 
 class ApiError(ManillaError):
-    """The API refused. Codes without a class of their own are this class."""
+    """The API rejected the request. Codes without a class of their own raise this class."""
 
     codes: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[str | None] = None
@@ -124,9 +124,9 @@ class WalletNotAvailable(ApiError):
 
 
 class DuplicateReference(ApiError):
-    """The reference, or the idempotency key, was used before.
+    """The reference or the idempotency key was used before.
 
-    For a reference, `trx_id` and `trx_status` say what became of the first.
+    For a reference, `trx_id` and `trx_status` describe the first transaction.
     """
 
     codes = ("DUPLICATE_REFERENCE",)
@@ -154,11 +154,11 @@ class ServerError(ApiError):
 
 
 class PayoutRefused(ApiError):
-    """A payout was refused; your wallet has not been debited."""
+    """A payout was rejected; your wallet has not been debited."""
 
 
 class InsufficientBalance(PayoutRefused):
-    """Also of initiate_payment, where your wallet cannot cover the commission that you bear."""
+    """Also raised by initiate_payment if your wallet cannot cover the commission that you bear."""
 
     codes = ("insufficient_balance",)
     advice = "Fund the wallet, or send less."
@@ -205,7 +205,7 @@ class PayoutFailed(PayoutRefused):
 
 
 def refusal_class(status: int, code: str | None) -> type[ApiError]:
-    """By the code; where a proxy on the way answered without one, by the status."""
+    """Finds the class by error code or, if a proxy answered without one, by HTTP status."""
     if code is None:
         return _BY_STATUS.get(status, ApiError)
     return _BY_CODE.get(code, ApiError)

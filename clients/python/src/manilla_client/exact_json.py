@@ -1,4 +1,4 @@
-"""JSON whose numbers are exact: decimals in, decimals out, never a float."""
+"""JSON with exact numbers: decimals in, decimals out, never floats."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def dumps(value: object) -> str:
 
 
 def loads(text: bytes) -> Any:
-    """Raises ValueError where it is not JSON."""
+    """Raises ValueError if the text is not JSON."""
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Notifications (IPN): whether one is Manilla's, and what it says."""
+"""Notifications (IPN): verify that one is from Manilla, and read it."""
 
 import base64
 import hmac
@@ -17,7 +17,7 @@ STANDARD_PREFIX = "whsec_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """What has happened. `data` is all that the body says of it, amounts as Decimal."""
+    """A status change. `data` holds everything in the body, with amounts as Decimal."""
 
     event: str
     status: str
@@ -29,30 +29,30 @@ class Notification:
     message: str | None
     error_code: str | None
     timestamp: int | None
-    id: str | None  # the same on every attempt; None where only X-Signature came
+    id: str | None  # the same on every attempt; None if only X-Signature was sent
     data: Mapping[str, Any] = field(repr=False)
 
     @property
     def is_sandbox(self) -> bool:
-        """Do not deliver for these."""
+        """Do not deliver goods for sandbox notifications."""
         return self.environment == "sandbox"
 
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
-        """A unique key for what you do about it: notifications may come twice."""
+        """A unique key for processing the notification once: it may be delivered twice."""
         return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
 
 
 def verify_ipn(
     body: bytes, headers: Mapping[str, str], secret: str, tolerance_seconds: int | None = 300
 ) -> Notification:
-    """The notification, where it is Manilla's; else raises BadNotification.
+    """Returns the notification if it is from Manilla, otherwise raises BadNotification.
 
-    `body` is the bytes as they came. `secret` is the API secret of the environment, as it is or as
-    `whsec_...`. The signature of Standard Webhooks rules where there is one, because it covers the
-    time of the attempt. Where only X-Signature came, the time in the body must be within the
-    tolerance: else whoever recorded a notification could send it again without those headers.
-    `tolerance_seconds=None` takes any age.
+    `body` is the raw request body. `secret` is the API secret of the environment, as it is or as
+    `whsec_...`. If the Standard Webhooks signature is present it is used, because it covers the
+    time of the attempt. With X-Signature alone, the timestamp in the body must be within the
+    tolerance; otherwise a recorded notification could be replayed without those headers.
+    `tolerance_seconds=None` accepts any age.
     """
     lowered = {name.lower(): value for name, value in headers.items()}
     key = _key(secret)
@@ -72,7 +72,7 @@ def _key(secret: str) -> bytes:
     encoded = secret.removeprefix(STANDARD_PREFIX)
     key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
     if not key:
-        # An empty key would verify what anybody signs.
+        # With an empty key, anybody's signature would be valid.
         raise ValueError("The secret is empty.")
     return key
 
@@ -110,7 +110,7 @@ def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notifi
         raise BadNotification(f"The body cannot be read: {error}.") from None
     if not isinstance(document, dict):
         raise BadNotification("The body is not an object.")
-    # Payments of the older endpoint are told of in a flat form.
+    # Payments created through the legacy endpoint have a flat notification.
     data = document.get("data", document)
     if not isinstance(data, dict):
         raise BadNotification("`data` is not an object.")

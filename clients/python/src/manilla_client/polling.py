@@ -1,4 +1,4 @@
-"""How often to ask for an outcome: soon at first, then ever more seldom."""
+"""How often to poll for a final status: soon at first, then less and less often."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Found = TypeVar("Found", bound=Verified)
 
 
 def waits(timeout_seconds: float) -> Iterator[float]:
-    """What to wait after each question, until the time is over."""
+    """The seconds to wait after each poll, until the total time is over."""
     deadline = time.monotonic() + timeout_seconds
     next_seconds = FIRST_WAIT_SECONDS
     while (left := deadline - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Turns documents into the dataclasses of `answers`, and refuses what does not fit them."""
+"""Converts JSON documents to the dataclasses in `answers` and rejects those that do not match."""
 
 import types
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def _parts(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _expect(value: object, kind: type, where: str) -> Any:
-    # A bool is an int to Python, but not to JSON.
+    # In Python a bool is an int; in JSON it is not.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadAnswer(f"{where} is not of the kind {kind.__name__}.")
     return value

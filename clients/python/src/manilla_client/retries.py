@@ -1,16 +1,16 @@
-"""When a call is sent again, and after how long."""
+"""When a call is retried, and after how long."""
 
 import random
 from dataclasses import dataclass
 
-# 429 and 503 did nothing. After the others it is not known, but every call is safe to repeat: a
+# 429 and 503 had no effect. After the others that is unknown, but every call is safe to repeat: a
 # GET changes nothing, and a POST carries its idempotency key.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How patient a client is. `Retries(attempts_max=1)` sends everything once."""
+    """The retry policy. `Retries(attempts_max=1)` sends everything once."""
 
     attempts_max: int = 4
     first_wait_seconds: float = 0.5
@@ -21,10 +21,10 @@ class Retries:
             raise ValueError("attempts_max is at least 1, and waits are not negative.")
 
     def wait_seconds(self, attempts: int, retry_after_seconds: int | None = None) -> float | None:
-        """After so many attempts; None where it is time to give up.
+        """Seconds to wait after this many attempts; None if there are no attempts left.
 
-        What the API asks for is waited for, and a little longer, so that many who were refused
-        together do not come again together. Where it asks for too much, we rather tell the caller.
+        Waits as long as Retry-After asks, plus a random delay, so that clients rejected together do
+        not return together. If Retry-After is too long, the caller gets the error instead.
         """
         if attempts >= self.attempts_max:
             return None

@@ -1,4 +1,4 @@
-"""The client for programs that wait."""
+"""The synchronous client."""
 
 import ssl
 import time
@@ -29,7 +29,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 
 
 class Client:
-    """May be used from many threads at once. Close it, or use it in a `with` statement."""
+    """Thread-safe. Close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        """Reads MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
         return cls(url_of_environment(), Credentials.from_environment())
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[PaymentOrder],
     ) -> PaymentSession:
-        """Makes a checkout session: send the customer to its `payment_url`."""
+        """Creates a checkout session. Redirect the customer to its `payment_url`."""
         return self._do(calls.initiate_payment(order, idempotency_key, scenario))
 
     def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
@@ -79,7 +79,7 @@ class Client:
     def wait_for_payment(
         self, trx_id: str, timeout_seconds: float = 60
     ) -> CompletedPayment | UnfinishedPayment:
-        """Until it is decided; raises StillPending where that takes longer."""
+        """Returns the payment once its status is final. Raises StillPending on timeout."""
         return self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
     def initiate_payout(
@@ -89,7 +89,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[PayoutOrder],
     ) -> Payout:
-        """Debits your wallet at once, and sends the money to the beneficiary."""
+        """Debits your wallet immediately and sends the money to the beneficiary."""
         return self._do(calls.initiate_payout(order, idempotency_key, scenario))
 
     def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
@@ -98,7 +98,7 @@ class Client:
     def wait_for_payout(
         self, trx_id: str, timeout_seconds: float = 60
     ) -> DeliveredPayout | UndeliveredPayout:
-        """Until it is decided; raises StillPending where that takes longer."""
+        """Returns the payout once its status is final. Raises StillPending on timeout."""
         return self._wait_for(self.verify_payout, trx_id, timeout_seconds)
 
     def payout_methods(self, currency: str) -> PayoutMethods:

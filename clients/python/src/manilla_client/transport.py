@@ -1,4 +1,4 @@
-"""HTTP over connections that are kept and used again, from the standard library."""
+"""HTTP with persistent connections, using only the standard library."""
 
 import http.client
 import ssl
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 CONNECTIONS_KEPT_MAX = 16
-# Less than servers keep an unused connection, so that few are closed under our hands.
+# Shorter than servers keep idle connections open, so that few are closed while we use them.
 IDLE_SECONDS_MAX = 4
 
 
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No answer came. A final one would not come at another time either."""
+    """No response. If `is_final`, a retry would not help."""
 
     reason: str
     is_final: bool = False
@@ -39,7 +39,7 @@ class Failure:
 
 
 class Transport:
-    """Safe to use from many threads at once; each has a connection of its own meanwhile."""
+    """Thread-safe: each thread uses its own connection."""
 
     def __init__(self, url: str, timeout_seconds: float, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
@@ -54,7 +54,7 @@ class Transport:
         self._idle: deque[tuple[float, http.client.HTTPConnection]] = deque()
 
     def send(self, request: Request) -> Answer | Failure:
-        """A kept connection may have been closed by the server: then once more over a new one."""
+        """The server may have closed a kept connection; if so, retries once on a new connection."""
         kept = self._take()
         if kept is not None:
             outcome = self._exchange(kept, request)
