@@ -6,10 +6,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import manilla_client
+import manilla_simulator
 import pytest
 
 import manilla
-import manilla_client
 from tests.client import Site
 from tests.forked import manilla as command
 
@@ -25,9 +26,11 @@ runpy.run_module("manilla", run_name="__main__")
 async def test_the_version_is_the_same_everywhere(project: Path, site: Site) -> None:
     printed = (await asyncio.to_thread(command, "--version")).stdout.strip()
     described = (await site.send("GET", "/api/openapi.json")).json["info"]["version"]
-    assert {printed, described, manilla_client.__version__} == {manilla.__version__}
-    for file in (project / "pyproject.toml", project / "clients/python/pyproject.toml"):
-        assert tomllib.loads(file.read_text())["project"]["dynamic"] == ["version"]
+    packages = {manilla_client.__version__, manilla_simulator.__version__}
+    assert {printed, described, *packages} == {manilla.__version__}
+    for folder in (".", "clients/python", "simulator"):
+        description = tomllib.loads((project / folder / "pyproject.toml").read_text())
+        assert description["project"]["dynamic"] == ["version"]
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])

@@ -1,3 +1,5 @@
 """The development distribution: simulated providers A, B and C, the demo merchant and the demo
 shop.
 """
+
+__version__ = "0.1.0"  # the same as the platform's
