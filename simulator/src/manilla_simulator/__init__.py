@@ -2,4 +2,4 @@
 shop.
 """
 
-__version__ = "0.1.0"  # the same as the platform's
+__version__ = "0.2.0"  # the same as the platform's
