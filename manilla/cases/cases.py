@@ -10,7 +10,7 @@ import structlog
 from manilla.audit import audit
 from manilla.cases import levelling, suspense
 from manilla.cases.suspense import Action, NothingThere
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.db import Connection, Database, columns, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
@@ -75,10 +75,7 @@ class Way(msgspec.Struct, frozen=True):
     explanation: str
 
 
-CASE = """
-    SELECT id, merchant_id, environment, kind, reference, trx_id, currency, amount_minor, detail,
-           status, resolution, opened_at, resolved_at, vanished_at
-      FROM operator_case"""
+CASE = f"SELECT {columns(Case)} FROM operator_case"
 
 NOTE_LENGTH_MAX = 200
 VANISHED_NOTE = "The problem has vanished."

@@ -41,6 +41,11 @@ CONFLICTS = (
 )
 
 
+def columns(kind: type[msgspec.Struct]) -> str:
+    """The struct's fields as a column list, so that only the struct names them."""
+    return ", ".join(kind.__struct_fields__)
+
+
 class Connection:
     """One database session. `row` and `rows` convert each record to the given struct."""
 

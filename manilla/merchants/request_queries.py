@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.ledger.scope import Tenant
 
 FORGET_BATCH = 10_000
@@ -60,9 +60,7 @@ class Request(msgspec.Struct, frozen=True):
     trx_id: str | None
 
 
-REQUEST_COLUMNS = """
-           merchant_id, at, request_id, environment, method, path, status, error_code, error,
-           errors, milliseconds, address, user_agent, ref_trx, trx_id"""
+REQUEST_COLUMNS = columns(Request)
 
 
 def read(record: Any) -> Request:

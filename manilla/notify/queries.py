@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import ids, outbound
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
 
@@ -138,9 +138,7 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
     return [None] * len(attempts)
 
 
-NOTIFICATION_COLUMNS = """
-           merchant_id, id, environment, trx_id, event, status, url, body, state, attempts,
-           created_at, decided_at"""
+NOTIFICATION_COLUMNS = columns(Notification)
 _NOTIFICATION = f"SELECT {NOTIFICATION_COLUMNS} FROM notification"
 
 

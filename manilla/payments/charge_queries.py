@@ -2,15 +2,11 @@
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode
 from manilla.providers.port import VirtualAccount
 
-_CHARGE = """
-    SELECT merchant_id, reference, trx_id, number, method_code, provider, currency, amount_minor,
-           status, checkout_url, bank_name, account_number, account_name, account_expires_at,
-           reason, paid_minor, created_at, error_code
-      FROM charge"""
+_CHARGE = f"SELECT {columns(Charge)} FROM charge"
 
 
 async def charge(db: Database | Connection, merchant_id: int, reference: str) -> Charge | None:

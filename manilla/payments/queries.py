@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.kit import ids, ratelimit
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.intake import NewItem
 from manilla.kit.ratelimit import Ticket
 from manilla.payments.payment import Payment
@@ -37,12 +37,7 @@ class NewPayment(NewItem, frozen=True, kw_only=True):
     answer: str | None
 
 
-PAYMENT_COLUMNS = """
-           merchant_id, trx_id, environment, ref_trx, status, error_code, currency, amount_minor,
-           commission_minor, commission_bearer, commission_trx_id, description, customer_name,
-           customer_email, ipn_url, success_redirect, cancel_redirect, allow_payment_methods,
-           is_legacy, scenario, created_at, updated_at, expires_at, opened_at, credited_charge,
-           refunded_minor, remarks"""
+PAYMENT_COLUMNS = columns(Payment)
 _PAYMENT = f"SELECT {PAYMENT_COLUMNS} FROM payment"
 
 

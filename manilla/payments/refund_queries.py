@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.posting import Environment
@@ -51,10 +51,7 @@ class Refund(msgspec.Struct, frozen=True):
         return self.provider or "sandbox"
 
 
-REFUND_COLUMNS = """
-           merchant_id, trx_id, payment_trx_id, environment, currency, amount_minor, reason, status,
-           provider, charge_reference, by_operator, sent_at, detail, created_at, on_behalf,
-           commission_minor, first_sent_at"""
+REFUND_COLUMNS = columns(Refund)
 _REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import ratelimit
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.intake import NewItem
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
@@ -40,12 +40,7 @@ class NewPayout(NewItem, frozen=True, kw_only=True):
     answer: str | None
 
 
-PAYOUT_COLUMNS = """
-           merchant_id, trx_id, environment, ref_trx, status, error_code, guidance, is_reversed,
-           currency, amount_minor, fee_minor, method_id, method_code, method_name, provider,
-           beneficiary, account_name, description, ipn_url, scenario, remarks, began_at,
-           accepted_at, provider_reference, provider_fee_minor, bank_reference, created_at,
-           updated_at, ordered_by"""
+PAYOUT_COLUMNS = columns(Payout)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 

@@ -1,0 +1,19 @@
+"""A struct is the only place that names its columns."""
+
+import msgspec
+
+from manilla.kit.db import columns
+
+
+class Example(msgspec.Struct):
+    trx_id: str
+    amount_minor: int
+    note: str | None = None
+
+    @property
+    def amount(self) -> int:
+        return self.amount_minor
+
+
+def test_a_structs_fields_are_its_columns_in_order() -> None:
+    assert columns(Example) == "trx_id, amount_minor, note"
