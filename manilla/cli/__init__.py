@@ -1,1 +1,1 @@
-"""`manilla`, the operator's command."""
+"""The `manilla` command line, for operators."""

@@ -1,4 +1,4 @@
-"""`manilla account`: the beneficiaries that a merchant has saved."""
+"""`manilla account`: a merchant's saved payout accounts."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 
 FieldValues = Annotated[
     list[str],
-    typer.Argument(metavar="FIELD=VALUE...", help="As payout-methods names them: bank_code=058"),
+    typer.Argument(metavar="FIELD=VALUE...", help="Fields as in payout-methods: bank_code=058"),
 ]
 
 
@@ -28,11 +28,11 @@ def add(
     merchant_id: MerchantId,
     method_code: Annotated[str, typer.Argument(metavar="METHOD", help="A withdrawal method.")],
     values: FieldValues,
-    label: Annotated[str | None, typer.Option("--label", help="A name for it.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="A name for the account.")] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Save a payout account; its number is what withdraw_account_id takes."""
+    """Save a payout account; pass its ID as withdraw_account_id."""
 
     async def command(tools: Tools) -> SavedAccount:
         await merchants.get(tools.db, merchant_id)
@@ -64,7 +64,7 @@ def list_accounts(merchant_id: MerchantId, as_json: Json = False, data: Data = N
     rows = [_shown(account) for account in run(data, command)]
     if not as_json:
         rows = [row | {"beneficiary": _in_words(row["beneficiary"])} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There is no saved account.")
+    print_rows(rows, as_json=as_json, empty="There are no saved accounts.")
 
 
 @app.command()
@@ -74,12 +74,12 @@ def remove(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Close a saved account; payouts that were made to it stay as they are."""
+    """Remove a saved account; payouts already made to it are not affected."""
 
     async def command(tools: Tools) -> SavedAccount:
         saved = await accounts.find(tools.db, merchant_id, account_id)
         if saved is None or not await accounts.remove(tools.db, merchant_id, account_id):
-            raise InstanceRefusal(f"Merchant {merchant_id} has no open account {account_id}.")
+            raise InstanceRefusal(f"Merchant {merchant_id} has no active account {account_id}.")
         return msgspec.structs.replace(saved, active=False)
 
     print_fields(_shown(run(data, command)), as_json=as_json)
@@ -89,7 +89,7 @@ async def _method(tools: Tools, code: str) -> Method:
     for method in await catalogue.load(tools.db):
         if method.code == code and method.kind is Kind.WITHDRAW:
             return method
-    raise catalogue.UnknownMethod(f"There is no withdraw method {code!r}.")
+    raise catalogue.UnknownMethod(f"There is no withdrawal method {code!r}.")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`manilla approval`: changes that wait for a second administrator."""
+"""`manilla approval`: changes waiting for a second administrator."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -24,22 +24,22 @@ def desk(tools: Tools) -> Desk:
 
 
 def print_done(done: Mapping[str, Any] | Asked, *, as_json: bool) -> None:
-    """What a change has made, or by which number it waits."""
+    """Prints the result of a change, or the number of the approval it waits for."""
     if not isinstance(done, Asked):
         print_fields(done, as_json=as_json)
     elif as_json:
         print_json({"approval": done.approval_id})
     else:
-        print(f"waits for a second administrator: approval {done.approval_id}")
+        print(f"waiting for a second administrator: approval {done.approval_id}")
 
 
 @app.command("list")
 def list_approvals(
-    decided: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
+    decided: Annotated[bool, typer.Option("--all", help="Include decided ones.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """List changes that wait, newest first."""
+    """List pending approvals, newest first."""
 
     async def command(tools: Tools) -> list[Approval]:
         if decided:
@@ -49,12 +49,12 @@ def list_approvals(
     rows = [_shown(each) for each in run(data, command)]
     if not as_json:
         rows = [{key: row[key] for key in _COLUMNS} for row in rows]
-    print_rows(rows, as_json=as_json, empty="Nothing waits for a second administrator.")
+    print_rows(rows, as_json=as_json, empty="Nothing is waiting for a second administrator.")
 
 
 @app.command()
 def show(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -> None:
-    """Show what was asked for, by whom, and what became of it."""
+    """Show a change: what was requested, by whom, and the decision."""
 
     async def command(tools: Tools) -> Approval:
         return await approvals.find(tools.db, approval_id)
@@ -64,7 +64,7 @@ def show(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -> N
 
 @app.command()
 def approve(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -> None:
-    """Agree to a change, which is then made at once; not to one's own."""
+    """Approve a change, which then takes effect immediately; you cannot approve your own."""
 
     async def command(tools: Tools) -> Approved:
         return await approvals.approve(desk(tools), approval_id)
@@ -75,11 +75,11 @@ def approve(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -
 @app.command()
 def refuse(
     approval_id: ApprovalId,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with it.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, stored with the decision.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Say that a change will not be made; or take one's own back."""
+    """Reject a change, or withdraw your own."""
 
     async def command(tools: Tools) -> Approval:
         return await approvals.refuse(desk(tools), approval_id, reason)

@@ -1,4 +1,4 @@
-"""`manilla audit`: who changed what, and whether the log is whole."""
+"""`manilla audit`: shows the audit log, and verifies that it is complete."""
 
 import re
 from typing import Annotated, Any
@@ -25,13 +25,13 @@ def verify(
         typer.Option(
             "--kept",
             metavar="ID:HASH",
-            help="last_id and last_hash of an earlier proof: the log must still hold that line.",
+            help="last_id and last_hash of an earlier run, which the log must still contain.",
         ),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Prove that no line was changed, removed or inserted; exit 1 where one was."""
+    """Verify that no entry was changed, removed or inserted; exit 1 if one was."""
     earlier = _kept(kept)
 
     async def command(tools: Tools) -> Verdict:
@@ -54,10 +54,11 @@ def verify(
 @app.command("list")
 def list_lines(
     actor: Annotated[
-        str | None, typer.Option("--actor", metavar="NAME", help="By this person or user.")
+        str | None, typer.Option("--actor", metavar="NAME", help="Only by this user.")
     ] = None,
     action: Annotated[
-        str | None, typer.Option("--action", help="wallet.fund, or wallet for all of them.")
+        str | None,
+        typer.Option("--action", help="For example wallet.fund, or wallet for all wallet actions."),
     ] = None,
     merchant: Annotated[
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
@@ -66,7 +67,7 @@ def list_lines(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """List lines, newest first."""
+    """List entries, newest first."""
 
     async def command(tools: Tools) -> list[Entry]:
         filters = Filters(actor=actor, action=action, merchant_id=merchant)
@@ -75,7 +76,7 @@ def list_lines(
     rows = [_row(line) for line in run(data, command)]
     if not as_json:
         rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There is no such line.")
+    print_rows(rows, as_json=as_json, empty="There are no such entries.")
 
 
 def _kept(text: str | None) -> Kept | None:

@@ -1,4 +1,4 @@
-"""`manilla case`: what the program would not decide by itself."""
+"""`manilla case`: cases that an administrator must resolve."""
 
 from typing import Annotated, Any
 
@@ -22,13 +22,13 @@ from manilla.providers.rails import open_session
 app = typer.Typer(no_args_is_help=True)
 
 CaseId = Annotated[
-    int, typer.Argument(metavar="CASE", min=1, max=2**63 - 1, help="The case's number.")
+    int, typer.Argument(metavar="CASE", min=1, max=2**63 - 1, help="The case number.")
 ]
 
 
 @app.command("list")
 def list_cases(
-    resolved: Annotated[bool, typer.Option("--all", help="Resolved ones too.")] = False,
+    resolved: Annotated[bool, typer.Option("--all", help="Include resolved cases.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -38,12 +38,12 @@ def list_cases(
         return await cases.cases(tools.db, include_resolved=resolved)
 
     rows = [_row(case) for case in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="There is no case.")
+    print_rows(rows, as_json=as_json, empty="There are no cases.")
 
 
 @app.command()
 def show(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
-    """Show a case."""
+    """Show a case, its history and its possible resolutions."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         return await _in_full(tools, await cases.find(tools.db, case_id))
@@ -54,7 +54,7 @@ def show(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
         return
     ways, history = shown.pop("ways"), shown.pop("history")
     print_fields(shown, as_json=False)
-    print_rows(history, as_json=False, empty="Nothing is known of its past.")
+    print_rows(history, as_json=False, empty="No history.")
     if ways:
         print_rows(ways, as_json=False, empty="")
 
@@ -64,12 +64,12 @@ def resolve(
     case_id: CaseId,
     note: Annotated[str, typer.Option("--note", help="What was found and done.")],
     action: Annotated[
-        Action, typer.Option("--action", help="What becomes of the money; see `case show`.")
+        Action, typer.Option("--action", help="What to do with the money; see `case show`.")
     ] = Action.NOTHING,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Resolve a case; exit 1 where it is resolved already."""
+    """Resolve a case; exit 1 if it is already resolved."""
 
     async def command(tools: Tools) -> dict[str, Any] | Asked:
         case = await cases.find(tools.db, case_id)
@@ -84,7 +84,7 @@ def resolve(
 
 @app.command()
 def close(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
-    """Close a case whose difference has vanished; exit 1 where it has not."""
+    """Close a case whose difference no longer exists; exit 1 if it still does."""
 
     async def command(tools: Tools) -> Case:
         return await cases.close_vanished(tools.db, case_id)
@@ -94,12 +94,12 @@ def close(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def ask(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
-    """Ask the provider about it now, which changes nothing; exit 1 where nobody can be asked."""
+    """Query the provider's status, changing nothing; exit 1 if no provider can be queried."""
 
     async def command(tools: Tools) -> Said:
         known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
         if known.question is None:
-            raise CaseRefused(f"Case {case_id} is about nothing that a provider knows.")
+            raise CaseRefused(f"Case {case_id} is not about a transaction at a provider.")
         async with open_session() as session:
             rails = configured_rails(tools, session)
             await rails.load()

@@ -1,4 +1,4 @@
-"""`manilla find`: what an id belongs to."""
+"""`manilla find`: finds the record that has an ID."""
 
 from typing import Annotated
 
@@ -16,19 +16,19 @@ def find(
         str,
         typer.Argument(
             metavar="ID",
-            help="Of a payment, charge, refund, commission, payout, posting, notification (msg_…), "
-            "API request, or the number of a case.",
+            help="The ID of a payment, charge, refund, commission, payout, posting, "
+            "notification (msg_…) or API request, or a case number.",
         ),
     ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Find what an id belongs to."""
+    """Find the record that has an ID."""
 
     async def command(tools: Tools) -> Found:
         found = await find_id(tools.db, identifier)
         if found is None:
-            raise InstanceRefusal(f"Nothing has the id {identifier}.")
+            raise InstanceRefusal(f"Nothing has the ID {identifier}.")
         return found
 
     print_fields(msgspec.structs.asdict(run(data, command)), as_json=as_json)

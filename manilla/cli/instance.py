@@ -1,4 +1,4 @@
-"""Finds the instance that a command is about: by its data folder, or by its database's address."""
+"""Finds the instance a command works on, by its data folder or its database URL."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class InstanceRefusal(Refusal):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What a running instance writes into its data folder, for commands to find it by."""
+    """What a running instance writes to its data folder, so that commands can find it."""
 
     pid: int
     mode: Mode
@@ -48,7 +48,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """What an operator's command works with."""
+    """The services that a command uses."""
 
     db: Database
     keyring: Keyring
@@ -67,7 +67,7 @@ def run(data: Path | None, command: Callable[[Tools], Coroutine[Any, Any, Result
 
 
 def _user_name() -> str:
-    """As the kernel knows the user: what the environment says, anybody can set."""
+    """The process's user; environment variables are not used because anyone can set them."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -110,23 +110,23 @@ async def _prove(db: Database, keyring: Keyring) -> None:
 
 
 def _locate(data: Path | None) -> tuple[Settings, str]:
-    """The instance's settings, and what to say when its database does not answer."""
+    """Returns the settings, and the message to show if the database does not respond."""
     folder = data_folder(data)
     environment = dict(os.environ)
-    silent = "The database of MANILLA_DATABASE_URL does not answer."
+    silent = "The database of MANILLA_DATABASE_URL does not respond."
     if data is not None or "MANILLA_DATABASE_URL" not in environment:
         running = read_running(folder)
         if running is not None:
             environment.update(environment_of(folder))
             silent = (
-                f"The database of the instance in {folder} does not answer; it may be restarting."
+                f"The database of the instance in {folder} does not respond; it may be restarting."
                 if Path(f"/proc/{running.pid}").exists()
                 else f"No instance is running in {folder}."
             )
         elif "MANILLA_DATABASE_URL" not in environment:
             raise InstanceRefusal(
                 f"No instance is running in {folder}: start it with `manilla up --data {folder}`, "
-                "or name another with --data or MANILLA_DATABASE_URL."
+                "or choose another instance with --data or MANILLA_DATABASE_URL."
             )
     environment.setdefault("MANILLA_BASE_URL", "http://127.0.0.1")
     return Settings.read(environment, assumed_mode=Mode.PRODUCTION), silent
@@ -142,7 +142,7 @@ def read_running(folder: Path) -> Running | None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """What a program needs to run beside the instance of this folder."""
+    """The environment variables for a program that runs next to this folder's instance."""
     running = read_running(folder)
     if running is None:
         raise InstanceRefusal(f"No instance is running in {folder}.")
@@ -168,7 +168,7 @@ def ensure_master_key(folder: Path) -> None:
     if not os.environ.get("MANILLA_MASTER_KEY") and not file.exists():
         if (folder / "postgres" / "PG_VERSION").exists():
             raise InstanceRefusal(
-                f"{file} is missing: the secrets of the database beside it are sealed with it. "
+                f"{file} is missing. It encrypts the secrets in this folder's database. "
                 "Restore the file, or set MANILLA_MASTER_KEY."
             )
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
@@ -177,16 +177,18 @@ def ensure_master_key(folder: Path) -> None:
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Holds the data folder for this process. The kernel lets go of it however we end."""
+    """Locks the data folder. The kernel releases the lock when the process ends."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not any(folder.iterdir()):
-            # Made for us, by somebody who did not think of who may read it.
+            # Somebody else created the folder, perhaps readable by others: restrict it.
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o700)
         lock_file = (folder / "lock").open("w")
     except OSError as error:
-        raise InstanceRefusal(f"{folder} cannot be a data folder: {error.strerror}.") from error
+        raise InstanceRefusal(
+            f"{folder} cannot be used as a data folder: {error.strerror}."
+        ) from error
     with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

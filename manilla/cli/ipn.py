@@ -1,4 +1,4 @@
-"""`manilla ipn`: what merchants were told, what came of it, and telling them again."""
+"""`manilla ipn`: lists notifications to merchants and their deliveries, and resends them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from manilla.notify.queries import Kept, Notification
 
 app = typer.Typer(no_args_is_help=True)
 
-NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification: msg_…")]
+NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification id: msg_…")]
 OfMerchant = Annotated[
     int | None,
     typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX),
@@ -34,17 +34,17 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 class State(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
-    FAILED = "failed"  # given up after the last attempt
+    FAILED = "failed"  # failed after the last attempt
 
 
 @app.command("list")
 def list_notifications(
     merchant: OfMerchant = None,
     status: Annotated[
-        State | None, typer.Option("--status", help="What came of the delivery.")
+        State | None, typer.Option("--status", help="The state of the delivery.")
     ] = None,
     trx: Annotated[
-        str | None, typer.Option("--trx", metavar="TRX", help="Of this transaction.")
+        str | None, typer.Option("--trx", metavar="TRX", help="Only for this transaction.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
     as_json: Json = False,
@@ -60,19 +60,19 @@ def list_notifications(
         )
 
     rows = [_row(each) for each in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="There is no notification.")
+    print_rows(rows, as_json=as_json, empty="There are no notifications.")
 
 
 @app.command()
 def show(
     notification_id: NotificationId,
     body: Annotated[
-        bool, typer.Option("--body", help="Print the exact bytes of the body, and nothing else.")
+        bool, typer.Option("--body", help="Print only the body, byte for byte.")
     ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show a notification, its exact body, and every attempt to deliver it."""
+    """Show a notification, its exact body, and every delivery attempt."""
 
     async def command(tools: Tools) -> tuple[Notification, list[Kept]]:
         found = await redeliver.find(tools.db, _checked(notification_id))
@@ -90,26 +90,26 @@ def show(
 @app.command("redeliver")
 def redeliver_(
     notification_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A notification: msg_…")
+        str | None, typer.Argument(metavar="ID", help="A notification id: msg_…")
     ] = None,
     failed_since: Annotated[
         str | None,
         typer.Option(
             "--failed-since",
             metavar="T",
-            help="All that were given up and are not older than this: 2h, 30m, 1d, or an ISO time.",
+            help="All failed notifications since this time: 2h, 30m, 1d, or an ISO time.",
         ),
     ] = None,
     merchant: OfMerchant = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Send again, under the same id and with the same bytes: one, or all that were given up."""
+    """Resend one notification, or all failed ones, with the same id and body."""
     if (notification_id is None) == (failed_since is None):
-        raise typer.BadParameter("name either an ID or --failed-since.")
+        raise typer.BadParameter("give either an ID or --failed-since.")
     if notification_id is not None:
         if merchant is not None:
-            raise typer.BadParameter("--merchant goes with --failed-since.")
+            raise typer.BadParameter("--merchant can only be used with --failed-since.")
         _redeliver_one(notification_id, as_json, data)
     elif failed_since is not None:
         _redeliver_failed(read_moment(failed_since), merchant, as_json, data)
@@ -131,7 +131,7 @@ def _redeliver_failed(since: datetime, merchant: int | None, as_json: bool, data
 
 
 def read_moment(text: str) -> datetime:
-    """`2h` ago, or an ISO time; one without an offset is UTC."""
+    """Parses a duration before now (`2h`) or an ISO time. A time without an offset is in UTC."""
     now = datetime.now(UTC)
     duration = _DURATION.fullmatch(text)
     try:
@@ -141,7 +141,7 @@ def read_moment(text: str) -> datetime:
         moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InstanceRefusal(
-            f"{text!r} is no time: use 2h, 30m, 1d, or an ISO time such as 2026-01-02T03:04:05Z."
+            f"{text!r} is not a time: use 2h, 30m, 1d, or an ISO time such as 2026-01-02T03:04:05Z."
         ) from None
     if moment > now:
         raise InstanceRefusal(f"{text!r} is in the future.")
@@ -149,12 +149,12 @@ def read_moment(text: str) -> datetime:
 
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:
-    """A transaction's id names its merchant; so the search needs to look at that one alone."""
+    """Returns the merchant encoded in the transaction id, so that only its rows are searched."""
     owner = ids.merchant_of(trx_id)
     if owner is None:
         raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")
     if merchant not in (None, owner):
-        raise TransactionNotFound(f"{trx_id} is not a transaction of merchant {merchant}.")
+        raise TransactionNotFound(f"{trx_id} does not belong to merchant {merchant}.")
     return owner
 
 
@@ -205,13 +205,13 @@ def _print(found: Notification, history: list[Kept]) -> None:
     print_fields({**_row(found), "decided_at": decided_at, "body": size}, as_json=False)
     print(f"\n{printable(found.body.decode())}")
     if not history:
-        print("\nNo attempt is kept.")
+        print("\nNo attempts are stored.")
     for kept in history:
-        came = "no answer" if kept.status is None else f"HTTP {kept.status}"
+        came = "no response" if kept.status is None else f"HTTP {kept.status}"
         error = f": {kept.error}" if kept.error and kept.error != came else ""
         print(f"\nattempt {kept.number}  {iso(kept.at)}  {came} in {kept.milliseconds} ms{error}")
         for name, value in kept.headers.items():
             print(f"    {name}: {value}")
         if kept.answer:
             answer = kept.answer.decode(errors="replace")[:ANSWER_CHARACTERS_SHOWN]
-            print(f"    answer: {printable(answer)}")
+            print(f"    response: {printable(answer)}")

@@ -1,4 +1,4 @@
-"""`manilla job`: work that failed too often and waits for a person."""
+"""`manilla job`: jobs that failed after their last attempt."""
 
 from typing import Annotated, Any
 
@@ -16,24 +16,28 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_jobs(as_json: Json = False, data: Data = None) -> None:
-    """List parked jobs, the latest first, with the reason."""
+    """List failed jobs with the last error, newest first."""
 
     async def command(tools: Tools) -> list[ParkedJob]:
         return [job async for page in parked.all_parked(tools.db, ParkedFilter()) for job in page]
 
     rows = [_row(job) for job in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="No job is parked.")
+    print_rows(rows, as_json=as_json, empty="There are no failed jobs.")
 
 
 @app.command()
 def retry(
-    merchant_id: Annotated[int, typer.Argument(metavar="MERCHANT", min=0, help="0: of none.")],
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as transfer or notify.")],
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="What the job is about.")],
+    merchant_id: Annotated[
+        int, typer.Argument(metavar="MERCHANT", min=0, help="Merchant ID; 0 for none.")
+    ],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="For example transfer or notify.")],
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="The job's subject, as in `job list`.")
+    ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Run a parked job again, with all its tries before it."""
+    """Retry a failed job, with a full set of attempts."""
 
     async def command(tools: Tools) -> None:
         await work.retry(tools.db, merchant_id, kind, subject)

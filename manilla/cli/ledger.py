@@ -1,4 +1,4 @@
-"""`manilla ledger`: what stands in the books, and the proof that they are in order."""
+"""`manilla ledger`: shows postings and balances, and checks the ledger's invariants."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def check(as_json: Json = False, data: Data = None) -> None:
-    """Check every invariant; exit 1 if one is broken."""
+    """Check every invariant; exit 1 if one is violated."""
 
     async def command(tools: Tools) -> list[Finding]:
         return await proofs.check(tools.db)
@@ -44,7 +44,7 @@ def check(as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def accounts(as_json: Json = False, data: Data = None) -> None:
-    """Show what each account sums to; an environment and currency together to zero."""
+    """Show each account's balance; the balances per environment and currency sum to zero."""
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         return [
@@ -58,7 +58,7 @@ def accounts(as_json: Json = False, data: Data = None) -> None:
             for each in await balances.balances(tools.db)
         ]
 
-    print_rows(run(data, command), as_json=as_json, empty="Nothing was posted yet.")
+    print_rows(run(data, command), as_json=as_json, empty="There are no postings yet.")
 
 
 @app.command()
@@ -67,9 +67,10 @@ def postings(
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help="Such as `adjustment`.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="For example `adjustment`.")] = None,
     reference: Annotated[
-        str | None, typer.Option("--reference", metavar="REF", help="A whole trx_id or charge.")
+        str | None,
+        typer.Option("--reference", metavar="REF", help="A full trx_id or charge reference."),
     ] = None,
     as_json: Json = False,
     data: Data = None,
@@ -82,11 +83,11 @@ def postings(
         return found.rows
 
     rows = [row for posting in run(data, command) for row in _entries(posting)]
-    print_rows(rows, as_json=as_json, empty="There is no such posting.")
+    print_rows(rows, as_json=as_json, empty="There are no such postings.")
 
 
 def _entries(posting: PostingLine) -> list[dict[str, Any]]:
-    """A row for each entry, as the console's file has it."""
+    """One row per entry, as in the console's export."""
     return [
         {
             "posting": posting.id,

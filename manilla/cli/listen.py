@@ -1,4 +1,4 @@
-"""`manilla listen`: a merchant's notifications as they happen, brought to where one develops."""
+"""`manilla listen`: prints a merchant's notifications as they happen, and can forward them."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from manilla.notify.queries import Notification
 from manilla.platform.changes import Watch
 
 POLL_SECONDS = 0.3
-# What was written later may have been begun, and so be dated, earlier: we look back so far.
+# A row that is committed later can have an earlier created_at, so each query looks back this far.
 OVERLAP = timedelta(seconds=15)
 AT_ONCE_MAX = 10_000
 FORWARD_SECONDS = 10.0
@@ -35,7 +35,7 @@ ANSWER_BYTES_SHOWN = 200
 
 
 class Forwarded(msgspec.Struct, frozen=True):
-    """What the address that we forward to made of a notification."""
+    """The response of the URL that a notification was forwarded to."""
 
     status: int | None
     answer: str | None
@@ -49,25 +49,27 @@ def listen(
     ],
     forward: Annotated[
         str | None,
-        typer.Option("--forward", metavar="URL", help="Send each of them on to this address."),
+        typer.Option("--forward", metavar="URL", help="Forward each notification to this URL."),
     ] = None,
     environment: Annotated[Environment, typer.Option("--environment")] = Environment.SANDBOX,
-    once: Annotated[bool, typer.Option("--once", help="End after the first.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Exit after the first notification.")
+    ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Print a merchant's notifications from now on, and forward them; Ctrl-C ends it.
+    """Print a merchant's new notifications, and forward them; Ctrl-C stops.
 
-    Their delivery to the merchant goes on as if nobody listened.
+    Delivery to the merchant is not affected.
     """
     if forward is not None and not is_web_address(forward):
-        raise InstanceRefusal(f"{forward!r} is no address: http://… or https://…")
+        raise InstanceRefusal(f"{forward!r} is not an http:// or https:// URL.")
 
     async def command(tools: Tools) -> None:
         named = await merchants.get(tools.db, merchant)
         listener = _Listener(tools, merchant, environment, forward, as_json=as_json)
         await listener.begin()
-        _say(f"Waiting for notifications of {printable(named.name)}, {environment}.")
+        _print_status(f"Waiting for {environment} notifications to {printable(named.name)}.")
         await _until_interrupted(listener.follow(once=once))
 
     run(data, command)
@@ -109,17 +111,17 @@ class _Listener:
                 try:
                     for each in await self._feed.new():
                         if each.environment == self._environment:
-                            await self._tell(session, each)
+                            await self._handle(session, each)
                             if once:
                                 return
                     is_away = False
                 except Unavailable as unavailable:
                     if not is_away:
-                        _say(f"{unavailable.text} Still waiting.")
+                        _print_status(f"{unavailable.text} Still waiting.")
                     is_away = True
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _tell(self, session: Any, each: Notification) -> None:
+    async def _handle(self, session: Any, each: Notification) -> None:
         if not self._as_json:
             print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}")
             print(f"    {printable(each.body.decode())}", flush=True)
@@ -130,10 +132,10 @@ class _Listener:
         if self._as_json:
             print_json(_described(each, forwarded))
         elif forwarded is not None:
-            print(f"    {_told(forwarded)}", flush=True)
+            print(f"    {_describe(forwarded)}", flush=True)
 
     async def _headers(self, each: Notification) -> dict[str, str]:
-        """As the delivery has them: signed now, with the merchant's newest secret."""
+        """The same headers as a delivery: signed now, with the merchant's newest secret."""
         caller = await self._directory.of(self._environment, each.merchant_id)
         return signing.headers(
             caller.live_credentials()[0].secret,
@@ -145,7 +147,7 @@ class _Listener:
 
 
 class _Feed:
-    """The notifications that are new since the last look, by the database's own clock."""
+    """Notifications that are new since the last query, by the database's clock."""
 
     def __init__(self, db: Database, merchant_id: int) -> None:
         self._db = db
@@ -154,20 +156,20 @@ class _Feed:
         self._seen: set[str] = set()
 
     async def begin(self) -> None:
-        """What there is already counts as seen."""
-        for last in await self._look(limit=1):
+        """Marks existing notifications as seen."""
+        for last in await self._query(limit=1):
             self._newest = max(self._newest, last.created_at)
         await self.new()
 
     async def new(self) -> list[Notification]:
-        """Oldest first."""
-        recent = await self._look(limit=AT_ONCE_MAX)
+        """Returns the new notifications, oldest first."""
+        recent = await self._query(limit=AT_ONCE_MAX)
         fresh = [each for each in recent if each.id not in self._seen]
         self._seen = {each.id for each in recent}
         self._newest = max([self._newest, *(each.created_at for each in recent)])
         return sorted(fresh, key=lambda each: each.id)
 
-    async def _look(self, *, limit: int) -> list[Notification]:
+    async def _query(self, *, limit: int) -> list[Notification]:
         return await queries.notifications(
             self._db, merchant_id=self._merchant_id, since=self._newest - OVERLAP, limit=limit
         )
@@ -181,13 +183,13 @@ async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str])
             status = response.status
             answer = (await response.content.read(ANSWER_BYTES_SHOWN)).decode(errors="replace")
     except TimeoutError:
-        error = f"no answer within {FORWARD_SECONDS:.0f} seconds"
+        error = f"no response within {FORWARD_SECONDS:.0f} seconds"
     except (aiohttp.ClientError, OSError, ValueError) as problem:
         error = outbound.told(problem)
     return Forwarded(status, answer, round((time.monotonic() - began) * 1000), error)
 
 
-def _told(forwarded: Forwarded) -> str:
+def _describe(forwarded: Forwarded) -> str:
     if forwarded.error is not None:
         return f"not forwarded: {printable(forwarded.error)}"
     came = f"HTTP {forwarded.status} in {forwarded.milliseconds} ms"
@@ -207,6 +209,6 @@ def _described(each: Notification, forwarded: Forwarded | None) -> dict[str, Any
     }
 
 
-def _say(text: str) -> None:
-    """Beside the notifications, so that those can be piped."""
+def _print_status(text: str) -> None:
+    """Prints to standard error, so that the notifications on standard output can be piped."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The command's root: what it can do, and how it says no."""
+"""The root of the command line: the table of commands, and how errors are reported."""
 
 import sys
 from importlib import import_module
@@ -11,7 +11,7 @@ from manilla.kit.errors import Refusal
 
 
 class Command(NamedTuple):
-    """A command or a group of commands, and its line in the overview."""
+    """A command or a group of commands, with its line in the overview."""
 
     where: str  # module:attribute
     summary: str
@@ -21,7 +21,8 @@ class Command(NamedTuple):
         return getattr(import_module(f"manilla.cli.{module}"), attribute)
 
 
-# Only the module of the command that was asked for is loaded; the overview loads none.
+# Only the module of the requested command is imported, and none for the overview, so that the
+# command line starts fast.
 COMMANDS = {
     "up": Command("up:up", "Run Manilla on this machine."),
     "serve": Command("programs:serve", "Serve the API and the pages."),
@@ -36,16 +37,16 @@ COMMANDS = {
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),
     "ipn": Command("ipn:app", "Notifications to merchants (IPN)."),
-    "find": Command("find:find", "Find what an id belongs to."),
+    "find": Command("find:find", "Find the record that has an ID."),
     "job": Command("job:app", "Failed jobs."),
     "listen": Command("listen:listen", "Print a merchant's notifications as they happen."),
     "trigger": Command("trigger:trigger", "Trigger a payment, payout or refund in the sandbox."),
     "verify-signature": Command(
         "verify_signature:verify_signature", "Check a signature and explain a mismatch."
     ),
-    "case": Command("case:app", "Cases for an operator."),
+    "case": Command("case:app", "Cases that an administrator must resolve."),
     "settle": Command("settle:settle", "Record a provider's top-up or settlement."),
-    "reconcile": Command("settle:reconcile", "Compare the books with the providers'."),
+    "reconcile": Command("settle:reconcile", "Compare the ledger with the providers."),
     "restore-check": Command(
         "restore_check:restore_check", "Ask providers about open transfers after a restore."
     ),
@@ -53,11 +54,11 @@ COMMANDS = {
     "provider": Command("provider:app", "Providers A, B and C."),
     "deposit-method": Command("method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("method:withdraw_app", "Withdrawal methods."),
-    "approval": Command("approval:app", "Changes that wait for a second administrator."),
-    "audit": Command("audit:app", "The log of what people changed."),
+    "approval": Command("approval:app", "Changes waiting for a second administrator."),
+    "audit": Command("audit:app", "The audit log."),
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),
-    "user": Command("user:app", "People who sign in."),
-    "ledger": Command("ledger:app", "The books."),
+    "user": Command("user:app", "Users of the dashboard and the console."),
+    "ledger": Command("ledger:app", "The ledger."),
 }
 
 
@@ -69,14 +70,15 @@ def _print_version(wanted: bool) -> None:
 
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Run and operate Manilla, the merchant payments and payouts platform."""
 
 
 def build(*names: str) -> typer.Typer:
-    """The root with these commands, or with all of them."""
+    """The app with these commands, or with all commands if none are given."""
     app = _empty()
     for name in names or COMMANDS:
         command, summary = COMMANDS[name].load(), COMMANDS[name].summary
@@ -112,14 +114,14 @@ def _empty() -> typer.Typer:
 
 
 def main() -> None:
-    """Exit 0, 1 for a refusal with one clear line, 2 for bad usage."""
+    """Exits with 0, with 1 and a one-line message for a refusal, or with 2 for bad usage."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted not in COMMANDS:
         _overview()()
         return
-    import structlog  # not needed before, and slow to load
+    import structlog  # imported here because it is slow to load
 
-    # What a command prints may be read by a program: what is logged on the way goes elsewhere.
+    # Programs may read standard output, so logs go to standard error.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         build(wanted)()

@@ -1,4 +1,4 @@
-"""`manilla master-key`: makes one, and moves all secrets to the one in use."""
+"""`manilla master-key`: generates master keys, and re-encrypts secrets with the current one."""
 
 from typing import Any
 
@@ -38,10 +38,10 @@ def generate(as_json: Json = False, _data: Data = None) -> None:
 
 @app.command()
 def rewrap(as_json: Json = False, data: Data = None) -> None:
-    """Wrap every secret by the key in use.
+    """Re-encrypt every secret with the current master key.
 
-    Set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old one in all
-    processes first; drop the old one when this is done.
+    First set MANILLA_MASTER_KEY to the new key and MANILLA_MASTER_KEYS_PREVIOUS to the old one in
+    all processes. Remove the old key when this command is done.
     """
 
     async def command(tools: Tools) -> dict[str, Any]:

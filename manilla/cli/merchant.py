@@ -1,4 +1,4 @@
-"""`manilla merchant`: create, change, look at and rotate."""
+"""`manilla merchant`: creates, changes and shows merchants, and rotates their credentials."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -55,11 +55,11 @@ def percent(text: str) -> Decimal:
 
 MerchantId = Annotated[
     int,
-    typer.Argument(metavar="ID", min=1, max=ids.MERCHANT_ID_MAX, help="The merchant's number."),
+    typer.Argument(metavar="ID", min=1, max=ids.MERCHANT_ID_MAX, help="The merchant ID."),
 ]
 Currencies = Annotated[
     list[str] | None,
-    typer.Option("--currency", metavar="CODE", help="An ISO currency; may be repeated."),
+    typer.Option("--currency", metavar="CODE", help="A currency code; can be repeated."),
 ]
 
 
@@ -72,7 +72,7 @@ def create(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Create a merchant; its keys and secrets are shown this once."""
+    """Create a merchant. Its keys and secrets are shown only once."""
 
     async def command(tools: Tools) -> merchants.NewMerchant:
         return await merchants.create(
@@ -92,27 +92,27 @@ def set_(
     merchant_id: MerchantId,
     status: Annotated[Status | None, typer.Option()] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Why; the merchant reads it. With --status.")
+        str | None, typer.Option(help="The reason, shown to the merchant. Requires --status.")
     ] = None,
     commission_percent: Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")] = None,
     commission_bearer: Annotated[Bearer | None, typer.Option()] = None,
     gateways: Annotated[
-        str | None, typer.Option(metavar="CODE,CODE|all", help="The gateways on checkout.")
+        str | None, typer.Option(metavar="CODE,CODE|all", help="Gateways on checkout.")
     ] = None,
     payouts: Annotated[Switch | None, typer.Option()] = None,
     kyc: Annotated[Check | None, typer.Option()] = None,
     phone: Annotated[Check | None, typer.Option()] = None,
     bvn: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER|-", help="Kept sealed. `-` reads a line of standard input."),
+        typer.Option(metavar="NUMBER|-", help="Stored encrypted; `-` reads standard input."),
     ] = None,
     currency: Currencies = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change a merchant; what is not named stays as it is. Effective within a second."""
+    """Change a merchant. Omitted options stay unchanged. Takes effect within a second."""
     if reason is not None and status is None:
-        raise typer.BadParameter("belongs to --status.", param_hint="--reason")
+        raise typer.BadParameter("requires --status.", param_hint="--reason")
     wanted = Change(
         status=status,
         status_reason=reason,
@@ -168,7 +168,7 @@ def list_(as_json: Json = False, data: Data = None) -> None:
     rows = run(data, command)
     if not as_json:
         rows = [{key: row[key] for key in ("id", "name", "email", "status")} for row in rows]
-    print_rows(rows, as_json=as_json, empty="There is no merchant yet.")
+    print_rows(rows, as_json=as_json, empty="There are no merchants yet.")
 
 
 @app.command()
@@ -176,12 +176,12 @@ def rotate(
     merchant_id: MerchantId,
     environment: Annotated[Environment, typer.Option()],
     overlap_minutes: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How long the old ones are accepted too.")
+        int, typer.Option(min=0, metavar="N", help="How long the old ones stay valid.")
     ] = 0,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make a new API key and secret, shown this once; the owners are notified."""
+    """Create a new API key and secret, shown only once; the owners are notified by email."""
 
     async def command(tools: Tools) -> Any:
         new = await merchants.rotate(
@@ -205,7 +205,7 @@ def _codes(text: str | None) -> list[str] | None:
         return []
     codes = [code.strip() for code in text.split(",") if code.strip()]
     if not codes:
-        raise typer.BadParameter("name at least one gateway, or `all`.", param_hint="--gateways")
+        raise typer.BadParameter("give at least one gateway, or `all`.", param_hint="--gateways")
     return codes
 
 

@@ -1,4 +1,4 @@
-"""`manilla deposit-method` and `manilla withdraw-method`: one command for both kinds."""
+"""`manilla deposit-method` and `manilla withdraw-method`: the commands of both kinds of methods."""
 
 from decimal import Decimal
 from typing import Annotated, Any
@@ -18,8 +18,8 @@ from manilla.methods.method import Flow, Kind, Method
 from manilla.providers.port import Provider
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
-Active = Annotated[Switch | None, typer.Option(help="Whether it may be offered.")]
-Position = Annotated[int | None, typer.Option(min=0, max=10_000, help="Its place in the order.")]
+Active = Annotated[Switch | None, typer.Option(help="Whether the method is offered.")]
+Position = Annotated[int | None, typer.Option(min=0, max=10_000, help="Position in the list.")]
 Name = Annotated[str | None, typer.Option()]
 Min = Annotated[str | None, typer.Option("--min", metavar="AMOUNT")]
 Max = Annotated[str | None, typer.Option("--max", metavar="AMOUNT|none")]
@@ -39,7 +39,7 @@ def commands(kind: Kind) -> typer.Typer:
 def _add_list(app: typer.Typer, kind: Kind) -> None:
     @app.command("list")
     def list_(as_json: Json = False, data: Data = None) -> None:
-        """List the methods in their order."""
+        """List the methods in display order."""
 
         async def command(tools: Tools) -> list[Method]:
             return [method for method in await catalogue.load(tools.db) if method.kind is kind]
@@ -59,9 +59,9 @@ def _add_deposit_set(app: typer.Typer) -> None:
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Change a method; what is not named stays as it is. Effective within a second.
+        """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode a second administrator must approve other limits.
+        In production mode a second administrator must approve a change of limits.
         """
         wanted = Change(
             name=name,
@@ -89,9 +89,9 @@ def _add_withdraw_set(app: typer.Typer) -> None:
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Change a method; what is not named stays as it is. Effective within a second.
+        """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode a second administrator must approve other fees and limits.
+        In production mode a second administrator must approve a change of fees or limits.
         """
         wanted = Change(
             name=name,
@@ -123,13 +123,13 @@ def _add_add(app: typer.Typer, kind: Kind) -> None:
     def add(
         code: Code,
         name: Annotated[str, typer.Option()],
-        currency: Annotated[str, typer.Option(metavar="CODE", help="An ISO currency.")],
+        currency: Annotated[str, typer.Option(metavar="CODE", help="A currency code.")],
         provider: Annotated[Provider | None, typer.Option()] = None,
-        flow: Annotated[Flow | None, typer.Option(help="How a customer pays by it.")] = None,
+        flow: Annotated[Flow | None, typer.Option(help="How the customer pays.")] = None,
         as_json: Json = False,
         data: Data = None,
     ) -> None:
-        """Add a method, of this or another currency; without a provider it is a manual one."""
+        """Add a method in any currency. A method without a provider is manual."""
 
         async def command(tools: Tools) -> Method:
             return await catalogue.add(
@@ -163,7 +163,7 @@ def shown(method: Method) -> dict[str, Any]:
 
 
 def _fee(method: Method) -> dict[str, Any]:
-    """Paying in has no fee of its own: the platform takes the merchant's commission."""
+    """For withdrawal methods only: on payments the platform charges a commission."""
     return {
         "fee_fixed": _amount(method, method.fee.fixed_minor),
         "fee_percent": method.fee.percent.normalize() + 0,

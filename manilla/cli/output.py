@@ -1,4 +1,4 @@
-"""What the command prints: tables for people, JSON for programs."""
+"""Output of the command line: tables for people, JSON for programs."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) 
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
             table.add_row(*(Text(_cell(value)) for value in row.values()))
-        # A pipe has no width: a table that goes into one is not wrapped.
+        # Do not wrap a table that is written to a pipe, because a pipe has no width.
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         Console(highlight=False, emoji=False, width=width).print(table)
 
@@ -70,7 +70,7 @@ def _cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """What others wrote must not steer the terminal: what cannot be shown is escaped."""
+    """Escapes unprintable characters, so that text from others cannot control the terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

@@ -1,4 +1,4 @@
-"""`manilla payment`, `manilla refund`, `manilla refunds`: what an operator does with payments."""
+"""`manilla payment`, `manilla refund` and `manilla refunds`: payments and refunds."""
 
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ app = typer.Typer(no_args_is_help=True)
 refunds_app = typer.Typer(no_args_is_help=True)
 
 TrxId = Annotated[str, typer.Argument(metavar="TRX", help="A transaction id: TXN…")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the transaction.")]
+Reason = Annotated[str, typer.Option("--reason", help="The reason, stored with the transaction.")]
 LIST_MAX = 1000
 
 
@@ -34,7 +34,7 @@ def list_payments(
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
     search: Annotated[
-        str | None, typer.Option("--search", help="Any reference, or a part of a customer's name.")
+        str | None, typer.Option("--search", help="A reference, or part of a customer's name.")
     ] = None,
     as_json: Json = False,
     data: Data = None,
@@ -46,12 +46,12 @@ def list_payments(
         return await first(listing.all_payments(tools.db, scope, wanted), LIST_MAX)
 
     rows = [_row(payment) for payment in run(data, command)]
-    print_rows(rows, as_json=as_json, empty="There is no payment.")
+    print_rows(rows, as_json=as_json, empty="There are no payments.")
 
 
 @app.command()
 def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
-    """Show a payment, its tries at providers, and what happened to it."""
+    """Show a payment, its charges and its timeline."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         payment = await queries.payment_about(tools.db, trx_id)
@@ -65,8 +65,8 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
         return
     tries, steps = described.pop("charges"), described.pop("timeline")
     print_fields(described, as_json=False)
-    print_rows(tries, as_json=False, empty="No charge was made.")
-    print_rows(steps, as_json=False, empty="Nothing has happened to it yet.")
+    print_rows(tries, as_json=False, empty="There are no charges.")
+    print_rows(steps, as_json=False, empty="The timeline is empty.")
 
 
 def _row(payment: Payment) -> dict[str, Any]:
@@ -130,21 +130,21 @@ def refund(
     trx_id: TrxId,
     reason: Reason,
     amount: Annotated[
-        str | None, typer.Option("--amount", help="Major units; the whole rest when omitted.")
+        str | None, typer.Option("--amount", help="Major units; defaults to the rest.")
     ] = None,
     with_commission: Annotated[
         bool,
         typer.Option(
             "--with-commission",
-            help="The customer gets back the commission as well; the platform bears it.",
+            help="Also refund the commission, at the platform's expense.",
         ),
     ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Refund a payment on the merchant's behalf, whole or in part; its wallet is debited at once.
+    """Refund a payment in full or in part; the merchant's wallet is debited immediately.
 
-    Also for a merchant that is disabled.
+    This also works for a disabled merchant.
     """
 
     async def command(tools: Tools) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def refund(
 
 @refunds_app.command("list")
 def list_refunds(
-    pending: Annotated[bool, typer.Option("--pending", help="Only those not decided.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Only pending refunds.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -172,7 +172,7 @@ def list_refunds(
         found = await first(listing.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
         return [await _refund(tools, each) for each in found]
 
-    print_rows(run(data, command), as_json=as_json, empty="There is no refund.")
+    print_rows(run(data, command), as_json=as_json, empty="There are no refunds.")
 
 
 @refunds_app.command()
@@ -182,13 +182,13 @@ def confirm(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Say that a refund which waits for an operator was paid."""
+    """Record that a refund waiting for an operator was paid."""
     _decide(trx_id, data, as_json, note, is_paid=True)
 
 
 @refunds_app.command()
 def reject(trx_id: TrxId, reason: Reason, as_json: Json = False, data: Data = None) -> None:
-    """Say that a refund which waits for an operator will not be paid; the wallet is credited."""
+    """Reject a refund waiting for an operator; its amount is credited back to the wallet."""
     _decide(trx_id, data, as_json, reason, is_paid=False)
 
 

@@ -1,4 +1,4 @@
-"""`manilla payout`: what an operator sees and decides of payouts."""
+"""`manilla payout`: lists payouts, decides on manual ones, and holds or releases all sending."""
 
 from typing import Annotated, Any
 
@@ -34,15 +34,13 @@ def list_payouts(
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
-    manual_only: Annotated[
-        bool, typer.Option("--manual", help="Only those that an administrator processes.")
-    ] = False,
+    manual_only: Annotated[bool, typer.Option("--manual", help="Only manual payouts.")] = False,
     on_hold: Annotated[
         bool,
-        typer.Option("--on-hold", help="Only automatic ones that wait unsent, with the reason."),
+        typer.Option("--on-hold", help="Only unsent automatic payouts on hold."),
     ] = False,
     search: Annotated[
-        str | None, typer.Option("--search", help="Any reference, or a part of a holder's name.")
+        str | None, typer.Option("--search", help="A reference, or part of a holder's name.")
     ] = None,
     as_json: Json = False,
     data: Data = None,
@@ -59,12 +57,12 @@ def list_payouts(
         holds = await manual.holds_of(tools.db, found)
         return [_row(payout, holds.get(payout.trx_id)) for payout in found]
 
-    print_rows(run(data, command), as_json=as_json, empty="There is no payout.")
+    print_rows(run(data, command), as_json=as_json, empty="There are no payouts.")
 
 
 @app.command()
 def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
-    """Show a payout, its beneficiary, and what happened to it."""
+    """Show a payout, its beneficiary and its timeline."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         return await _described(tools, await manual.find(tools.db, trx_id))
@@ -75,7 +73,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
         return
     steps = described.pop("timeline")
     print_fields(described, as_json=False)
-    print_rows(steps, as_json=False, empty="Nothing has happened to it yet.")
+    print_rows(steps, as_json=False, empty="The timeline is empty.")
 
 
 @app.command()
@@ -84,12 +82,12 @@ def complete(
     bank_reference: Annotated[str | None, typer.Option("--bank-reference", metavar="R")] = None,
     already_paid: Annotated[
         bool,
-        typer.Option("--already-paid", help="It is on hold, but was paid before you knew that."),
+        typer.Option("--already-paid", help="It is on hold but has already been paid."),
     ] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Record that a manual payout was paid; exit 1 where it is decided already or on hold."""
+    """Record that a manual payout was paid; exit 1 if it is already final or on hold."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         done = await manual.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
@@ -101,11 +99,13 @@ def complete(
 @app.command()
 def reject(
     trx_id: TrxId,
-    reason: Annotated[str, typer.Option("--reason", metavar="R", help="The merchant sees it.")],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="R", help="The reason, shown to the merchant.")
+    ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Reject a manual payout, one on hold, or a stuck one its provider does not know; refund it."""
+    """Reject and refund a manual or held payout, or a stuck one that its provider does not know."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         async with open_session() as session:
@@ -118,7 +118,7 @@ def reject(
 
 @app.command()
 def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
-    """Work on an open automatic payout at once; it is never sent under another reference."""
+    """Process an open automatic payout now; it keeps its reference, so it is never sent twice."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         return await _described(tools, await manual.requeue(tools.db, trx_id))
@@ -128,7 +128,7 @@ def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def hold(as_json: Json = False, data: Data = None) -> None:
-    """Send no payout and no refund from now on; what was sent is asked about all the same."""
+    """Put all payouts and refunds on hold; those already sent are still queried at providers."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         await holding.hold(tools.db)
@@ -139,7 +139,7 @@ def hold(as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def release(as_json: Json = False, data: Data = None) -> None:
-    """Send again, once every provider has said what it knows of what we think unsent."""
+    """Release the hold, after querying providers about transfers that are recorded as unsent."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         async with open_session() as session:

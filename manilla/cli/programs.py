@@ -1,4 +1,4 @@
-"""`manilla serve`, `worker` and `migrate`: the parts, as production runs them."""
+"""`manilla serve`, `worker`, `simulator` and `migrate`: the processes of a production setup."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
-Workers = Annotated[int | None, typer.Option(min=1, max=64, help="API processes.")]
+Workers = Annotated[int | None, typer.Option(min=1, max=64, help="Number of API processes.")]
 
 
 def serve(
@@ -30,7 +30,7 @@ def serve(
     data: Data = None,
     _as_json: Json = False,
 ) -> None:
-    """Serve the API and the pages (MANILLA_MODE is production unless set)."""
+    """Serve the API and the pages (MANILLA_MODE defaults to production)."""
     logs.configure("api")
     settings = _settings(data)
     if fd is not None:
@@ -44,7 +44,7 @@ def serve(
 
 
 def worker(data: Data = None, _as_json: Json = False) -> None:
-    """Run the background work (MANILLA_MODE is production unless set)."""
+    """Run the worker (MANILLA_MODE defaults to production)."""
     from manilla.worker import work
 
     logs.configure("worker")
@@ -55,13 +55,13 @@ def simulator(
     host: Host = "127.0.0.1",
     port: Port = 8001,
     platform: Annotated[
-        str, typer.Option(metavar="URL", help="Where webhooks go.")
+        str, typer.Option(metavar="URL", help="The URL to send webhooks to.")
     ] = "http://127.0.0.1:8000",
     fd: Annotated[int | None, typer.Option(hidden=True)] = None,
     _data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Play providers A, B and C over real HTTP, with faults on demand; never in production."""
+    """Simulate providers A, B and C over HTTP, with faults on demand; never in production."""
     logs.configure("simulator")
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
     world = development.required()
@@ -74,13 +74,13 @@ def simulator(
         if as_json:
             print_json({"base_url": base_url})
         else:
-            print(f"The simulator runs at {base_url}/control", flush=True)
+            print(f"The simulator is running at {base_url}/control", flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(simulation)
 
 
 def migrate(data: Data = None, as_json: Json = False) -> None:
-    """Bring the database to this version, through MANILLA_MIGRATION_URL where that is set."""
+    """Migrate the database to this version, through MANILLA_MIGRATION_URL if it is set."""
     from manilla.sql.migrate import newest_revision, upgrade
 
     settings = _settings(data)
@@ -92,14 +92,14 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 
 
 def _settings(data: Path | None) -> Settings:
-    """Of the environment; with --data, of the instance that runs there, to run beside it."""
+    """Settings from the environment or, with --data, of the instance running in that folder."""
     if data is not None:
         os.environ.update(environment_of(data))
     return Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
-    """An API process that takes its connections from a socket of ours, shared by all of them."""
+    """An API process that accepts connections on our socket, which all API processes share."""
     return Program(
         name=f"api {number}",
         command=[sys.executable, "-m", "manilla", "serve", "--fd", str(listener.fileno())],
@@ -139,7 +139,9 @@ def _serve_here(settings: Settings, listener: socket.socket) -> None:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
-    from manilla.kit import metrics  # its folder, in our environment, is shared by all of them
+    from manilla.kit import (
+        metrics,
+    )  # importing it sets PROMETHEUS_MULTIPROC_DIR, shared by all processes
 
     assert metrics.CONTENT_TYPE
     supervisor = Supervisor()

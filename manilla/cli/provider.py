@@ -1,4 +1,4 @@
-"""`manilla provider`: credentials, health and a test call."""
+"""`manilla provider`: credentials, health and a connection test."""
 
 from typing import Annotated, Any
 
@@ -20,7 +20,9 @@ from manilla.providers.trial import Trial
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[Provider, typer.Argument(metavar="PROVIDER", help="providera, b or c.")]
+Named = Annotated[
+    Provider, typer.Argument(metavar="PROVIDER", help="providera, providerb or providerc.")
+]
 
 
 @app.command("set")
@@ -30,15 +32,15 @@ def set_(
         list[str],
         typer.Argument(
             metavar="KEY=VALUE...",
-            help="KEY alone asks for the value without echo; KEY=- reads a line of standard input.",
+            help="KEY prompts for the value without echo; KEY=- reads a line of standard input.",
         ),
     ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set credentials and switches; an empty value unsets. Effective within a second.
+    """Set credentials and switches; an empty value clears one. Takes effect within a second.
 
-    Everybody on the machine can read a command's arguments: give secrets as KEY or KEY=-.
+    Any user of the machine can see a command's arguments, so give secrets as KEY or KEY=-.
     """
     wanted = dict(_pair(value) for value in values)
 
@@ -58,7 +60,7 @@ def show(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what is set, what is missing, and how the rails do."""
+    """Show the settings, missing settings and rail health."""
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         current = await credentials.load(tools.db, tools.keyring)
@@ -83,7 +85,7 @@ def show(
 
 @app.command()
 def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
-    """Forget a provider's credentials; it is then offered nowhere."""
+    """Delete a provider's credentials; the provider is then no longer offered."""
 
     async def command(tools: Tools) -> dict[str, Any] | Asked:
         done = await apply_or_ask(desk(tools), ProviderClearing(provider))
@@ -94,7 +96,7 @@ def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
 
 @app.command("test")
 def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
-    """Ask the provider for our balance and its banks; exit 1 unless both are answered."""
+    """Query our balance and the bank list; exit 1 unless both succeed."""
 
     async def command(tools: Tools) -> Trial:
         async with open_session() as session:

@@ -1,4 +1,4 @@
-"""`manilla restore-check`: what providers know and a restored database does not."""
+"""`manilla restore-check`: finds transfers that providers know and a restored database does not."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,22 +33,23 @@ class Report(msgspec.Struct, frozen=True):
 
 def restore_check(
     provider: Annotated[
-        Provider | None, typer.Option("--provider", help="Whose transfers --references lists.")
+        Provider | None,
+        typer.Option("--provider", help="The provider of the transfers in --references."),
     ] = None,
     references: Annotated[
         Path | None,
         typer.Option(
             "--references",
             metavar="FILE",
-            help="The provider's own list of our references since the backup, one a line.",
+            help="The provider's list of our references since the backup, one per line.",
         ),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Ask providers about all that is open, while payouts are held; exit 1 where doubt is left."""
+    """Query providers about all open transfers during a hold; exit 1 if any is in doubt."""
     if (provider is None) != (references is None):
-        raise typer.BadParameter("go together.", param_hint="--provider, --references")
+        raise typer.BadParameter("must be used together.", param_hint="--provider, --references")
     listed = _read(references) if references else []
 
     async def command(tools: Tools) -> Report:
@@ -94,7 +95,7 @@ def _print(report: Report, as_json: bool) -> None:
         is_clear = report.is_clear
         print_json({"clear": is_clear, "payouts": payouts, "refunds": refunds, "lost": lost})
         return
-    print_rows(payouts, as_json=False, empty="No payout of before the hold is open.")
+    print_rows(payouts, as_json=False, empty="No payout from before the hold is still open.")
     if refunds:
         print_rows(refunds, as_json=False, empty="")
     if lost:
@@ -116,10 +117,10 @@ def _payout_row(found: Found) -> dict[str, Any]:
 
 def _then(found: Found) -> str:
     if found.said is None:
-        return "in doubt" if found.is_in_doubt else "is asked about"
+        return "in doubt" if found.is_in_doubt else "will be queried"
     if found.said.status is TransferStatus.NOT_FOUND:
-        return "is sent on release"
-    return "is asked about"
+        return "will be sent on release"
+    return "will be queried"
 
 
 def _lost_row(lost: Lost) -> dict[str, Any]:
@@ -133,4 +134,4 @@ def _lost_row(lost: Lost) -> dict[str, Any]:
 
 
 def _said(said: TransferState | None, problem: str) -> str:
-    return f"no usable answer: {problem}" if said is None else said.status
+    return f"no usable response: {problem}" if said is None else said.status

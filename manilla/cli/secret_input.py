@@ -1,4 +1,4 @@
-"""Values that must not stand on a command line, where everybody on the machine can read them."""
+"""Reads secrets from standard input, because any user of the machine can see a command line."""
 
 import getpass
 import sys
@@ -9,24 +9,24 @@ FROM_INPUT = "-"
 
 
 def revealed(name: str, given: str) -> str:
-    """What was given; `-` stands for the next line of standard input."""
+    """Returns the given value, or the next line of standard input if it is `-`."""
     return read_line(name) if given == FROM_INPUT else given
 
 
 def read_line(name: str) -> str:
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise typer.BadParameter("standard input has no line with a value.", param_hint=name)
+        raise typer.BadParameter("no value on standard input.", param_hint=name)
     return line
 
 
 def ask(name: str) -> str:
-    """Asks at the terminal, without echo."""
+    """Prompts for the value on the terminal, without echo."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
-            f"give a value, or {name}=- to read it from standard input.", param_hint=name
+            f"enter a value, or {name}=- to read it from standard input.", param_hint=name
         )
     value = getpass.getpass(f"{name}: ")
     if not value:
-        raise typer.BadParameter("a value is needed.", param_hint=name)
+        raise typer.BadParameter("a value is required.", param_hint=name)
     return value

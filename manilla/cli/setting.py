@@ -1,4 +1,4 @@
-"""`manilla setting`: the platform's settings."""
+"""`manilla setting`: platform settings."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def get(key: str, as_json: Json = False, data: Data = None) -> None:
 
 @app.command("set")
 def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None:
-    """Change one setting, in all processes."""
+    """Change a setting, in all processes."""
 
     async def command(tools: Tools) -> dict[str, Any] | Asked:
         done = await apply_or_ask(desk(tools), SettingChange(key, value))

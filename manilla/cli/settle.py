@@ -1,4 +1,4 @@
-"""`manilla settle` and `manilla reconcile`: the books beside what providers hold."""
+"""`manilla settle` and `manilla reconcile`: our ledger and the balances at providers."""
 
 from typing import Annotated, Any
 
@@ -18,19 +18,21 @@ from manilla.providers.rails import open_session
 
 
 class Silent(Refusal):
-    message = "A provider gave no usable answer."
+    message = "A provider sent no usable response."
 
 
 def settle(
-    kind: Annotated[Kind, typer.Argument(help="top_up: from our bank to the provider.")],
+    kind: Annotated[
+        Kind, typer.Argument(help="For example top_up: from our bank to the provider.")
+    ],
     provider: Named,
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],
-    note: Annotated[str, typer.Option("--note", help="Why, or under which reference.")],
+    note: Annotated[str, typer.Option("--note", help="The reason, or the bank's reference.")],
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = "NGN",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Book a provider's top-up or settlement to our bank, or a fee that it kept or gave back."""
+    """Record a provider top-up, a settlement to our bank, or a fee that was kept or returned."""
 
     async def command(tools: Tools) -> Settled:
         try:
@@ -51,7 +53,7 @@ def settle(
 
 
 def reconcile(as_json: Json = False, data: Data = None) -> None:
-    """Compare our books with the providers'; exit 1 where they differ, or one does not answer."""
+    """Compare our ledger with the providers; exit 1 if they differ or one does not respond."""
 
     async def command(tools: Tools) -> list[Reconciled]:
         async with open_session() as session:
@@ -64,7 +66,7 @@ def reconcile(as_json: Json = False, data: Data = None) -> None:
     print_rows(rows, as_json=as_json, empty="No provider is configured.")
     silent = [report.provider for report in reports if report.balance is None]
     if silent:
-        raise Silent(f"No usable answer from {', '.join(silent)}: its balance was not compared.")
+        raise Silent(f"No usable response from {', '.join(silent)}: not compared.")
     if any(row["transfers_differ"] or row["difference"] for row in rows):
         raise typer.Exit(1)
 

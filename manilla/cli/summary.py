@@ -1,4 +1,4 @@
-"""What `manilla up` says when everything runs."""
+"""The summary that `manilla up` prints once everything is running."""
 
 import shlex
 import time
@@ -19,7 +19,7 @@ def print_summary(settings: Settings, seeded: Demo | None, folder: Path, seconds
     base_url = settings.base_url
     console.print()
     console.print(
-        f"  [bold green]Manilla[/] runs at [bold]{base_url}[/]"
+        f"  [bold green]Manilla[/] is running at [bold]{base_url}[/]"
         f"  [dim]{settings.mode} mode, ready in {seconds:.1f} s[/]"
     )
     rows = [
@@ -48,10 +48,10 @@ def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
     table.add_column("production", no_wrap=True)
     for name in ("merchant_key", "api_key", "api_secret"):
         table.add_row(name, getattr(seeded.sandbox, name), getattr(seeded.production, name))
-    # A key that is cut or wrapped cannot be copied: never narrower than it needs.
+    # Never narrower than a key: a key that is cut or wrapped cannot be copied.
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
-    console.print("  Try it, soon (a signature is good for some minutes):\n")
+    console.print("  Try it (the signature is valid for a few minutes):\n")
     print(signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""`manilla trigger`: makes a real event of the sandbox happen, through the API's own use cases."""
+"""`manilla trigger`: creates a sandbox transaction with the API's own use cases."""
 
 import contextlib
 import secrets
@@ -60,18 +60,18 @@ def trigger(
         int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
     ],
     ipn_url: Annotated[
-        str, typer.Option("--ipn-url", metavar="URL", help="Who is told.")
+        str, typer.Option("--ipn-url", metavar="URL", help="The URL to notify.")
     ] = DEFAULT_IPN_URL,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make a payment, payout or refund happen in a merchant's sandbox, and tell the merchant.
+    """Create a payment, payout or refund in a merchant's sandbox, and notify the merchant.
 
-    Events: payment.completed, payout.completed, payout.failed, refund.completed. A refund is of a
-    payment that is made for it, so that the merchant is told of both.
+    Events: payment.completed, payout.completed, payout.failed, refund.completed. For a refund, a
+    payment is created first, and the merchant is notified of both.
     """
     if not is_web_address(ipn_url) or not strict_json.is_storable(ipn_url):
-        raise InstanceRefusal(f"{ipn_url!r} is no address: http://… or https://…")
+        raise InstanceRefusal(f"{ipn_url!r} is not an http:// or https:// URL.")
 
     async def command(tools: Tools) -> dict[str, Any]:
         await merchants.get(tools.db, merchant)
@@ -105,7 +105,7 @@ async def _make(sandbox: "_Sandbox", event: Happening, ipn_url: str) -> dict[str
 
 
 class _Sandbox(msgspec.Struct, frozen=True):
-    """What the API and the worker do for a merchant of the sandbox, done here at once."""
+    """Runs what the API and the worker do for a sandbox merchant, immediately."""
 
     db: Database
     caller: Caller
@@ -133,9 +133,9 @@ class _Sandbox(msgspec.Struct, frozen=True):
             repeat_key=None,
         )
         session = await self.payments.initiate(self.caller, order, self.ticket)
-        assert isinstance(session, pay_in.Session)  # without a key there is nothing to repeat
+        assert isinstance(session, pay_in.Session)  # without a key, no replay
         trx_id = urlsplit(session.payment_url).path.rpartition("/")[2]
-        # The worker would do so in a moment; who comes second finds it done.
+        # The worker does the same in a moment; whichever comes second finds the payment completed.
         await states.settle_in_sandbox(self.db, self.caller.merchant_id, trx_id, states.Event.PAID)
         return {"trx_id": trx_id, "ref_trx": order.ref_trx}
 
@@ -173,14 +173,14 @@ class _Sandbox(msgspec.Struct, frozen=True):
         return sorted(usable, key=lambda currency: (currency != FAVOURITE, currency))
 
     def _payout_method(self) -> Method:
-        """An automatic one where there is one; else the one that an administrator processes."""
+        """Returns an automatic method if one is offered, otherwise the manual one."""
         offered = [
             method
             for currency in self._currencies()
             for method in self.catalogue.offered(Kind.WITHDRAW, currency, Environment.SANDBOX)
         ]
         if not offered:
-            raise InstanceRefusal("No payout method is open to the merchant in the sandbox.")
+            raise InstanceRefusal("No payout method is available to the merchant in the sandbox.")
         return min(offered, key=lambda method: method.is_manual)
 
     def _job(self, kind: str, subject: str) -> Job:
@@ -190,7 +190,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
 @contextlib.asynccontextmanager
 async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
     db, keyring, watch = tools.db, tools.keyring, Watch(tools.db)
-    async with open_session() as session:  # of the providers, whom the sandbox never calls
+    async with open_session() as session:  # a session for provider calls; the sandbox makes none
         is_development = not tools.is_production_mode
         platform = CurrentSettings(db, watch, is_development=is_development)
         directory = Directory(db, keyring, watch)
@@ -199,7 +199,7 @@ async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
         await watch.ensure_fresh()
         caller = await directory.of(Environment.SANDBOX, merchant_id)
         availability.check(caller)
-        # Nobody follows the link, and no provider is told an address of ours.
+        # Nobody follows the link, and no provider receives a URL of ours.
         links, base_url = Links(keyring, ""), ""
         resolver = Resolver(rails, Banks(rails, catalogue))
         yield _Sandbox(

@@ -1,4 +1,4 @@
-"""`manilla up`: everything on this machine, as one tree of processes in the foreground."""
+"""`manilla up`: runs the whole system on this machine, as one process tree in the foreground."""
 
 import asyncio
 import os
@@ -43,7 +43,9 @@ def up(
     data: Data = None,
     demo_: Annotated[
         bool | None,
-        typer.Option("--demo/--no-demo", help="The demo merchant.  [default: in development]"),
+        typer.Option(
+            "--demo/--no-demo", help="Create the demo merchant.  [default: in development]"
+        ),
     ] = None,
     workers: Workers = None,
     follow: Annotated[bool, typer.Option("--follow-parent", hidden=True)] = False,
@@ -154,7 +156,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
 def _fresh_folders(folder: Path) -> Path:
     log_folder = folder / "logs"
     log_folder.mkdir(exist_ok=True)
-    # Counters belong to processes that are gone.
+    # The old counter files belong to processes that have ended.
     shutil.rmtree(folder / "metrics", ignore_errors=True)
     (folder / "metrics").mkdir()
     for file in log_folder.glob("*.log"):
@@ -164,7 +166,7 @@ def _fresh_folders(folder: Path) -> Path:
 
 
 async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
-    """The addresses of the database that was named, or of one that is started here."""
+    """The database URLs: from MANILLA_DATABASE_URL, or of a server started here."""
     named = os.environ.get("MANILLA_DATABASE_URL")
     if named:
         return {"MANILLA_DATABASE_URL": named}
@@ -213,7 +215,10 @@ async def _start_simulator(
     platform: socket.socket,
     log_folder: Path,
 ) -> str:
-    """The three providers, on the port beside ours or, where that is taken, on any."""
+    """Starts the three simulated providers and returns their base URL.
+
+    They listen on the port after ours or, if that is taken, on any free port.
+    """
     try:
         listener = listen(plan.host, platform.getsockname()[1] + 1)
     except (InstanceRefusal, OverflowError):
@@ -247,7 +252,7 @@ async def _until_ready(host: str, port: int, log_folder: Path) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while not await _answers(host, port):
         if time.monotonic() > deadline:
-            raise InstanceRefusal(f"The API does not answer; its log is {log_folder}/api.log.")
+            raise InstanceRefusal(f"The API does not respond; see its log {log_folder}/api.log.")
         await asyncio.sleep(0.05)
 
 

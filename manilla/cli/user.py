@@ -1,4 +1,4 @@
-"""`manilla user`: the people of the dashboard and the console."""
+"""`manilla user`: users of the dashboard and the console."""
 
 import sys
 from typing import Annotated, Any
@@ -58,11 +58,11 @@ def add(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Add somebody; without a password, print the link by which they choose one."""
+    """Add a user; without a password, print the link to choose one."""
     if (realm is Realm.DASHBOARD) != (merchant is not None):
-        raise typer.BadParameter("name --merchant ID, or --realm console.")
+        raise typer.BadParameter("use --merchant ID, or --realm console.")
     if name is None and (realm is Realm.CONSOLE or password_stdin):
-        raise typer.BadParameter("is needed.", param_hint="--name")
+        raise typer.BadParameter("is required.", param_hint="--name")
     password = sys.stdin.read().rstrip("\r\n") if password_stdin else None
 
     async def command(tools: Tools) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def list_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """List people, or a merchant's members."""
+    """List users, or a merchant's members."""
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         if merchant is not None:
@@ -92,14 +92,14 @@ def list_(
             rows += [_shown(person) for person in page]
         return rows
 
-    print_rows(run(data, command), as_json=as_json, empty="There is nobody yet.")
+    print_rows(run(data, command), as_json=as_json, empty="There are no users yet.")
 
 
 @app.command()
 def reset(
     email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
 ) -> None:
-    """Print a link, good for one hour and once, to choose a new password by."""
+    """Print a link to choose a new password; it works once, for one hour."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -119,9 +119,9 @@ def role(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change somebody's role in the console."""
+    """Change a console user's role."""
     if realm is not Realm.CONSOLE:
-        raise typer.BadParameter("merchants' owners change roles in the dashboard.")
+        raise typer.BadParameter("a merchant's owner changes roles in the dashboard.")
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -133,7 +133,7 @@ def role(
 
 @app.command()
 def disable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
-    """Let somebody in no more, and end their sessions."""
+    """Disable a user, and end their sessions."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -145,7 +145,7 @@ def disable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Dat
 
 @app.command()
 def enable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
-    """Let somebody in again."""
+    """Enable a user again."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -157,7 +157,7 @@ def enable(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data
 
 @app.command("totp-off")
 def totp_off(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Data = None) -> None:
-    """Turn somebody's second factor off, for a lost phone, and end all their sessions."""
+    """Turn off a user's second factor (for a lost phone), and end all their sessions."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -171,20 +171,20 @@ def totp_off(email: Email, realm: RealmOfPerson, as_json: Json = False, data: Da
 def list_sessions(
     email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
 ) -> None:
-    """List somebody's sessions, the one last seen first."""
+    """List a user's sessions, most recently seen first."""
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         person = await persons.find(tools.db, realm, email)
         return [_session(each) for each in await sessions.list_of(tools.db, person.id)]
 
-    print_rows(run(data, command), as_json=as_json, empty="They are not signed in.")
+    print_rows(run(data, command), as_json=as_json, empty="The user is not signed in.")
 
 
 @app.command("sign-out")
 def sign_out(
     email: Email, realm: RealmOfPerson = Realm.DASHBOARD, as_json: Json = False, data: Data = None
 ) -> None:
-    """End all of somebody's sessions."""
+    """End all of a user's sessions."""
 
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
@@ -222,20 +222,20 @@ async def _add_to_merchant(
 
 
 async def _handed_over(tools: Tools, kind: mail.Kind, email: str, link: str) -> dict[str, Any]:
-    """The link is printed whether or not the mail hook took it."""
+    """Returns the link, whether or not the mail hook accepted the email."""
     sent = await mail.Post(tools.mail_hook).send(mail.Letter(kind, email, link))
     return {"email": email, "link": link, "sent_by_mail_hook": sent}
 
 
 def _console_role(text: str) -> ConsoleRole:
     if text not in list(ConsoleRole):
-        raise persons.BadPerson(f"A role in the console is one of: {', '.join(ConsoleRole)}.")
+        raise persons.BadPerson(f"A console role must be one of: {', '.join(ConsoleRole)}.")
     return ConsoleRole(text)
 
 
 def _role(text: str) -> Role:
     if text not in list(Role):
-        raise persons.BadPerson(f"A role with a merchant is one of: {', '.join(Role)}.")
+        raise persons.BadPerson(f"A merchant role must be one of: {', '.join(Role)}.")
     return Role(text)
 
 

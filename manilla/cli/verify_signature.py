@@ -1,4 +1,4 @@
-"""`manilla verify-signature`: says whether a signature matches, and if not, why it may not."""
+"""`manilla verify-signature`: checks a signature, and explains a mismatch."""
 
 import hashlib
 import re
@@ -35,39 +35,43 @@ SECRET_BYTES_MAX = 4096
 EXCERPT_BYTES = 12
 
 UNEXPLAINED = (
-    "None of the usual mistakes explains it. Hash the string that your program signs with SHA-256: "
-    "where the hash is the one above, your secret is another; where it is not, your string is."
+    "No common mistake explains this. Compute the SHA-256 hash of the string your program signs: "
+    "if it equals the hash above, your secret is wrong; if not, your string is wrong."
 )
 
 _TRX_ID = re.compile(rb"TXN[0-9A-Z]{30}")
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """A signature, and what it is said to be of."""
+    """A signature, and the texts it may have been computed over."""
 
     signature: str
     body: bytes
-    texts: list[Text]  # the right one first
+    texts: list[Text]  # the correct text first
     is_notification: bool
-    timestamp: str | None  # of a request
+    timestamp: str | None  # of a request; None for a notification
 
 
 def verify_signature(
     signature: Annotated[
-        str, typer.Option("--signature", metavar="HEX", help="As in X-Signature.")
+        str, typer.Option("--signature", metavar="HEX", help="The value of X-Signature.")
     ],
     notification: Annotated[
-        bool, typer.Option("--notification", help="It is of a notification: of its body alone.")
+        bool,
+        typer.Option("--notification", help="The signature of a notification: of the body alone."),
     ] = False,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="T", help="As in X-Timestamp.")
+        str | None, typer.Option("--timestamp", metavar="T", help="The value of X-Timestamp.")
     ] = None,
-    method: Annotated[str | None, typer.Option("--method", metavar="M", help="POST, GET.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="M", help="POST or GET.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option("--target", metavar="PATH", help="Path and query, as sent.")
     ] = None,
     body: Annotated[
-        str | None, typer.Option("--body", metavar="FILE", help="The exact body; - is stdin.")
+        str | None,
+        typer.Option("--body", metavar="FILE", help="The exact body; - for standard input."),
     ] = None,
     merchant: Annotated[
         int | None,
@@ -76,24 +80,26 @@ def verify_signature(
             metavar="ID",
             min=1,
             max=ids.MERCHANT_ID_MAX,
-            help="Whose secret it is; taken from the instance's database.",
+            help="Use this merchant's secret from the database.",
         ),
     ] = None,
     environment: Annotated[Environment, typer.Option("--environment")] = Environment.SANDBOX,
     secret_file: Annotated[
         Path | None,
-        typer.Option("--secret-file", metavar="FILE", help="The secret, where no instance runs."),
+        typer.Option(
+            "--secret-file", metavar="FILE", help="The secret, if no instance is running."
+        ),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Check a signature; where it does not match, try the usual mistakes and name the one.
+    """Check a signature; if it does not match, try common mistakes and report the one found.
 
-    Exit 0 where it matches, else 1. The secret is never printed.
+    Exits 0 if the signature matches, otherwise 1. The secret is never printed.
     """
     _check_options(notification, (timestamp, method, target), body)
     if (merchant is None) == (secret_file is None):
-        raise typer.BadParameter("name either --merchant or --secret-file.")
+        raise typer.BadParameter("use either --merchant or --secret-file.")
     content = b"" if body is None else _read(body, BODY_BYTES_MAX)
     texts = (
         body_texts(content)
@@ -116,10 +122,10 @@ def _check_options(
 ) -> None:
     if notification and (any(part is not None for part in request) or body is None):
         raise typer.BadParameter(
-            "a notification has --body, and no --timestamp, --method or --target."
+            "a notification needs --body, and no --timestamp, --method or --target."
         )
     if not notification and any(part is None for part in request):
-        raise typer.BadParameter("a request has --timestamp, --method and --target.")
+        raise typer.BadParameter("a request needs --timestamp, --method and --target.")
 
 
 def _by_database(
@@ -138,7 +144,7 @@ def _by_database(
 async def _secrets_of(
     tools: Tools, merchant_id: int, environment: Environment, is_notification: bool
 ) -> list[Secret]:
-    """The accepted ones first: a request may use an older one until its overlap ends."""
+    """Accepted secrets first: a request may use an older secret until it expires."""
     records = await tools.db.records(
         """
         SELECT environment, generation, secret_sealed, expires_at FROM credential
@@ -150,21 +156,21 @@ async def _secrets_of(
         its, number, ends_at = (record[n] for n in ("environment", "generation", "expires_at"))
         context = credentials.secret_context(merchant_id, Environment(its), number)
         key = tools.keyring.open(record["secret_sealed"], context)
-        told = f"{its}, generation {number}"
-        told += ", in use" if ends_at is None else f", accepted until {iso(ends_at)}"
+        label = f"{its}, generation {number}"
+        label += ", in use" if ends_at is None else f", accepted until {iso(ends_at)}"
         mistake = None
         if its != environment:
-            mistake = Mistake("other_environment", f"It was made with the secret of {its}.")
+            mistake = Mistake("other_environment", f"The {its} secret was used.")
         elif ends_at is not None and (is_notification or ends_at <= datetime.now(UTC)):
-            explanation = f"It was made with an older secret, of generation {number}."
+            explanation = f"An older secret was used (generation {number})."
             mistake = Mistake("older_secret", explanation)
-        secrets.append(Secret(key, told, mistake))
+        secrets.append(Secret(key, label, mistake))
     in_use = next(secret for secret in secrets if secret.mistake is None)
     return [*secrets, *secret_variants(in_use.key)]
 
 
 async def _sent(tools: Tools, merchant_id: int, body: bytes) -> list[Text]:
-    """What was really sent of the transaction that the body names, where that is other bytes."""
+    """Other bodies that were sent to the merchant for the transaction the body names."""
     found = _TRX_ID.search(body)
     if found is None:
         return []
@@ -187,8 +193,8 @@ def _difference(notification_id: str, sent: bytes, given: bytes) -> str:
     at = _first_difference(sent, given)
     there, here = (escaped(text[at : at + EXCERPT_BYTES]) for text in (sent, given))
     return (
-        f"It is of notification {notification_id}, of which other bytes were sent: from byte {at} "
-        f"on `{there}`, and `{here}` in the body given here."
+        f"The signature is of notification {notification_id}, which differs from the body given "
+        f"here: from byte {at}, `{there}` was sent, not `{here}`."
     )
 
 
@@ -196,7 +202,7 @@ def _secrets_of_file(file: Path) -> list[Secret]:
     secret = _read(str(file), SECRET_BYTES_MAX).rstrip(b"\r\n")
     if not secret:
         raise InstanceRefusal(f"{file} is empty.")
-    return [Secret(secret, "of the file"), *secret_variants(secret)]
+    return [Secret(secret, "from the file"), *secret_variants(secret)]
 
 
 def _read(name: str, bytes_max: int) -> bytes:
@@ -221,8 +227,8 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
         "matches": verdict.matches,
         "bytes": len(signed),
         "sha256": hashlib.sha256(signed).hexdigest(),
-        "secret": verdict.secret.told if verdict.secret else None,
-        "note": " ".join(filter(None, (verdict.note, _age_told(given.timestamp)))) or None,
+        "secret": verdict.secret.label if verdict.secret else None,
+        "note": " ".join(filter(None, (verdict.note, _age_note(given.timestamp)))) or None,
     }
     if as_json:
         text = escaped(signed)
@@ -230,7 +236,7 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
         print_json({**fields, "signed_string": text, "signed_hex": signed.hex(), **found})
         return
     print_fields(fields, as_json=False)
-    print(f"\nThe signed string:\n{escaped(signed)}\n")
+    print(f"\nString to sign:\n{escaped(signed)}\n")
     if at is not None:
         there, here = (escaped(text[at : at + EXCERPT_BYTES]) for text in (other, signed))
         print(f"The first difference is at byte {at}: `{there}` was signed, not `{here}`.")
@@ -239,13 +245,13 @@ def _print(given: _Given, verdict: Verdict, as_json: bool) -> None:
     if verdict.matches:
         print("The signature matches.")
     elif verdict.is_explained:
-        print("With that put right, it would match.")
+        print("With this fixed, the signature would match.")
     else:
         print(UNEXPLAINED if not verdict.mistakes else "The signature does not match.")
 
 
-def _age_told(timestamp: str | None) -> str | None:
-    """A signature that is too old matches, and is refused nevertheless."""
+def _age_note(timestamp: str | None) -> str | None:
+    """A signature that is too old matches, but the API still rejects the request."""
     if timestamp is None or not re.fullmatch(r"[0-9]{1,12}", timestamp):
         return None
     apart = int(time.time()) - int(timestamp)
@@ -254,11 +260,11 @@ def _age_told(timestamp: str | None) -> str | None:
         return None
     when = "ago" if apart > 0 else "ahead"
     return (
-        f"X-Timestamp is {abs(apart)} seconds {when}, by this clock: a request that arrives so is "
-        f"refused beyond timestamp_tolerance_seconds ({tolerance} unless changed)."
+        f"X-Timestamp is {abs(apart)} seconds {when} by this clock. The API rejects a request that "
+        f"is off by more than timestamp_tolerance_seconds ({tolerance} by default)."
     )
 
 
 def escaped(text: bytes) -> str:
-    """Every byte can be seen: what is not plain ASCII is written as Python or C would."""
+    """Escapes every byte that is not printable ASCII, as in a Python literal."""
     return text.decode("latin-1").encode("unicode_escape").decode("ascii")

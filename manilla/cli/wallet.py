@@ -1,4 +1,4 @@
-"""`manilla wallet`: fund, adjust, open or close, and look at."""
+"""`manilla wallet`: funds, adjusts, opens, closes and shows wallets."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from manilla.merchants.wallets import WalletStatus
 
 app = typer.Typer(no_args_is_help=True)
 
-CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="An ISO currency.")]
+CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="A currency code.")]
 InEnvironment = Annotated[Environment, typer.Option("--environment")]
 
 
@@ -30,11 +30,11 @@ def fund(
     currency: CurrencyCode,
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],
     environment: InEnvironment,
-    reason: Annotated[str, typer.Option(help="Goes into the books.")] = "Funded by an operator",
+    reason: Annotated[str, typer.Option(help="Stored with the posting.")] = "Funded by an operator",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Add money to a wallet: a posting with a reason."""
+    """Add money to a wallet, as a posting with a reason."""
     money = _money(amount, currency.upper())
 
     change = WalletFunding(merchant_id, environment, money, reason)
@@ -48,12 +48,12 @@ def adjust(
     ],
     environment: InEnvironment,
     amount: Annotated[str, typer.Option(metavar="AMOUNT", help="Major units: -1000.00")],
-    reason: Annotated[str, typer.Option(help="Goes into the books.")],
-    currency: Annotated[str, typer.Option(metavar="CODE", help="An ISO currency.")] = "NGN",
+    reason: Annotated[str, typer.Option(help="Stored with the posting.")],
+    currency: Annotated[str, typer.Option(metavar="CODE", help="A currency code.")] = "NGN",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Put right what a wallet holds, up or down: a posting with a reason."""
+    """Correct a wallet's balance up or down, as a posting with a reason."""
     money = _signed_money(amount, currency.upper())
     change = WalletAdjustment(merchant_id, environment, money, reason)
     print_done(run(data, partial(_move, change=change)), as_json=as_json)
@@ -118,7 +118,7 @@ def _row(wallet: queries.WalletRow) -> dict[str, Any]:
 
 
 def _signed_money(amount: str, currency: str) -> Money:
-    """A minus sign in front takes the amount out of the wallet."""
+    """A leading minus sign means a debit."""
     money = _money(amount.removeprefix("-"), currency)
     return Money(currency, -money.minor) if amount.startswith("-") else money
 

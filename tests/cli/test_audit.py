@@ -92,7 +92,7 @@ async def test_settings_and_credentials_wait_and_can_be_refused(
     command: Command, db: Database, keyring: Keyring
 ) -> None:
     said = await command("setting", "set", "signature_required", "false")
-    assert said.startswith("waits for a second administrator: approval ")
+    assert said.startswith("waiting for a second administrator: approval ")
     number = said.split()[-1]
     refused = await command("approval", "refuse", number, "--reason", "not now", "--json")
     assert (refused["status"], refused["decision"]) == ("refused", "not now")

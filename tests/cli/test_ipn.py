@@ -276,7 +276,7 @@ class Listening:
             text=True,
         )
         assert self.process.stderr is not None
-        assert self.process.stderr.readline().startswith("Waiting for notifications of ")
+        assert self.process.stderr.readline().startswith("Waiting for ")
 
     def line(self) -> str:
         assert self.process.stdout is not None

@@ -336,7 +336,7 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
         office.commands(("case", "show", str(case["id"]))),
         office.refused((*words, "--action", "credit"), ("case", "ask", str(case["id"]))),
     )
-    assert "about nothing that a provider knows" in unasked
+    assert "is not about a transaction at a provider" in unasked
     [opened], [way] = shown.pop("history"), shown.pop("ways")
     assert (opened["event"], opened["detail"]) == ("opened", case["detail"])
     assert way["action"] == "nothing"
@@ -361,7 +361,7 @@ async def test_a_provider_that_does_not_answer_is_exit_1_with_a_clear_line(offic
     assert office.control("b/faults", {"outage": False})
     assert run.returncode == 1
     said = [line for line in run.stderr.splitlines() if line.startswith("manilla: ")]
-    assert said == ["manilla: No usable answer from providerb: its balance was not compared."]
+    assert said == ["manilla: No usable response from providerb: not compared."]
     assert [row["balance"] is None for row in json.loads(run.stdout)] == [False, True, False]
 
 

@@ -207,7 +207,7 @@ def test_what_nothing_explains_is_exit_1_and_says_how_to_go_on(
         *("--data", str(instance.folder)),
     )
     assert for_people.returncode == 1
-    assert "None of the usual mistakes explains it." in for_people.stdout
+    assert "No common mistake explains this." in for_people.stdout
     assert f"{TIMESTAMP}.{METHOD}.{TARGET}.{{\\n" in for_people.stdout
 
 
