@@ -41,7 +41,7 @@ async def authenticate(
     if credential is None or not hmac.compare_digest(credential.api_key_hash, api_key_hash):
         raise HTTPException(401, "Invalid credentials.")
     if abs(time.time() - x_timestamp) > TOLERANCE_SECONDS:
-        raise HTTPException(401, "The time is too far from ours.")
+        raise HTTPException(401, "The timestamp is outside the tolerance.")
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     head = f"{x_timestamp}.{request.method}.{target}.".encode()
     expected = hmac.new(credential.secret, head + await request.body(), hashlib.sha256).hexdigest()

@@ -1,1 +1,1 @@
-"""The merchants' API: one signed kernel that every endpoint goes through."""
+"""The merchant API: every endpoint goes through one kernel that authenticates and limits calls."""

@@ -1,4 +1,4 @@
-"""Environment, credentials, timestamp, signature: in this order, and each a plain refusal."""
+"""Checks environment, credentials, timestamp and signature, in this order."""
 
 import hmac
 import re
@@ -46,14 +46,14 @@ def check_signed(
     headers: Headers,
     signed: "SignedRequest",
 ) -> None:
-    """Made at the right time, by somebody who has one of the live secrets."""
+    """Checks the timestamp, and that one of the valid secrets signed the request."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
         _check_signature(live, headers, signed.string(timestamp))
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
-    """The older API's way: the API key alone, as a bearer token."""
+    """The legacy API: the API key alone, as a bearer token."""
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
         raise InvalidCredentials
@@ -85,7 +85,7 @@ class SignedRequest:
 
 
 def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -> str:
-    """What a merchant puts into X-Signature."""
+    """The X-Signature that a merchant sends."""
     string = SignedRequest(method, target.encode(), body).string(str(timestamp).encode())
     return hmac.digest(secret, string, "sha256").hex()
 
@@ -115,9 +115,9 @@ def _check_timestamp(headers: Headers, tolerance_seconds: int) -> bytes:
     if text is None:
         raise InvalidCredentials(errors={"X-Timestamp": "The header is missing."})
     if not _TIMESTAMP.fullmatch(text):
-        raise InvalidCredentials(errors={"X-Timestamp": "The header is not a Unix time."})
+        raise InvalidCredentials(errors={"X-Timestamp": "The header is not a Unix timestamp."})
     if abs(int(time.time()) - int(text)) > tolerance_seconds:
-        raise InvalidCredentials(errors={"X-Timestamp": "The time is too far from ours."})
+        raise InvalidCredentials(errors={"X-Timestamp": "The timestamp is outside the tolerance."})
     return text
 
 

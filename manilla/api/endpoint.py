@@ -1,4 +1,4 @@
-"""An endpoint of the merchants' API, as a row of the table that it is served and described from."""
+"""An endpoint of the merchant API; the kernel and the OpenAPI document are built from them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,31 +11,31 @@ from manilla.merchants.directory import Caller
 
 
 class Call(msgspec.Struct, frozen=True):
-    """What a use case is given: a caller who may ask, and what was asked, checked for its form."""
+    """The input of a use case: an authenticated caller, and a request with valid fields."""
 
     caller: Caller
-    parameter: str  # the last part of the path, where the endpoint has one
+    parameter: str  # the last segment of the path, if the endpoint has a path parameter
     query: Any
     body: Any
     raw_body: bytes
-    headers: Mapping[bytes, bytes]  # of those that the kernel reads
+    headers: Mapping[bytes, bytes]  # only those that the kernel reads
     ticket: Ticket
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the table that both the kernel and the API's description are made from."""
+    """A row of the endpoint table."""
 
     method: str
     path: str  # may end in {name}
     summary: str
     description: str
-    answers: tuple[type[msgspec.Struct], ...]  # what success can look like
+    answers: tuple[type[msgspec.Struct], ...]  # the possible bodies of a successful response
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # Whether the use case counts the request for the rate limit, in a statement that it needs
-    # anyway. What it refuses before that statement, the kernel counts.
+    # Whether the use case counts the request towards the rate limit, in a statement that it runs
+    # anyway. The kernel counts requests that the use case rejects before that statement.
     counts: bool = False
-    is_repeatable: bool = False  # takes Idempotency-Key, and X-Sandbox-Scenario
-    is_signed: bool = True  # False: of the older API, which knows a bearer token and no signature
+    is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario
+    is_signed: bool = True  # False for the legacy API, which uses a bearer token and no signature
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     refusals: tuple[type[Refusal], ...] = ()

@@ -1,6 +1,6 @@
-"""Examples of what is sent and answered, for the API's descriptions; tests hold them to the truth.
+"""Examples of requests, responses and notifications for the OpenAPI document; tests verify them.
 
-They stand here as the wire has them, so that no digit of an amount is changed by a float.
+They are JSON text, so that no amount is changed by a float.
 """
 
 from collections.abc import Iterable, Mapping
@@ -87,7 +87,7 @@ REQUESTS: Mapping[str, Examples] = {
          "ipn_url": "https://shop.example/ipn", "description": "Two books",
          "customer_name": "Ada Obi", "customer_email": "ada@example.com",
          "allow_payment_methods": "providera, Bank Transfer"}""",
-        least="""
+        minimal="""
         {"payment_amount": 1500.50, "currency_code": "NGN", "ref_trx": "ORDER-1002",
          "success_redirect": "https://shop.example/paid",
          "cancel_redirect": "https://shop.example/basket",
@@ -266,19 +266,19 @@ FAULT = {
 
 
 def error(refusal: type[Refusal], body: Iterable[str] = (), query: Iterable[str] = ()) -> Any:
-    """What a caller is told, with what stands beside it, where these fields can be sent."""
-    told = {"error": refusal.message, "error_code": str(refusal.code)}
+    """The example body of an error, for an endpoint with these body and query fields."""
+    answer = {"error": refusal.message, "error_code": str(refusal.code)}
     match refusal.code:
         case "VALIDATION_FAILED":
             fields = [*query, *(field for field in body if field == "ref_trx")]
             if not fields:
-                return {**told, "error": "The body is larger than 64 KiB."}
-            return {**told, "errors": dict.fromkeys(fields, "This field is required.")}
+                return {**answer, "error": "The body is larger than 64 KiB."}
+            return {**answer, "errors": dict.fromkeys(fields, "This field is required.")}
         case "INVALID_AMOUNT":
             amounts = [field for field in body if field.endswith("_amount")]
-            return {**told, "errors": dict.fromkeys(amounts, DECIMALS)}
+            return {**answer, "errors": dict.fromkeys(amounts, DECIMALS)}
         case "INVALID_CREDENTIALS":
-            return {**told, "errors": {"X-Signature": "The signature does not match."}}
+            return {**answer, "errors": {"X-Signature": "The signature does not match."}}
         case "DUPLICATE_REFERENCE":
-            return {**told, "trx_id": TRX_ID, "status": "pending"}
-    return told
+            return {**answer, "trx_id": TRX_ID, "status": "pending"}
+    return answer

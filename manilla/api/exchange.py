@@ -1,4 +1,4 @@
-"""One request on its way through the kernel: what is known of it, and what is kept of it."""
+"""One request on its way through the kernel: what is known about it, and what is logged."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,13 +15,14 @@ from manilla.merchants import request_log
 from manilla.merchants.directory import Caller
 from manilla.merchants.request_queries import Line
 
-# Looking a labelled counter up costs more than counting; endpoints and statuses are few.
+# Looking up a labeled counter costs more than incrementing it; there are few endpoints and
+# statuses.
 _requests = cache(metrics.requests.labels)
 _request_seconds = cache(metrics.request_seconds.labels)
 
 
 class Exchange:
-    """What is known of a request so far."""
+    """What is known about a request so far."""
 
     __slots__ = (
         "address",
@@ -60,7 +61,7 @@ class Exchange:
 
     @property
     def trx_id(self) -> str | None:
-        """Of the transaction that the request was about, as far as it is known."""
+        """The id of the transaction that the request is about, if known."""
         if self.call is None:
             return None
         made = getattr(self.answer, "trx_id", None)
@@ -78,7 +79,7 @@ class Exchange:
         return headers
 
     def line(self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime) -> Line:
-        """For the merchant to look up: what it asked, and what came of it."""
+        """The row for the merchant's request log."""
         refusal = self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
         return Line(
@@ -100,7 +101,7 @@ class Exchange:
         )
 
     def record(self, scope: Any, status: int, seconds: float) -> None:
-        """For those who operate the platform: counted, and a line in the log."""
+        """Updates the operator's metrics and writes a log line."""
         _requests(self.endpoint, status).inc()
         _request_seconds(self.endpoint).observe(seconds)
         logs.write_request(

@@ -1,6 +1,6 @@
-"""Turns a JSON object or a query string into a struct, and reports every bad field at once.
+"""Converts a JSON object or a query string to a struct, and reports all invalid fields at once.
 
-A struct may have a method `faults` that looks at its fields together: see `_read_one_by_one`.
+A struct can have a method `faults` that validates its fields together: see `_read_one_by_one`.
 """
 
 import re
@@ -19,20 +19,20 @@ from manilla.kit.texts import LINE_ENDS, NO_CONTROLS, ONE_LINE, has_controls, is
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
-# An amount of major units, exact as it was sent. Its range depends on the currency, so the use case
-# that knows the currency checks it.
+# An amount in major units, exactly as sent. Its range depends on the currency, so the use case
+# checks it.
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
-# What a string must be beside a string: its text says what is wrong with one that is not.
+# A function that validates a string and returns the error message, or None if it is valid.
 CHECK_TAG = "check"
-# What it must also be where we send requests to public addresses alone: in production mode.
+# The function used instead when only public URLs may be called (production mode).
 PUBLIC_CHECK_TAG = "public_check"
-NOT_PUBLIC = "Expected an address on the public internet: notifications are sent to no other."
+NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."
 
 
 def _check_address(text: str) -> str | None:
-    return None if http.is_web_address(text) else "Expected an address: https://… or http://…"
+    return None if http.is_web_address(text) else "Expected a URL: https://… or http://…"
 
 
 def _check_public_address(text: str) -> str | None:
@@ -45,7 +45,7 @@ def _check_email(text: str) -> str | None:
 
 
 def _check_letters(text: str) -> str | None:
-    return None if text.isascii() and text.isalpha() else "Expected a code of three letters."
+    return None if text.isascii() and text.isalpha() else "Expected a three-letter code."
 
 
 def _check_line(text: str) -> str | None:
@@ -77,16 +77,17 @@ CurrencyCode = Annotated[
 def read_body(
     kind: type[Given], raw: bytes, *, compressed: bool, is_public_only: bool = False
 ) -> Given:
-    """`is_public_only`: addresses that we are to call must not be private."""
+    """`is_public_only`: reject callback URLs with a private host."""
     if compressed:
-        raise ValidationFailed("Send the body as it is, without Content-Encoding.")
+        raise ValidationFailed("Send the body uncompressed, without Content-Encoding.")
     try:
         document = strict_json.decode(raw)
     except strict_json.JsonError as error:
         raise ValidationFailed(str(error)) from None
     if not isinstance(document, dict):
         raise ValidationFailed("The body must be a JSON object.")
-    # Without an escape, neither NUL nor half a surrogate pair can have come in.
+    # Only a \\u escape can produce NUL or half a surrogate pair, so a body without one needs no
+    # check.
     fields = _fields(kind, is_public_only)
     read = None if b"\\u" in raw else _read_at_once(kind, fields, document)
     return _read_one_by_one(kind, fields, document) if read is None else read
@@ -95,7 +96,7 @@ def read_body(
 def _read_at_once(
     kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]
 ) -> Given | None:
-    """The struct, where all is well, as it mostly is; else the fields are read one by one."""
+    """Fast path for a valid body. Returns None if any field must be read one by one."""
     sent = {name: value for name, value in given.items() if value is not None}
     for field in fields:
         value = sent.get(field.sent_as)
@@ -125,7 +126,7 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
         raise ValidationFailed("The query is not UTF-8.") from None
     names = [name for name, _ in pairs]
     repeated = {
-        field.sent_as: "This may be given only once."
+        field.sent_as: "Expected only one value."
         for field in _fields(kind)
         if names.count(field.sent_as) > 1
     }
@@ -135,11 +136,13 @@ def read_query(kind: type[Given], raw: bytes) -> Given:
 
 
 def _read_one_by_one(kind: type[Given], fields: Sequence["_Field"], given: dict[str, Any]) -> Given:
-    """What is null counts as absent, and so does empty text in an optional field that takes text;
-    what the struct does not know is passed over.
+    """Reads each field, and raises with all errors.
 
-    `faults`, where the struct has it, is given the fields that are well by themselves, and the
-    names of those that are not; it says of each that does not fit the others what is wrong with it.
+    Null counts as absent, and so does empty text in an optional text field. Unknown fields are
+    ignored.
+
+    If the struct has a method `faults`, it is called with the valid fields and the names of the
+    invalid ones, and returns an error message for each field that does not fit the others.
     """
     values: dict[str, Any] = {}
     errors: dict[str, str] = {}
@@ -197,13 +200,13 @@ class _FieldError(Exception):
     pass
 
 
-# What msgspec reports, in words for people.
+# msgspec's messages, reworded for API callers.
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
     (re.compile(r"Expected `int` >= (-?\d+)"), "Expected a whole number of at least {}."),
     (re.compile(r"Expected `int` <= (-?\d+)"), "Expected a whole number of at most {}."),
-    (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the possible values."),
+    (re.compile(r"Invalid enum value '?([^']*)'?"), "{} is not one of the allowed values."),
     (re.compile(r"Expected `str"), "Expected text."),
     (re.compile(r"Expected `int"), "Expected a whole number."),
     (re.compile(r"Expected `bool"), "Expected true or false."),
@@ -221,7 +224,7 @@ def _in_words(report: str) -> str:
 
 def _convert(value: Any, field: _Field) -> Any:
     if not strict_json.is_storable(value):
-        raise _FieldError("This has a character that is not text (NUL or half a surrogate pair).")
+        raise _FieldError("Expected text without NUL characters or unpaired surrogates.")
     if field.is_amount:
         return _amount(value)
     try:
@@ -235,20 +238,20 @@ def _convert(value: Any, field: _Field) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    # msgspec would take "NaN" and other strings for a Decimal; bool is an int to Python.
+    # msgspec would accept "NaN" and other strings as a Decimal, and bool is an int in Python.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)
 
 
 def _takes_text(kind: Any) -> bool:
-    """`str`, also with annotations or as one of several types; not a list or map of text."""
+    """Whether the type is `str`, also annotated or in a union; not a list or map of strings."""
     is_part = get_origin(kind) in (Annotated, Union, UnionType)
     return kind is str or (is_part and any(map(_takes_text, get_args(kind))))
 
 
 def _tag(kind: Any, name: str) -> Any:
-    """What a type's annotations say under this name; optional types carry their own's."""
+    """The value under this name in a type's annotations, or in those of a union's members."""
     for part in (kind, *get_args(kind)):
         if get_origin(part) is Annotated:
             for meta in get_args(part)[1:]:

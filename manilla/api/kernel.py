@@ -1,7 +1,7 @@
-"""The signed kernel: the one way from a merchant's request to a use case and back.
+"""The kernel of the merchant API: everything between a merchant's request and a use case.
 
-Every check stands here, in the order in which a caller is told of them: body size, environment,
-credentials, timestamp, signature, rate limit, availability, fields, use case.
+It runs all checks in the documented order: body size, environment, credentials, timestamp,
+signature, rate limit, merchant availability, fields, use case.
 """
 
 import time
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 BODY_BYTES_MAX = 64 * 1024
 
-# The headers that the kernel reads.
+# The only request headers that the kernel reads.
 READ = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
@@ -47,7 +47,7 @@ FORWARDED_FOR = b"x-forwarded-for"
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """What the kernel needs to decide who may pass."""
+    """The services that the kernel uses to check a request."""
 
     db: Database
     watch: Watch
@@ -56,7 +56,7 @@ class Gate(msgspec.Struct, frozen=True):
     platform: CurrentSettings
     requests: RequestLog
     trusted_proxies: Sequence[http.Network] = ()
-    is_public_only: bool = False  # we call no address of a merchant's that is written as private
+    is_public_only: bool = False  # reject callback URLs with a private host
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -109,8 +109,11 @@ class MerchantApi:
         headers: dict[bytes, bytes] = {}
         for name, sent in scope["headers"]:
             if name in READ:
-                value = sent.rstrip(b" \t")  # blanks that the parser leaves, no part of the value
-                # Joined, a repeated header matches nothing: neither a key nor a signature.
+                value = sent.rstrip(
+                    b" \t"
+                )  # remove trailing whitespace that the parser leaves; it is not part of the value
+                # A repeated header is joined with a comma, so that it matches no key and no
+                # signature.
                 headers[name] = headers[name] + b"," + value if name in headers else value
         peer = scope["client"][0] if scope.get("client") else ""
         address = http.client_address(peer, headers.get(FORWARDED_FOR), self._gate.trusted_proxies)
@@ -136,7 +139,8 @@ class MerchantApi:
         endpoint, parameter = self._find(scope["method"], scope["path"])
         exchange.endpoint = endpoint.path
         body = await _read_body(exchange, receive)
-        # Before anything held in memory is looked at: after a pause it may be long out of date.
+        # Refresh cached settings and merchants before reading them: after a pause of this process
+        # they may be outdated.
         await gate.watch.ensure_fresh()
         identity = await self._identify(exchange, scope, endpoint, body)
         caller = exchange.caller = identity.caller
@@ -161,7 +165,7 @@ class MerchantApi:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
             if ticket.allowance is None:
-                # Refused before the statement that would have counted it.
+                # The use case rejected the request before the statement that would have counted it.
                 await gate.limiter.spend(ticket)
             first = await self._first_answer(endpoint, exchange, caller, body)
             if first is None:
@@ -171,7 +175,7 @@ class MerchantApi:
     async def _first_answer(
         self, endpoint: Endpoint, exchange: Exchange, caller: Caller, body: bytes
     ) -> Replayed | None:
-        """What succeeded once is not refused when it is repeated, whatever has changed since."""
+        """A request that succeeded is never rejected when repeated, whatever has changed since."""
         if not endpoint.is_repeatable or b"idempotency-key" not in exchange.headers:
             return None
         repeat = read_repeat_key(exchange.headers, endpoint.path, body)
@@ -201,13 +205,14 @@ class MerchantApi:
         if caller is not None:
             requests.note_use(caller.merchant_id, caller.environment, exchange.generation, at)
         elif isinstance(exchange.refusal, InvalidCredentials):
-            # Who goes on guessing is told so, and no more kept than that allows.
+            # Log failed authentication for the merchant that was named. The rate limit bounds how
+            # many such rows a caller can cause.
             caller = self._named_merchant(exchange)
         if caller is not None:
             requests.add(exchange.line(caller, scope, status, seconds, at))
 
     def _named_merchant(self, exchange: Exchange) -> Caller | None:
-        """Whom a caller who failed to prove it claimed to be."""
+        """The merchant that a caller with invalid credentials named, if it is known."""
         merchant_key = exchange.headers.get(b"x-merchant-key", b"").decode("latin-1")
         environment = authenticate.read_environment(exchange.headers)
         return self._gate.directory.remembered(environment, merchant_key)
@@ -244,7 +249,8 @@ class MerchantApi:
             try:
                 refusal = await self._count_stranger(exchange, refusal)
             except Unavailable as unavailable:
-                # Where guessing cannot be counted, it is not answered either.
+                # If failed attempts cannot be counted, do not report whether the credentials were
+                # right.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         exchange.refusal = refusal
         return _error(
@@ -253,7 +259,7 @@ class MerchantApi:
         )
 
     async def _count_stranger(self, exchange: Exchange, refusal: Refusal) -> Refusal:
-        """Failed authentication counts per address; other refusals only look at that count."""
+        """Counts failed authentication per IP address; other errors only read that count."""
         is_guess = isinstance(refusal, InvalidCredentials)
         exchange.stranger = await self._gate.limiter.take(
             f"address:{address_bucket(exchange.address)}",
@@ -289,7 +295,7 @@ def _success(endpoint: Endpoint, answer: msgspec.Struct) -> Answer:
 
 
 def _transaction(answer: Any) -> tuple[tuple[bytes, bytes], ...]:
-    """Which transaction a request has created, where a client need not read the body for it."""
+    """The header with the transaction's id, so that a client need not parse the body for it."""
     trx_id: str | None = getattr(answer, "trx_id", None)
     return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 

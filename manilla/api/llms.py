@@ -1,4 +1,4 @@
-"""The API in plain words for programs that read: /llms.txt, and all of it at /llms-full.txt."""
+"""The API as text for language models: a summary at /llms.txt, everything at /llms-full.txt."""
 
 import re
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ WHAT_IT_IS = """\
 # {title}
 
 > {summary} JSON over HTTPS. A merchant sends customers to a hosted checkout page to pay (pay-in),
-> and pays out from its wallet to Nigerian bank accounts (pay-out). It is told of every outcome at
-> its `ipn_url`. There is a sandbox with credentials and money of its own.
+> and sends money from its wallet to Nigerian bank accounts (pay-out). Every outcome is sent to its
+> `ipn_url`. The sandbox has its own credentials and wallets.
 
-Base address: {base_url}
+Base URL: {base_url}
 
 """
 
 HOW_TO_SIGN = """\
 ## Signing
 
-Every call but the older endpoint's carries these headers:
+Every call, except to the legacy endpoint, has these headers:
 
-- `X-Environment`: `sandbox` or `production`; `production` when omitted.
-- `X-Merchant-Key`, `X-API-Key`: of that environment. Sandbox values begin with `test_`.
-- `X-Timestamp`: Unix time in seconds, within 300 seconds of ours.
+- `X-Environment`: `sandbox` or `production`; defaults to `production`.
+- `X-Merchant-Key`, `X-API-Key`: the keys of that environment. Sandbox values start with `test_`.
+- `X-Timestamp`: Unix time in seconds, at most 300 seconds from the server's time.
 - `X-Signature`: hex HMAC-SHA256, keyed with the API secret of that environment, of
-  `<timestamp>.<METHOD>.<path_with_query>.<raw_body>`. The body is the very bytes that are sent;
+  `<timestamp>.<METHOD>.<path_with_query>.<raw_body>`. The body is the exact bytes sent;
   for a GET it is empty, and the string ends with a dot.
 
 ```python
@@ -56,32 +56,32 @@ Test vector: secret `test_secret_for_vectors`, timestamp `1767323045`, `GET /api
 
 """
 
-WORKING_WITH_IT = """\
-## Working with it
+USAGE = """\
+## Usage
 
-1. Payment: `POST /api/v1/initiate-payment`, send the customer to `payment_url`, then ask
+1. Payment: `POST /api/v1/initiate-payment`, redirect the customer to `payment_url`, then call
    `GET /api/v1/verify-payment/{{trxId}}` or wait for the notification. The `trx_id` is the part of
-   `payment_url`'s path after `/checkout/`. Deliver on `success` only, once.
+   `payment_url`'s path after `/checkout/`. Fulfill the order on `success` only, and once.
 2. Payout: `GET /api/v1/payout-methods?currency=NGN` for the method's `id`,
    `GET /api/v1/payout/bank-list?method_code=...` for bank codes (each provider has its own), then
-   `POST /api/v1/initiate-payout`. The wallet is debited at once. `pending` means that nobody knows
-   yet: do not send the money again under another `ref_trx`. A payout that fails is refunded.
-3. Amounts are JSON numbers in major units, exact to the minor unit: read them as decimals.
-4. `ref_trx` is your own reference, up to 60 characters, used once for each kind and environment.
-   After a timeout repeat with the same `Idempotency-Key`: the first answer comes again, with
+   `POST /api/v1/initiate-payout`. The wallet is debited immediately. `pending` means that
+   the result is not known yet: do not retry with another `ref_trx`. A failed payout is refunded.
+3. Amounts are JSON numbers in major units, exact to the minor unit: parse them as decimals.
+4. `ref_trx` is your reference, up to 60 characters, unique per kind and environment.
+   After a timeout, retry with the same `Idempotency-Key`: you get the first response again, with
    `Idempotent-Replayed: true`.
-5. 120 requests a minute for each merchant and address, both environments together, unless set
-   otherwise. `RateLimit` says how many are left; 429 and 503 carry `Retry-After`.
+5. The default limit is 120 requests per minute per merchant and IP address, for both
+   environments together. `RateLimit` has the remaining quota; 429 and 503 have `Retry-After`.
 
 """
 
 SANDBOX = """\
 ## Sandbox
 
-No real money. A payment succeeds by itself 5 seconds after initiation; a payout likewise. The
+No real money. Payments and payouts succeed automatically 5 seconds after initiation. The
 wallet starts with 1,000,000.00 NGN.
 
-`X-Sandbox-Scenario` on either POST: `success`, `failed`, or `pending` (stays so).
+`X-Sandbox-Scenario` on either POST: `success`, `failed`, or `pending` (stays pending).
 
 Account numbers, on any automatic method:
 
@@ -94,36 +94,36 @@ Account numbers, on any automatic method:
 | `0000000004` | 422 `provider_insufficient_balance` |
 | any other | delivered |
 
-Bank codes: `058` (provider A), `000013` (provider B), `C058` (provider C) are Guaranty Trust Bank.
+Bank codes for Guaranty Trust Bank: `058` (provider A), `000013` (provider B), `C058` (provider C).
 
 """
 
 NOTIFICATIONS = """\
 ## Notifications
 
-A POST with a JSON body to your `ipn_url` when a payment or payout is decided, or a refund is done.
+A POST with a JSON body to your `ipn_url` when a payment or payout is final, or a refund completes.
 `X-Signature` is the hex HMAC-SHA256 of the raw body, keyed with the API secret of `X-Environment`.
-The Standard Webhooks headers are there too (`webhook-id`, `webhook-timestamp`,
-`webhook-signature`); their key is `whsec_` and the base64 of the API secret. Answer 2xx within 10
-seconds; else it is tried again, 3 attempts in all. Handle each once.
+It also has the Standard Webhooks headers (`webhook-id`, `webhook-timestamp`,
+`webhook-signature`), whose key is `whsec_` followed by the base64-encoded API secret. Respond
+with 2xx within 10 seconds, or we retry, up to 3 attempts in total. Process each notification once.
 
 """
 
 MORE = """\
 ## More
 
-- [OpenAPI 3.1]({base_url}/api/openapi.json): every field, answer and error, with examples
-- [Postman collection]({base_url}/api/postman.json): signs by itself
-- [All of it as text]({base_url}/llms-full.txt)
+- [OpenAPI 3.1]({base_url}/api/openapi.json): every field, response and error, with examples
+- [Postman collection]({base_url}/api/postman.json): signs requests automatically
+- [The full text version]({base_url}/llms-full.txt)
 """
 
 
-# As a response of the description names its refusals.
+# How the OpenAPI document lists error codes in a response's description.
 REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
 
 
 def short(document: Mapping[str, Any]) -> str:
-    parts = [WHAT_IT_IS, HOW_TO_SIGN, WORKING_WITH_IT]
+    parts = [WHAT_IT_IS, HOW_TO_SIGN, USAGE]
     later = [SANDBOX, NOTIFICATIONS, MORE]
     return (
         _filled(document, parts)
@@ -134,7 +134,7 @@ def short(document: Mapping[str, Any]) -> str:
 
 
 def full(document: Mapping[str, Any]) -> str:
-    """With every field and example."""
+    """The summary, followed by every field and example."""
     details = [
         _operation(document, method.upper(), path, operation)
         for path, methods in document["paths"].items()
@@ -168,23 +168,23 @@ def _endpoints(document: Any) -> str:
 
 
 def _errors(document: Any) -> str:
-    told: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for methods in document["paths"].values():
         for operation in methods.values():
             for status, response in operation["responses"].items():
                 for code, text in REFUSAL.findall(response["description"]):
-                    texts = told.setdefault((status, code), [])
+                    texts = found.setdefault((status, code), [])
                     texts += [] if text in texts else [text]
     rows = [
         f"| {status} | `{code}` | {' Or: '.join(texts)} |"
-        for (status, code), texts in sorted(told.items())
+        for (status, code), texts in sorted(found.items())
     ]
     return "\n".join(
         [
             "## Errors",
             "",
-            'Always `{"error": text, "error_code": code}`; where fields are at fault, `errors` '
-            "names them. Act on the status and `error_code`.",
+            'Always `{"error": text, "error_code": code}`; if fields are invalid, `errors` '
+            "lists them. Check the status and `error_code`.",
             "",
             "| HTTP | error_code | Meaning |",
             "|---|---|---|",
@@ -204,7 +204,7 @@ def _operation(document: Any, method: str, path: str, operation: Any) -> str:
         for name, example in content["examples"].items():
             lines += [f"Request, {name}:", "", *_code(example["value"])]
     for name, value in _examples(operation["responses"]["200"]).items():
-        lines += [f"Answer, {name}:", "", *_code(value)]
+        lines += [f"Response, {name}:", "", *_code(value)]
     return "\n".join([*lines, ""])
 
 

@@ -1,4 +1,4 @@
-"""Payments as merchants call for them: version 1, and the older endpoint."""
+"""Payment endpoints: version 1 and the legacy API."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -36,15 +36,15 @@ MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
-LegacyEmail = Annotated[Line, Meta(max_length=100)]  # whatever older clients send
+LegacyEmail = Annotated[Line, Meta(max_length=100)]  # legacy clients send any text
 Keywords = Annotated[
     str | list[str] | None,
-    Meta(description="Parts of methods' names or codes; a list, or text with commas."),
+    Meta(description="Parts of gateway names or codes, as a list or comma-separated."),
 ]
 
 
 class _Checked(Struct, frozen=True, kw_only=True):
-    """What both endpoints' bodies have, and what must hold of it together."""
+    """The fields that both request bodies have, and the validation of the amount."""
 
     payment_amount: Amount
     currency_code: CurrencyCode
@@ -63,7 +63,7 @@ class _Checked(Struct, frozen=True, kw_only=True):
         if amount < MINIMUM:
             return {"payment_amount": TOO_SMALL}
         try:
-            # Of a currency that there is not, it is said later that it is not enabled.
+            # An unknown currency is reported later as not enabled.
             wanted = Money.of(amount, currency if currency in money.DECIMALS else "NGN")
         except MoneyError as error:
             return {"payment_amount": str(error)}
@@ -100,7 +100,7 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
             method="POST",
             path=INITIATE,
             summary="Initiate a payment",
-            description="Creates a hosted checkout session; send the customer to `payment_url`.",
+            description="Creates a hosted checkout session. Send the customer to `payment_url`.",
             answers=(Session,),
             use_case=initiate_payment,
             body=PaymentRequest,
@@ -112,7 +112,7 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
             method="GET",
             path="/api/v1/verify-payment/{trxId}",
             summary="Verify a payment",
-            description="What became of a payment of yours, in the environment it was made in.",
+            description="Returns a payment's status. Use the environment in which it was created.",
             answers=(verify.VerifiedPayment, verify.UnfinishedPayment),
             use_case=verify_payment,
             refusals=(TransactionNotFound,),
@@ -121,8 +121,8 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
         Endpoint(
             method="POST",
             path=INITIATE_LEGACY,
-            summary="Initiate a payment (older API)",
-            description="As version 1, with the API key as a bearer token and no signature.",
+            summary="Initiate a payment (legacy API)",
+            description="Like version 1, but with the API key as a bearer token and no signature.",
             answers=(Session,),
             use_case=initiate_legacy,
             body=LegacyPaymentRequest,

@@ -1,4 +1,4 @@
-"""Payouts as merchants call for them."""
+"""Payout endpoints."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -25,8 +25,8 @@ from manilla.payouts.initiate import Initiated, Initiation, PayoutOrder
 from manilla.payouts.methods import PayoutMethods
 
 INITIATE = "/api/v1/initiate-payout"
-NEITHER = "Give either `beneficiary` or `withdraw_account_id`."
-BOTH = "`withdraw_account_id` must be absent where `beneficiary` is given."
+NEITHER = "Send either `beneficiary` or `withdraw_account_id`."
+BOTH = "Send `withdraw_account_id` or `beneficiary`, not both."
 
 
 class MethodsQuery(Struct, frozen=True):
@@ -57,7 +57,7 @@ def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
     if amount is None:
         return {}
     try:
-        # Of a currency that there is not, it is said later that it is not enabled.
+        # An unknown currency is reported later as not enabled.
         Money.of(amount, currency if currency in money.DECIMALS else "NGN")
     except MoneyError as error:
         return {"payout_amount": str(error)}
@@ -66,7 +66,7 @@ def _amount_faults(values: dict[str, Any]) -> dict[str, str]:
 
 def _beneficiary_faults(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
-        return {}  # one was given, and it is said what is wrong with it
+        return {}  # the field's own error is reported
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:
@@ -96,7 +96,7 @@ def endpoints(
             method="GET",
             path="/api/v1/payout-methods",
             summary="List payout methods",
-            description="The methods that can be used now, and what each wants to know.",
+            description="Lists the available methods and the beneficiary fields of each.",
             answers=(PayoutMethods,),
             use_case=payout_methods,
             query=MethodsQuery,
@@ -106,7 +106,7 @@ def endpoints(
             method="POST",
             path=INITIATE,
             summary="Initiate a payout",
-            description="Debits the wallet at once and sends the money to the beneficiary.",
+            description="Debits the wallet immediately and sends the money to the beneficiary.",
             answers=(Initiated,),
             use_case=initiate_payout,
             body=PayoutRequest,
@@ -118,7 +118,7 @@ def endpoints(
             method="GET",
             path="/api/v1/verify-payout/{trxId}",
             summary="Verify a payout",
-            description="What became of a payout of yours, in the environment it was made in.",
+            description="Returns a payout's status. Use the environment in which it was created.",
             answers=(verify.DeliveredPayout, verify.UndeliveredPayout),
             use_case=verify_payout,
             refusals=(TransactionNotFound,),
@@ -128,7 +128,7 @@ def endpoints(
             method="GET",
             path="/api/v1/payout/bank-list",
             summary="List bank codes",
-            description="Provider B's bank codes, or another rail's by `method_code`.",
+            description="Lists provider B's bank codes, or those of the rail in `method_code`.",
             answers=(BankList,),
             use_case=bank_list,
             query=BanksQuery,

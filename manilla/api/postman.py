@@ -1,4 +1,4 @@
-"""The API as a Postman collection (v2.1) that signs by itself, made from its description."""
+"""The API as a Postman collection (v2.1) that signs requests, built from the OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from manilla.kit import strict_json
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 
 DESCRIPTION = """\
-Set the variables `merchant_key`, `api_key` and `api_secret` to your sandbox credentials (those that
-begin with `test_`), then send. Each request is signed before it leaves, by the collection's
-pre-request script. For production, set `environment` to `production` and use those credentials.
+Set the variables `merchant_key`, `api_key` and `api_secret` to your sandbox credentials (they
+start with `test_`), then send a request. The collection's pre-request script signs each
+request. For production, set `environment` to `production` and use your production credentials.
 """
 
-# What is signed must be what is sent: variables are put in first, and the body goes as it was read.
+# The signed string must match what is sent, so variables are replaced in the body before signing.
 SIGN = """\
-const hashing = require("crypto-js"); // Postman declares CryptoJS itself: not that name again
+const hashing = require("crypto-js"); // not CryptoJS: Postman already declares that name
 const timestamp = Math.floor(Date.now() / 1000).toString();
 const target = pm.variables.replaceIn(pm.request.url.getPathWithQuery());
 const raw = pm.request.body && pm.request.body.mode === "raw" ? pm.request.body.raw || "" : "";
@@ -33,7 +33,7 @@ pm.request.headers.upsert({ key: "X-Timestamp", value: timestamp });
 pm.request.headers.upsert({ key: "X-Signature", value: signature.toString(hashing.enc.Hex) });
 """
 
-# The next request asks for what this one has made.
+# Stores the transaction's id for the next request.
 KEEP_TRX_ID = """\
 const answer = pm.response.code === 200 ? pm.response.json() : {};
 const found = /\\/checkout\\/(TXN[0-9A-Z]+)/.exec(answer.payment_url || "");
@@ -56,7 +56,7 @@ ASKED = {"verifyPayment": "payment_trx_id", "verifyPayout": "payout_trx_id"}
 
 
 def collection(document: Mapping[str, Any]) -> dict[str, Any]:
-    """From the description: its operations, in a folder for each tag."""
+    """Converts the OpenAPI document's operations, with one folder per tag."""
     folders: dict[str, list[Any]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -126,7 +126,7 @@ def _parameter(document: Any, parameter: Any) -> Any:
 
 def _url(path: str, operation_id: str, parameters: list[Any]) -> dict[str, Any]:
     path = path.replace("{", ":").replace("}", "")
-    # What is optional is there, but switched off.
+    # Optional parameters are included but disabled.
     query = [
         {
             "key": parameter["name"],
@@ -157,7 +157,7 @@ def _url(path: str, operation_id: str, parameters: list[Any]) -> dict[str, Any]:
 
 
 def _body(example: Any) -> dict[str, Any]:
-    # A reference is used once, and whoever runs the whole collection sends several in a second.
+    # The reference must be unique, even if the whole collection runs within a second.
     new = {**example, "ref_trx": example["ref_trx"] + "-{{$guid}}"}
     return {"mode": "raw", "raw": _pretty(new), "options": {"raw": {"language": "json"}}}
 

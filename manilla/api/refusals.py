@@ -1,4 +1,4 @@
-"""What the API itself refuses, before any use case is asked."""
+"""Errors that the API returns before it calls a use case."""
 
 from manilla.kit.errors import Refusal
 
@@ -19,7 +19,7 @@ class InvalidEnvironment(Refusal):
 
 
 class InvalidCredentials(Refusal):
-    """Says which header is at fault, where saying so helps no thief; never what was expected."""
+    """Names the wrong header only if that does not help an attacker; never the expected value."""
 
     status, code = 401, "INVALID_CREDENTIALS"
     message = "Invalid API credentials."
@@ -27,12 +27,12 @@ class InvalidCredentials(Refusal):
 
 class NotFound(Refusal):
     status, code = 404, "NOT_FOUND"
-    message = "There is nothing at this address."
+    message = "There is nothing at this URL."
 
 
 class MethodNotAllowed(Refusal):
     status, code = 405, "METHOD_NOT_ALLOWED"
-    message = "This address does not take that method."
+    message = "This URL does not support that method."
 
     def __init__(self, allowed: str) -> None:
         super().__init__()
@@ -40,10 +40,10 @@ class MethodNotAllowed(Refusal):
 
 
 def headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
-    """What a refusal says beside its body."""
-    told = []
+    """The response headers of a refusal."""
+    extra = []
     if refusal.retry_after_seconds is not None:
-        told.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
+        extra.append((b"retry-after", str(refusal.retry_after_seconds).encode()))
     if isinstance(refusal, MethodNotAllowed):
-        told.append((b"allow", refusal.allowed.encode()))
-    return told
+        extra.append((b"allow", refusal.allowed.encode()))
+    return extra

@@ -1,4 +1,4 @@
-"""The optional header by which a caller marks a repetition."""
+"""The optional header that makes a request idempotent."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The optional header by which a caller of the sandbox chooses how its transaction ends."""
+"""The optional header that chooses the outcome of a sandbox transaction."""
 
 from manilla.api.endpoint import Call
 from manilla.api.refusals import ValidationFailed
@@ -13,7 +13,7 @@ def read_scenario(call: Call) -> Scenario | None:
     if raw is None:
         return None
     if not call.caller.is_sandbox:
-        # Whoever sends it thinks that no real money moves.
+        # The caller expects that no real money moves, so do not ignore the header.
         raise ValidationFailed(errors={NAME: "This header works in the sandbox only."})
     try:
         return Scenario(raw.decode("latin-1"))

@@ -1,4 +1,4 @@
-"""GET /api/v1/site-info: what the merchant's own pages may say about this site."""
+"""GET /api/v1/site-info: texts about this site for the merchant's own pages."""
 
 import msgspec
 

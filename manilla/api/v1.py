@@ -1,4 +1,4 @@
-"""The table of the endpoints: version 1, and what is left of the API before it."""
+"""The table of endpoints: version 1 and the legacy API."""
 
 from manilla.api import payments, payouts
 from manilla.api.endpoint import Call, Endpoint
@@ -28,7 +28,7 @@ def endpoints(
             method="GET",
             path="/api/v1/site-info",
             summary="Site info",
-            description="Names, addresses and texts of this site, for the merchant's own pages.",
+            description="Returns the site's name, URLs and texts, to show on your own pages.",
             answers=(SiteInfo,),
             use_case=site_info,
         ),

@@ -1,4 +1,4 @@
-"""Webhooks of providers: verified on the raw bytes, stored, answered. Nothing is decided here."""
+"""Provider webhooks: verified on the raw bytes and stored. The worker processes them later."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -65,15 +65,15 @@ class Webhooks:
         await self._watch.ensure_fresh()
         adapter = self._rails.adapter(provider)
         if adapter is None:
-            raise NotSigned  # without credentials there is nothing to check it by
+            raise NotSigned  # without credentials the signature cannot be verified
         match adapter.read_webhook(_headers(scope), raw):
             case Forged():
                 metrics.webhooks.labels(provider, "forged").inc()
                 log.warning("webhook_forged", provider=provider)
                 raise NotSigned
             case Unreadable(reason):
-                # Signed, so it is theirs; not in their contract, so there is nothing to do.
-                # Refused, it would only come again.
+                # The provider signed it, but it does not match the provider's contract. Accept it:
+                # if we rejected it, the provider would only send it again.
                 metrics.webhooks.labels(provider, "unreadable").inc()
                 log.warning("webhook_unreadable", provider=provider, reason=reason)
             case event:

@@ -122,7 +122,7 @@ async def test_payments_answer_and_are_told_of_as_their_examples(
     await product.world.run_job_now(refunds.SEND, refund.trx_id)
     await product.told("refund", paid)
 
-    declined = await product.initiate_payment("least", scenario="failed")
+    declined = await product.initiate_payment("minimal", scenario="failed")
     await product.world.run_job_now("payment.sandbox", declined)
     product.holds("verifyPayment", "failed", await product.verify("payment", declined))
     await product.told("payment", declined)
@@ -164,7 +164,7 @@ async def test_payouts_answer_and_are_told_of_as_their_examples(
 
 async def test_refusals_answer_as_their_examples(product: Product) -> None:
     pay, pay_out = "/api/v1/initiate-payment", "/api/v1/initiate-payout"
-    payment = {**examples.REQUESTS["initiatePayment"]["least"], "ref_trx": new_reference()}
+    payment = {**examples.REQUESTS["initiatePayment"]["minimal"], "ref_trx": new_reference()}
     payout = {**examples.REQUESTS["initiatePayout"]["bankTransfer"], "ref_trx": new_reference()}
 
     async def refuses(target: str, name: str, code: str, body: Any) -> None:

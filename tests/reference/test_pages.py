@@ -90,7 +90,7 @@ async def test_names_keep_their_capitals_within_a_sentence(site: Site) -> None:
     errors = (await site.send("GET", "/docs/errors")).body.decode()
     assert "Yes, with the same Idempotency-Key." in errors
     notifications = (await site.send("GET", "/docs/notifications")).body.decode()
-    assert "Fields: a payment of the older API is" in notifications
+    assert "Fields: a legacy API payment" in notifications
 
 
 async def test_the_programs_shown_are_the_files_that_the_tests_run(site: Site) -> None:

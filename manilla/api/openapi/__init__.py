@@ -1,4 +1,4 @@
-"""The API's description in OpenAPI 3.1, made from the table that the kernel serves."""
+"""The OpenAPI 3.1 document of the merchant API, built from the endpoint table."""
 
 from manilla.api.openapi.document import document, operation_id, tag
 

@@ -1,4 +1,4 @@
-"""The document itself: its operations, from the table of endpoints, and what they share."""
+"""Builds the OpenAPI document: operations from the endpoint table, and shared components."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +23,17 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
-# Refused with `Retry-After`.
+# Errors with `Retry-After`.
 WAITING = (RateLimitExceeded, Unavailable)
 
 DESCRIPTION = """\
-Payments by hosted checkout, and payouts by bank transfer.
+Payments through hosted checkout, and payouts by bank transfer.
 
 Every call runs in `sandbox` or `production`, each with its own credentials, and is signed:
 `X-Signature` is the hex HMAC-SHA256, keyed with the API secret, of
 `<timestamp>.<METHOD>.<path_with_query>.<raw_body>`. Amounts are JSON numbers, exact to the
-currency's minor unit. Errors are always `{error, error_code}`, with `errors` where fields are at
-fault; every answer carries `X-Request-Id`.
+currency's minor unit. Every error is `{error, error_code}`, with `errors` if fields are invalid.
+Every response has `X-Request-Id`.
 """
 
 
@@ -93,7 +93,7 @@ def operation_id(endpoint: Endpoint) -> str:
 
 def tag(endpoint: Endpoint) -> str:
     if not endpoint.is_signed:
-        return "Older API"
+        return "Legacy API"
     if "payout" in endpoint.path:
         return "Payouts"
     return "Payments" if "payment" in endpoint.path else "Site"
@@ -113,7 +113,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.body is not None:
         operation["requestBody"] = {
             "required": True,
-            "description": "At most 64 KiB of JSON, with no key twice.",
+            "description": "At most 64 KiB of JSON without duplicate keys.",
             "content": _json(schemas.reference(endpoint.body), examples.REQUESTS.get(own_id, {})),
         }
     return operation
@@ -149,7 +149,7 @@ def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
     for name, part in schema["properties"].items():
         described = dict(part)
         if isinstance(described.get("type"), list):
-            described["type"] = described["type"][0]  # a query has no null
+            described["type"] = described["type"][0]  # a query parameter cannot be null
         text = described.pop("description", "")
         parameter = {
             "name": name,
@@ -173,7 +173,7 @@ def _refusals(endpoint: Endpoint) -> dict[str, Any]:
         by_status.setdefault(refusal.status, []).append(refusal)
     responses = {status: _refused(endpoint, kinds) for status, kinds in by_status.items()}
     responses[500] = {
-        "description": "`SERVER_ERROR`: our fault. Repeating is safe with an `Idempotency-Key`.",
+        "description": "`SERVER_ERROR`: a server error. Retry with the same `Idempotency-Key`.",
         "headers": parts.headers(),
         "content": _json(_error_schema(["SERVER_ERROR"]), {"SERVER_ERROR": examples.FAULT}),
     }
@@ -183,14 +183,14 @@ def _refusals(endpoint: Endpoint) -> dict[str, Any]:
 def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, Any]:
     body = [field.encode_name for field in msgspec.structs.fields(endpoint.body or schemas.Error)]
     query = [p["name"] for p in _query(endpoint.query) if p["required"]] if endpoint.query else []
-    told = {
+    bodies = {
         str(kind.code): examples.error(kind, body if endpoint.body else (), query) for kind in kinds
     }
     waits = any(kind in WAITING for kind in kinds)
     return {
         "description": "; ".join(f"`{kind.code}`: {kind.message}" for kind in kinds),
         "headers": parts.headers(*(["Retry-After"] if waits else [])),
-        "content": _json(_error_schema(list(told)), told),
+        "content": _json(_error_schema(list(bodies)), bodies),
     }
 
 

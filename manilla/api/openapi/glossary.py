@@ -1,4 +1,4 @@
-"""What every field of the API means, and what can stand in it: a word means the same everywhere."""
+"""The description and validation rules of every API field, by field name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
-PAYMENT_BELOW = 10**14  # of a currency with two decimals
+PAYMENT_BELOW = 10**14  # for a currency with two decimals
 
 Part = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def _amount(description: str) -> Part:
 
 
 def _or_empty(**rules: Any) -> Part:
-    """Of optional text: empty, it counts as absent."""
+    """For optional text: empty text counts as absent."""
     return {"anyOf": [rules, {"maxLength": 0}]}
 
 
@@ -43,214 +43,228 @@ def _time(description: str) -> Part:
 
 
 KEYWORDS = _word(
-    "Keywords that narrow the merchant's gateways: parts of names or codes, in either case; a "
-    "list, or text with commas."
+    "Keywords that filter the merchant's gateways: parts of names or codes, case-insensitive, as a "
+    "list or comma-separated."
 )
 
-# By the field's name; where a schema means something of its own by it, by `Schema.field`.
+# By field name, or by `Schema.field` if the field has a different meaning in that schema.
 WORDS: Mapping[str, Part] = {
     # errors
-    "error": _word("What is wrong, for people. The text may change: act on `error_code`."),
-    "error_code": _word("What is wrong, for programs."),
-    "errors": _word("What is wrong with each field or header at fault, by its name."),
+    "error": _word("A message for people. The text may change, so use `error_code` in programs."),
+    "error_code": _word("A stable code for programs."),
+    "errors": _word("The error message for each invalid field or header, by name."),
     "DuplicateError.trx_id": _id("The transaction that has this reference."),
-    "DuplicateError.status": _word("What has become of that transaction."),
+    "DuplicateError.status": _word("The status of that transaction."),
     # references and parties
-    "trx_id": _id("The platform's id of the transaction."),
+    "trx_id": _id("The transaction's id."),
     "ref_trx": _word(
-        "The merchant's own reference; each is used once.",
+        "Your reference; unique per transaction.",
         minLength=1,
         maxLength=60,
         pattern=r"\S",
     ),
-    "merchant_id": _word("The merchant's number on this site."),
+    "merchant_id": _word("The merchant's id."),
     "merchant_name": _word("The merchant's name."),
     "customer_name": _word("The customer's name.", maxLength=100),
-    "customer_email": _word("The customer's email address, as it was sent.", maxLength=100),
+    "customer_email": _word("The customer's email address, as sent.", maxLength=100),
     "PaymentRequest.customer_email": _word(
         "The customer's email address; empty text counts as absent.",
         **_or_empty(format="email"),
         maxLength=100,
     ),
-    "customer": _word("Who paid, as far as the merchant said so."),
-    "Customer.name": _word("The customer's name, as it was sent."),
-    "Customer.email": _word("The customer's email address, as it was sent."),
-    "description": _word("The merchant's own text."),
-    "environment": _word("Where it was made.", enum=["sandbox", "production"]),
-    "is_sandbox": _word("Whether it was made in the sandbox: no real money."),
+    "customer": _word("The customer, as given by the merchant."),
+    "Customer.name": _word("The customer's name, as sent."),
+    "Customer.email": _word("The customer's email address, as sent."),
+    "description": _word("The merchant's description."),
+    "environment": _word("The environment of the transaction.", enum=["sandbox", "production"]),
+    "is_sandbox": _word("Whether the transaction is in the sandbox, without real money."),
     # addresses
     "payment_url": _word(
-        "Where to send the customer, whole and unchanged. Signed, and good for a limited time. The "
-        "part of its path after `/checkout/` is the payment's `trx_id`.",
+        "The hosted checkout URL. Redirect the customer to it unchanged; it is signed and expires. "
+        "The part of its path after `/checkout/` is the payment's `trx_id`.",
         format="uri",
     ),
-    "ipn_url": _word("Where the merchant's server is told what became of it.", **ADDRESS),
-    "success_redirect": _word("Where the customer goes after success.", **ADDRESS),
+    "ipn_url": _word("The URL of your server that receives notifications.", **ADDRESS),
+    "success_redirect": _word("Where the customer is redirected after success.", **ADDRESS),
     "LegacyPaymentRequest.success_redirect": _word(
-        "Where the customer goes after success.", **_or_empty(**ADDRESS)
+        "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
     ),
     "LegacyPaymentRequest.cancel_redirect": _word(
-        "Where the customer goes after canceling.", **_or_empty(**ADDRESS)
+        "Where the customer is redirected after canceling.", **_or_empty(**ADDRESS)
     ),
     "cancel_redirect": _word(
-        "Where the customer goes on cancel, or when checkout cannot continue.", **ADDRESS
+        "Where the customer is redirected after canceling, or if checkout cannot continue.",
+        **ADDRESS,
     ),
     # money
     "payment_amount": _word(
-        "What is to be paid, at least 1.00 and at most 99999999999999.99, in major units. A JSON "
+        "The payment amount in major units, from 1.00 to 99999999999999.99. A JSON "
         "number with no more decimals than the currency has.",
         minimum=1,
         exclusiveMaximum=PAYMENT_BELOW,
     ),
     "currency_code": _word(
-        "ISO 4217, enabled for the merchant and backed by an active wallet.", **CURRENCY
+        "An ISO 4217 code, enabled for the merchant and with an active wallet.", **CURRENCY
     ),
-    "currency": _word("ISO 4217.", **CURRENCY),
-    "amount": _amount("The amount, without commission or fee."),
-    "base_amount": _amount("The payment's amount, without commission."),
-    "fee": _amount("What was charged: the commission of a payment, the method's fee of a payout."),
-    "net_amount": _amount("What arrives: in the wallet, or at the beneficiary."),
-    "payout_amount": _amount("What the beneficiary gets."),
+    "currency": _word("An ISO 4217 code.", **CURRENCY),
+    "amount": _amount("The amount without commission or fee."),
+    "base_amount": _amount("The payment's amount without commission."),
+    "fee": _amount("The payment's commission, or the payout's fee."),
+    "net_amount": _amount("The amount credited to the wallet, or received by the beneficiary."),
+    "payout_amount": _amount("The amount that the beneficiary receives."),
     "PayoutRequest.payout_amount": _word(
-        "What the beneficiary gets, within the method's `min_withdraw` and `max_withdraw`. A JSON "
+        "The amount that the beneficiary receives, from `min_withdraw` to `max_withdraw`. A JSON "
         "number with no more decimals than the currency has.",
         exclusiveMinimum=0,
         exclusiveMaximum=AMOUNT_BELOW,
     ),
-    "payable_amount": _amount("What the wallet was debited: `payout_amount` and `fee`."),
-    "refunded_amount": _amount("What the wallet got back: the payout's amount and fee."),
-    "refund_amount": _amount("What the customer got back."),
-    "refund_trx_id": _id("The platform's id of the refund."),
+    "payable_amount": _amount("The amount debited from the wallet: `payout_amount` plus `fee`."),
+    "refunded_amount": _amount("The amount returned to the wallet: the payout's amount plus fee."),
+    "refund_amount": _amount("The amount refunded to the customer."),
+    "refund_trx_id": _id("The refund's transaction id."),
     # commission
-    "commission": _word("Who paid how much commission."),
-    "api_fee_bearer": _word("Who bears the commission.", **BEARER),
-    "commission_bearer": _word("Who bears the commission.", **BEARER),
-    "api_fee_percent": _word("The commission's percentage, set by the administrator."),
+    "commission": _word("The commission, and who paid it."),
+    "api_fee_bearer": _word("Who pays the commission.", **BEARER),
+    "commission_bearer": _word("Who pays the commission.", **BEARER),
+    "api_fee_percent": _word("The commission percentage, set by the administrator."),
     "api_commission_fee": _amount("The commission."),
     "commission_fee": _amount("The commission."),
-    "customer_pays": _amount("What the customer pays on checkout."),
-    "merchant_receives": _amount("What the merchant's wallet is credited on success."),
-    "customer_paid": _amount("What the customer paid; 0 where nothing was."),
-    "merchant_received": _amount("What the wallet was credited; 0 where nothing was."),
-    "commission_trx_id": _id("The commission's own transaction; null where none was charged."),
+    "customer_pays": _amount("The amount that the customer pays on checkout."),
+    "merchant_receives": _amount("The amount credited to the merchant's wallet on success."),
+    "customer_paid": _amount("The amount that the customer paid; 0 if nothing was paid."),
+    "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
+    "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
     # gateways and methods
-    "allow_payment_methods": _word("Keywords that narrow the gateways; empty: none were given."),
+    "allow_payment_methods": _word(
+        "The keywords that filter the gateways; empty if none were sent."
+    ),
     "PaymentRequest.allow_payment_methods": KEYWORDS,
     "LegacyPaymentRequest.allow_payment_methods": KEYWORDS,
     "merchant_payment_methods_restricted": _word(
-        "Whether the merchant has selected certain gateways in its settings."
+        "Whether the merchant selected specific gateways in API Config."
     ),
     "merchant_payment_method_ids": _word("The gateways that checkout can offer, by id."),
     "merchant_payment_method_codes": _word("The gateways that checkout can offer, by code."),
-    "methods": _word("The methods that can be used now, best first."),
-    "WithdrawalMethod.id": _word("What initiate-payout takes as `withdraw_method_id`."),
+    "methods": _word("The available methods, in priority order."),
+    "WithdrawalMethod.id": _word("The `withdraw_method_id` for initiate-payout."),
     "WithdrawalMethod.name": _word("The method's name."),
     "WithdrawalMethod.type": _word(
-        "`auto`: a provider sends it at once; `manual`: an administrator does.",
+        "`auto`: sent by a provider immediately; `manual`: processed by an administrator.",
         enum=["auto", "manual"],
     ),
-    "method_code": _word("The method's stable name, the same on every installation."),
-    "min_withdraw": _amount("The least `payout_amount`."),
-    "max_withdraw": _amount("The largest `payout_amount`; null: no limit."),
-    "fields": _word("What a beneficiary of this method consists of."),
+    "method_code": _word("The method's code, the same on every installation."),
+    "min_withdraw": _amount("The minimum `payout_amount`."),
+    "max_withdraw": _amount("The maximum `payout_amount`; null if unlimited."),
+    "fields": _word("The beneficiary fields of this method."),
     "BeneficiaryField.name": _word("The key in `beneficiary`."),
-    "BeneficiaryField.type": _word("How to ask for it.", enum=["select", "text"]),
+    "BeneficiaryField.type": _word("The form control to use.", enum=["select", "text"]),
     "BeneficiaryField.validation": _word(
-        "Whether it must be given.", enum=["required", "nullable"]
+        "Whether the field is required.", enum=["required", "nullable"]
     ),
-    "BeneficiaryField.label": _word("What to call it on a form."),
-    "BeneficiaryField.api_auto_resolved": _word("True: it may be left out of `beneficiary`."),
+    "BeneficiaryField.label": _word("The label for a form."),
+    "BeneficiaryField.api_auto_resolved": _word(
+        "True if the field may be omitted from `beneficiary`."
+    ),
     "withdraw_method_id": _word("The method's `id` from payout-methods."),
     "withdraw_method": _word("The method's name."),
     "withdraw_account_id": _word(
-        "A saved account, by its number; required if `beneficiary` is omitted."
+        "The id of a saved account; required if `beneficiary` is omitted."
     ),
     "beneficiary": _word(
-        "Who is paid: the method's `fields`. For automatic NGN methods send `bank_code` and "
-        "`account_number`; the name is looked up. Required if `withdraw_account_id` is omitted."
+        "The beneficiary: values for the method's `fields`. For automatic NGN methods send "
+        "`bank_code` and `account_number`; we look up the name. Required if "
+        "`withdraw_account_id` is omitted."
     ),
     "processing_type": _word(
-        "`auto` for automatic methods, else `manual`.", enum=["auto", "manual"]
+        "`auto` for automatic methods, otherwise `manual`.", enum=["auto", "manual"]
     ),
-    "api_merchant_payout": _word("True: it was made through this API."),
+    "api_merchant_payout": _word("True if the payout was created through this API."),
     # banks
-    "provider": _word("Whose bank codes these are."),
-    "banks": _word("The banks that this provider can pay to."),
-    "bank_code": _word("The bank's code, in the provider's own list."),
+    "provider": _word("The provider that uses these bank codes."),
+    "banks": _word("The banks that this provider supports."),
+    "bank_code": _word("The provider's code for the bank."),
     "bank_name": _word("The bank's name."),
     # sites
     "site_name": _word("The site's name."),
-    "site_logo": _word("The address of its logo.", format="uri"),
-    "site_url": _word("The address of the site.", format="uri"),
+    "site_logo": _word("The URL of the site's logo.", format="uri"),
+    "site_url": _word("The site's URL.", format="uri"),
     "gateway_name": _word("The gateway's name."),
     "gateway_description": _word("One sentence about the gateway."),
-    "features": _word("Labels for a merchant's own pages."),
+    "features": _word("Labels for your own pages."),
     "ssl_secured": _word("The label for encrypted connections."),
-    "instant_processing": _word("The label for processing at once."),
+    "instant_processing": _word("The label for instant processing."),
     "global_support": _word("The label for support."),
-    "mobile_ready": _word("The label for phones."),
-    "environments": _word("What the two environments are for."),
-    "production": _word("What production is for."),
-    "sandbox": _word("What the sandbox is for."),
+    "mobile_ready": _word("The label for mobile support."),
+    "environments": _word("Descriptions of the two environments."),
+    "production": _word("The description of production."),
+    "sandbox": _word("The description of the sandbox."),
     "api_version": _word("The version of the API.", enum=["1.0"]),
-    "SiteInfo.status": _word("Whether the site is in service.", enum=["active"]),
+    "SiteInfo.status": _word("The site's status.", enum=["active"]),
     # states
-    "VerifiedPayment.status": _word("Completed.", enum=["success"]),
+    "VerifiedPayment.status": _word("The payment completed.", enum=["success"]),
     "UnfinishedPayment.status": _word(
-        "`pending`: wait for the notification, or ask later; `failed`: do not deliver.",
+        "`pending`: wait for the notification or verify later; `failed`: do not fulfill the order.",
         enum=["pending", "failed"],
     ),
-    "UnfinishedPayment.event": _word("What this is about.", enum=["payment"]),
+    "UnfinishedPayment.event": _word("The kind of transaction.", enum=["payment"]),
     "UnfinishedPayment.error_code": _word(
-        "Why it failed; absent while it is pending.", enum=[str(code) for code in ErrorCode]
+        "Why the payment failed; absent if it is pending.", enum=[str(code) for code in ErrorCode]
     ),
-    "DeliveredPayout.status": _word("Delivered.", enum=["success"]),
+    "DeliveredPayout.status": _word("The payout was delivered.", enum=["success"]),
     "UndeliveredPayout.status": _word(
-        "`pending`: nobody knows yet; `failed`: the wallet has its money back.",
+        "`pending`: not final yet; `failed`: the amount was returned to the wallet.",
         enum=["pending", "failed"],
     ),
     "UndeliveredPayout.error_code": _word(
-        "Why it failed; absent while it is pending.", enum=[str(code) for code in Code]
+        "Why the payout failed; absent if it is pending.", enum=[str(code) for code in Code]
     ),
-    "UndeliveredPayout.event": _word("What this is about.", enum=["payout"]),
-    "DeliveredPayout.event": _word("What this is about.", enum=["payout"]),
-    "InitiatedPayout.status": _word("What becomes of it is told later.", enum=["pending"]),
-    "PayoutInfo.status": _word("What becomes of it is told later.", enum=["pending"]),
-    "info": _word("What was agreed."),
-    "message": _word("The same, for people."),
-    "created_at": _time("When it was made."),
-    "updated_at": _time("When its status last changed."),
+    "UndeliveredPayout.event": _word("The kind of transaction.", enum=["payout"]),
+    "DeliveredPayout.event": _word("The kind of transaction.", enum=["payout"]),
+    "InitiatedPayout.status": _word(
+        "The initial status; the result follows in a notification.", enum=["pending"]
+    ),
+    "PayoutInfo.status": _word(
+        "The initial status; the result follows in a notification.", enum=["pending"]
+    ),
+    "info": _word("The details of the transaction."),
+    "message": _word("The status as a message for people."),
+    "created_at": _time("When the transaction was created."),
+    "updated_at": _time("When the status last changed."),
     # notifications
     "data": _word("The transaction."),
-    "timestamp": _word("When it happened, Unix time in seconds."),
-    "PaymentNotice.event": _word("What this is about.", enum=["payment"]),
-    "PaymentNotice.status": _word("What became of it.", enum=["completed", "failed", "canceled"]),
+    "timestamp": _word("The time of the event, in Unix seconds."),
+    "PaymentNotice.event": _word("The kind of transaction.", enum=["payment"]),
+    "PaymentNotice.status": _word(
+        "The payment's status.", enum=["completed", "failed", "canceled"]
+    ),
     "PaymentNotice.message": _word(
-        "The same, for people.", enum=["Payment Completed", "Payment Failed", "Payment Canceled"]
+        "The status as a message for people.",
+        enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
     ),
     "PaymentNotice.error_code": _word(
-        "Why it failed; absent where it was completed.", enum=[str(code) for code in ErrorCode]
+        "Why the payment failed; absent if it completed.", enum=[str(code) for code in ErrorCode]
     ),
-    "PayoutNotice.event": _word("What this is about.", enum=["payout"]),
+    "PayoutNotice.event": _word("The kind of transaction.", enum=["payout"]),
     "PayoutNotice.status": _word(
-        "What became of it. After a reversal `failed` follows `completed`.",
+        "The payout's status. After a reversal, `failed` follows `completed`.",
         enum=["completed", "failed", "canceled"],
     ),
     "PayoutNotice.message": _word(
-        "The same, for people.",
+        "The status as a message for people.",
         enum=["Payout Completed", "Payout Failed", "Payout Canceled", "Payout Reversed"],
     ),
     "PayoutNotice.error_code": _word(
-        "Why it failed; absent where it was completed.", enum=[str(code) for code in Code]
+        "Why the payout failed; absent if it completed.", enum=[str(code) for code in Code]
     ),
     "PayoutNoticeData.error_code": _word(
-        "As beside `data`; absent where it was completed.", enum=[str(code) for code in Code]
+        "The same as outside `data`; absent if the payout completed.",
+        enum=[str(code) for code in Code],
     ),
-    "RefundNotice.event": _word("What this is about.", enum=["refund"]),
-    "RefundNotice.status": _word("The refund is done.", enum=["completed"]),
-    "RefundNotice.message": _word("The same, for people.", enum=["Payment Refunded"]),
-    "LegacyNotice.event": _word("What this is about.", enum=["payment.success", "payment.failed"]),
-    "LegacyNotice.status": _word("What became of it.", enum=["completed", "failed"]),
+    "RefundNotice.event": _word("The kind of transaction.", enum=["refund"]),
+    "RefundNotice.status": _word("The refund's status.", enum=["completed"]),
+    "RefundNotice.message": _word("The status as a message for people.", enum=["Payment Refunded"]),
+    "LegacyNotice.event": _word("The event.", enum=["payment.success", "payment.failed"]),
+    "LegacyNotice.status": _word("The payment's status.", enum=["completed", "failed"]),
 }
 
 
@@ -258,36 +272,36 @@ def word(schema: str, field: str) -> Part:
     return WORDS.get(f"{schema}.{field}") or WORDS.get(field) or {}
 
 
-# What each schema is, where its struct does not say it.
+# Descriptions of schemas whose struct has no docstring.
 SCHEMAS: Mapping[str, str] = {
-    "Error": "Why a request was refused.",
-    "DuplicateError": "Why a request was refused; and which transaction has the reference.",
-    "PaymentRequest": "A payment to be made. Other fields are passed over.",
-    "LegacyPaymentRequest": "A payment to be made, by the older API.",
-    "PayoutRequest": "A payout to be made. Other fields are passed over.",
+    "Error": "Why a request was rejected.",
+    "DuplicateError": "Why a request was rejected, and the transaction that has the reference.",
+    "PaymentRequest": "A new payment. Unknown fields are ignored.",
+    "LegacyPaymentRequest": "A new payment through the legacy API.",
+    "PayoutRequest": "A new payout. Unknown fields are ignored.",
     "PaymentSession": "A hosted checkout session.",
-    "PaymentInfo": "What was asked for, and what it costs whom.",
-    "VerifiedPayment": "A payment that is completed.",
-    "UnfinishedPayment": "A payment that is pending, or has failed.",
-    "Commission": "Who paid how much commission.",
-    "Customer": "The customer, as far as the merchant said.",
-    "InitiatedPayout": "A payout that is on its way; the wallet is debited.",
-    "PayoutInfo": "What was asked for, and what it costs.",
-    "DeliveredPayout": "A payout that has arrived.",
-    "UndeliveredPayout": "A payout that is pending, or has failed.",
-    "PayoutMethods": "The methods for a currency.",
-    "WithdrawalMethod": "A way to pay out.",
-    "BeneficiaryField": "A part of the beneficiary.",
-    "BankList": "The banks that a provider can pay to.",
+    "PaymentInfo": "The payment's details, and who pays how much.",
+    "VerifiedPayment": "A completed payment.",
+    "UnfinishedPayment": "A pending or failed payment.",
+    "Commission": "The commission, and who paid it.",
+    "Customer": "The customer, as given by the merchant.",
+    "InitiatedPayout": "A payout that was accepted; the wallet is debited.",
+    "PayoutInfo": "The payout's details and cost.",
+    "DeliveredPayout": "A delivered payout.",
+    "UndeliveredPayout": "A pending or failed payout.",
+    "PayoutMethods": "The withdrawal methods for a currency.",
+    "WithdrawalMethod": "A withdrawal method.",
+    "BeneficiaryField": "A field of the beneficiary.",
+    "BankList": "The banks that a provider supports.",
     "ListedBank": "A bank.",
-    "SiteInfo": "What the merchant's own pages may say about this site.",
-    "SiteFeatures": "Labels for a merchant's own pages.",
-    "SiteEnvironments": "What the two environments are for.",
-    "PaymentNotice": "What became of a payment.",
+    "SiteInfo": "Information about this site, for your own pages.",
+    "SiteFeatures": "Labels for your own pages.",
+    "SiteEnvironments": "Descriptions of the two environments.",
+    "PaymentNotice": "A payment's status change.",
     "PaymentNoticeData": "The payment.",
-    "PayoutNotice": "What became of a payout.",
+    "PayoutNotice": "A payout's status change.",
     "PayoutNoticeData": "The payout.",
-    "RefundNotice": "A refund that is done.",
-    "RefundNoticeData": "The payment, and what was refunded of it.",
-    "LegacyNotice": "What became of a payment that was begun by the older API.",
+    "RefundNotice": "A completed refund.",
+    "RefundNoticeData": "The payment, and the refunded amount.",
+    "LegacyNotice": "A status change of a payment that was created through the legacy API.",
 }

@@ -1,4 +1,4 @@
-"""What merchants are told at their `ipn_url`: the webhooks of the description."""
+"""Notifications to `ipn_url`, as the webhooks of the OpenAPI document."""
 
 from decimal import Decimal
 from typing import Any
@@ -90,16 +90,16 @@ KINDS: dict[str, type[Struct]] = {
     "legacyPayment": LegacyNotice,
 }
 SUMMARIES = {
-    "payment": "A payment is completed, has failed, or was canceled",
-    "payout": "A payout is completed, has failed, was canceled or reversed",
-    "refund": "A refund is done",
-    "legacyPayment": "A payment of the older API is completed or has failed",
+    "payment": "A payment completed, failed or was canceled",
+    "payout": "A payout completed, failed, or was canceled or reversed",
+    "refund": "A refund completed",
+    "legacyPayment": "A legacy API payment completed or failed",
 }
 DESCRIPTION = (
-    "A POST to the `ipn_url` of the request that began it. Verify the signature over the raw bytes "
-    "of the body, then answer 2xx within 10 seconds. Anything else is tried again: three attempts "
-    "in all, 10 seconds after the first and 60 seconds after the second. It may come twice: handle "
-    "each once, by `event`, `trx_id` and `status`. Fields may be added."
+    "A POST to the `ipn_url` of the initiating request. Verify the signature over the raw bytes "
+    "of the body, then respond with 2xx within 10 seconds. Otherwise we retry: three attempts "
+    "in total, 10 seconds after the first and 60 seconds after the second. A notification can "
+    "arrive twice, so process each `event`, `trx_id` and `status` once. We may add fields."
 )
 
 
@@ -122,12 +122,12 @@ def _operation(event: str) -> dict[str, Any]:
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in HEADERS],
         "requestBody": {
             "required": True,
-            "description": "What has happened.",
+            "description": "The event.",
             "content": {"application/json": content},
         },
         "responses": {
-            "200": {"description": "Taken. Any 2xx counts, whatever its body says."},
-            "401": {"description": "The signature does not match. It is tried again."},
+            "200": {"description": "Received. Any 2xx counts; the body is ignored."},
+            "401": {"description": "The signature does not match. We retry."},
         },
     }
 
@@ -146,34 +146,34 @@ def _header(name: str, description: str, example: str, **rules: Any) -> dict[str
 HEADERS = {
     "NoticeSignature": _header(
         "X-Signature",
-        "Hex HMAC-SHA256 of the raw body, keyed with the API secret of the environment. Also take "
-        "it with `sha256=` before it.",
+        "Hex HMAC-SHA256 of the raw body, keyed with the API secret of the environment. Also "
+        "accept the prefix `sha256=`.",
         "0b4d9a1e7c52f3868d0ae1b9c47f25306e8bd1f4a97c03e5d26b8f10c9a4e7d3",
         pattern="^(sha256=)?[0-9a-f]{64}$",
     ),
     "NoticeEnvironment": _header(
         "X-Environment",
-        "Which of the two secrets to verify with.",
+        "The environment whose API secret signed the notification.",
         "production",
         enum=["sandbox", "production"],
     ),
     "NoticeTimestamp": _header(
-        "X-Timestamp", "When this attempt was made, Unix time in seconds.", "1794722352"
+        "X-Timestamp", "The time of this attempt, in Unix seconds.", "1794722352"
     ),
     "WebhookId": _header(
         "webhook-id",
-        "Standard Webhooks: the notification's id, the same on every attempt.",
+        "Standard Webhooks: the notification's id, the same for every attempt.",
         "msg_01K09BW2C94Y0000001S27C69ZCG4GR",
         pattern="^msg_[0-9A-Z]+$",
     ),
     "WebhookTimestamp": _header(
-        "webhook-timestamp", "Standard Webhooks: as `X-Timestamp`.", "1794722352"
+        "webhook-timestamp", "Standard Webhooks: the same as `X-Timestamp`.", "1794722352"
     ),
     "WebhookSignature": _header(
         "webhook-signature",
-        "Standard Webhooks: `v1,` and the base64 of the HMAC-SHA256 of "
-        "`<webhook-id>.<webhook-timestamp>.<body>`. The key is `whsec_` and the base64 of the API "
-        "secret.",
+        "Standard Webhooks: `v1,` followed by the base64-encoded HMAC-SHA256 of "
+        "`<webhook-id>.<webhook-timestamp>.<body>`. The key is `whsec_` followed by the "
+        "base64-encoded API secret.",
         "v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc=",
     ),
 }

@@ -1,4 +1,4 @@
-"""What all operations share: security schemes, parameters, the headers of answers."""
+"""Shared parts of the OpenAPI document: security schemes, parameters and response headers."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from manilla.api import examples
 from manilla.api.openapi.glossary import TRX_ID_PATTERN
 
 TAGS = {
-    "Payments": "Hosted checkout: money from customers.",
-    "Payouts": "Bank transfers from the merchant's wallet.",
-    "Site": "What this site says of itself.",
-    "Older API": "What is left of the API before version 1. Not for new shops.",
-    "Notifications": "What we send to the merchant's `ipn_url`.",
+    "Payments": "Collect money from customers through hosted checkout.",
+    "Payouts": "Send bank transfers from your wallet.",
+    "Site": "Information about this site.",
+    "Legacy API": "The API before version 1. Do not use it for new integrations.",
+    "Notifications": "Status changes that we send to your `ipn_url`.",
 }
 
 
@@ -28,15 +28,15 @@ def _parameter(name: str, description: str, example: str, **schema: Any) -> dict
 PARAMETERS = {
     "Environment": _parameter(
         "X-Environment",
-        "Where the call runs; `production` when omitted. The credentials must be of the same.",
+        "The environment; defaults to `production`. The credentials must belong to it.",
         "sandbox",
         enum=["sandbox", "production"],
         default="production",
     ),
     "IdempotencyKey": _parameter(
         "Idempotency-Key",
-        "Marks a repetition: the same key and body within 24 hours replays the first answer, with "
-        "`Idempotent-Replayed: true`. Another body is 422 `DUPLICATE_REFERENCE`.",
+        "Makes a retry safe: the same key and body within 24 hours return the first response, with "
+        "`Idempotent-Replayed: true`. A different body returns 422 `DUPLICATE_REFERENCE`.",
         "order-1001-try-1",
         minLength=1,
         maxLength=255,
@@ -44,7 +44,7 @@ PARAMETERS = {
     ),
     "SandboxScenario": _parameter(
         "X-Sandbox-Scenario",
-        "How the transaction ends. In the sandbox only.",
+        "The transaction's outcome. Sandbox only.",
         "success",
         enum=["success", "failed", "pending"],
     ),
@@ -52,7 +52,7 @@ PARAMETERS = {
         "name": "trxId",
         "in": "path",
         "required": True,
-        "description": "The platform's transaction id, from the answer to the initiation (for a "
+        "description": "The transaction id, from the initiation response (for a "
         "payment: from its `payment_url`) or from a notification.",
         "schema": {"type": "string", "pattern": TRX_ID_PATTERN},
         "example": examples.TRX_ID,
@@ -71,7 +71,7 @@ def _header(description: str, example: Any, *, required: bool, **schema: Any) ->
 
 HEADERS = {
     "X-Request-Id": _header(
-        "Names this request; quote it to the operator.",
+        "The request's id; quote it when you contact the operator.",
         examples.REQUEST_ID,
         required=True,
         type="string",
@@ -85,14 +85,14 @@ HEADERS = {
         pattern=r'^"(merchant|address)";q=\d+;w=\d+$',
     ),
     "RateLimit": _header(
-        "What is left of it: `r` requests in the next `t` seconds.",
+        "The remaining quota: `r` requests in the next `t` seconds.",
         '"merchant";r=119;t=60',
         required=False,
         type="string",
         pattern=r'^"(merchant|address)";r=\d+;t=\d+$',
     ),
     "Retry-After": _header(
-        "After how many seconds to try again.", 1, required=True, type="integer", minimum=0
+        "Seconds to wait before retrying.", 1, required=True, type="integer", minimum=0
     ),
     "X-Transaction-Id": _header(
         "The `trx_id` of the payment or payout.",
@@ -102,7 +102,7 @@ HEADERS = {
         pattern=TRX_ID_PATTERN,
     ),
     "Idempotent-Replayed": _header(
-        "There where the first answer to the same `Idempotency-Key` is given again.",
+        "Present if this is the stored response to an earlier request with this `Idempotency-Key`.",
         "true",
         required=False,
         type="string",
@@ -122,26 +122,30 @@ def _key(name: str, description: str) -> dict[str, str]:
 
 SECURITY_SCHEMES = {
     "MerchantKey": _key(
-        "X-Merchant-Key", "Identifies the merchant in its environment; `test_…` in the sandbox."
+        "X-Merchant-Key",
+        "The merchant's key in this environment; starts with `test_` in the sandbox.",
     ),
-    "ApiKey": _key("X-API-Key", "The API key of the same environment; `test_…` in the sandbox."),
+    "ApiKey": _key(
+        "X-API-Key", "The API key of this environment; starts with `test_` in the sandbox."
+    ),
     "Timestamp": _key(
-        "X-Timestamp", "Unix time in seconds, within 300 seconds of ours unless set otherwise."
+        "X-Timestamp",
+        "Unix time in seconds; at most 300 seconds from the server's time by default.",
     ),
     "Signature": _key(
         "X-Signature",
-        "Hex HMAC-SHA256, bare or prefixed with `sha256=`, keyed with the API secret, of "
+        "Hex HMAC-SHA256, optionally prefixed with `sha256=`, keyed with the API secret, of "
         "`<timestamp>.<METHOD>.<path_with_query>.<raw_body>`.",
     ),
-    "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key; older API only."},
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key; legacy API only."},
 }
 SIGNED: list[dict[str, list[str]]] = [
     {"MerchantKey": [], "ApiKey": [], "Timestamp": [], "Signature": []}
 ]
 BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
-# An answer's values may serve as another call's parameters. A payment's id is the part of
-# payment_url's path after /checkout/: what follows `#regex:` is an extension that some tools read.
+# A response's values can be parameters of another call. A payment's id is the part of payment_url's
+# path after /checkout/. The suffix `#regex:` is an extension that some tools support.
 LINKS = {
     "initiatePayment": (
         "verifyPayment",
@@ -156,7 +160,7 @@ LINKS = {
     "initiatePayout": (
         "verifyPayout",
         "$response.body#/trx_id",
-        "`trxId` is the answer's `trx_id`.",
+        "`trxId` is the response's `trx_id`.",
     ),
 }
 

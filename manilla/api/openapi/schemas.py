@@ -1,4 +1,4 @@
-"""Schemas from the structs that requests are read into and answers are written from."""
+"""Builds schemas from the structs that requests and responses are made of."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from manilla.api.openapi import glossary
 
 Kind = type[msgspec.Struct]
 
-# Structs are named for their rooms; a reader of the whole API needs longer names.
+# Short struct names that are ambiguous outside their package, and their schema names.
 NAMES = {
     "Session": "PaymentSession",
     "SessionInfo": "PaymentInfo",
@@ -41,10 +41,10 @@ def reference(kind: Kind) -> dict[str, str]:
     return {"$ref": PLACE + name(kind)}
 
 
-def components(read: Iterable[Kind], written: Iterable[Kind], told: Iterable[Kind]) -> Any:
-    """Of what we read, answer, and tell at an `ipn_url`, each with what it consists of."""
+def components(read: Iterable[Kind], written: Iterable[Kind], sent: Iterable[Kind]) -> Any:
+    """The schemas of request bodies, responses and notifications, including nested structs."""
     schemas: dict[str, Any] = {}
-    for kinds, others in ((read, True), (written, False), (told, True)):
+    for kinds, others in ((read, True), (written, False), (sent, True)):
         for kind in _with_parts(kinds):
             is_read = kinds is read
             schemas.setdefault(name(kind), _schema(kind, is_read=is_read, takes_others=others))
@@ -76,10 +76,10 @@ def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
     required, properties = list(plain.get("required", ())), {}
     for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]
         sent = field.encode_name
-        part = _mended(plain["properties"][sent])
+        part = _converted(plain["properties"][sent])
         if not is_read and not field.required:
             if kind.__struct_config__.omit_defaults:
-                part = _not_null(part)  # left out instead
+                part = _not_null(part)  # the field is omitted instead
             else:
                 required.append(sent)
         properties[sent] = _worded(part, glossary.word(name(kind), sent))
@@ -92,27 +92,27 @@ def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
     }
 
 
-def _mended(part: Any) -> Any:
-    """As it is on our wire, in the words of OpenAPI 3.1."""
+def _converted(part: Any) -> Any:
+    """Rewrites msgspec's schema for OpenAPI 3.1, as values appear in our JSON."""
     if not isinstance(part, dict):
         return part
     if part.get("format") == "decimal":
-        # msgspec describes a Decimal as a string; ours are numbers.
+        # msgspec describes a Decimal as a string, but the API uses numbers.
         return {"type": "number"}
-    mended = {key: value for key, value in part.items() if key not in ("default", "title")}
-    if "$ref" in mended:
-        mended["$ref"] = PLACE + NAMES.get(mended["$ref"], mended["$ref"])
-    if "items" in mended:
-        mended["items"] = _mended(mended["items"])
-    if mended == {"type": "object"}:
-        mended["additionalProperties"] = True
-    if "anyOf" in mended:
-        parts = [_mended(one) for one in mended.pop("anyOf")]
+    converted = {key: value for key, value in part.items() if key not in ("default", "title")}
+    if "$ref" in converted:
+        converted["$ref"] = PLACE + NAMES.get(converted["$ref"], converted["$ref"])
+    if "items" in converted:
+        converted["items"] = _converted(converted["items"])
+    if converted == {"type": "object"}:
+        converted["additionalProperties"] = True
+    if "anyOf" in converted:
+        parts = [_converted(one) for one in converted.pop("anyOf")]
         others = [one for one in parts if one != {"type": "null"}]
         if len(others) == 1 and "type" in others[0] and len(parts) > 1:
-            return {**others[0], "type": [others[0]["type"], "null"], **mended}
-        mended["anyOf"] = parts
-    return mended
+            return {**others[0], "type": [others[0]["type"], "null"], **converted}
+        converted["anyOf"] = parts
+    return converted
 
 
 def _not_null(part: dict[str, Any]) -> dict[str, Any]:
