@@ -1,1 +1,1 @@
-"""People: who they are, how they are let in, and what they may do there."""
+"""Users of the dashboard and the console: accounts, sign-in, sessions and permissions."""

@@ -1,4 +1,4 @@
-"""The console's people: made by an administrator or the operator, never by signing up."""
+"""Console users, who are created by an administrator or on the command line, never by sign-up."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ LIST_MAX = 1000
 
 class NewPerson(msgspec.Struct, frozen=True):
     person: Person
-    token: str | None  # to choose a password by, shown once; None where there is one
+    token: str | None  # for the link to choose a password, shown once; None if a password was given
 
 
 async def create(
@@ -25,7 +25,7 @@ async def create(
     password: str | None = None,
     by: int | None = None,
 ) -> NewPerson:
-    """Without a password, gives the token of an invitation to choose one."""
+    """Creates a console user; without a password, also an invitation to choose one."""
     email, name = persons.read_email(email), persons.read_name(name)
     password_hash = None
     if password is not None:
@@ -46,11 +46,11 @@ async def create(
 
 
 async def invite_again(db: Database, person_id: int, by: int | None = None) -> str:
-    """A new link for somebody who let the first one expire; the old one is no longer good."""
+    """Returns the token of a new invitation link; the earlier link stops working."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.has_password or person.console_role is None:
-            raise persons.EmailTaken("They have chosen a password already; reset it instead.")
+            raise persons.EmailTaken("This user already has a password; reset it instead.")
         role = ConsoleRole(person.console_role)
         token = await invitations.write(connection, Realm.CONSOLE, None, person.email, role, by)
         await persons.record(connection, "person.invite", person, role=role)
@@ -58,7 +58,7 @@ async def invite_again(db: Database, person_id: int, by: int | None = None) -> s
 
 
 async def change_role(db: Database, person_id: int, role: ConsoleRole) -> None:
-    """In effect with the person's next request."""
+    """Takes effect with the user's next request."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.realm != Realm.CONSOLE:

@@ -1,8 +1,8 @@
-"""Known devices: browsers that somebody has fully signed in with before.
+"""Known devices: browsers that a user has signed in with before.
 
-A stranger's wrong passwords can use up an account's attempts. They must not shut out the person, so
-a browser that brings this cookie is counted by itself. The cookie lets nobody in: it is signed,
-bound to the realm and the person, and good for as few guesses as any other sender.
+An attacker's wrong passwords can use up an account's attempts. This must not lock out the user, so
+a browser that sends this cookie has its own count of attempts. The cookie does not sign anybody in:
+it is signed, bound to the realm and the user, and has as few attempts as any other sender.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def issue(keyring: Keyring, realm: Realm, person_id: int) -> str:
 
 
 def read(keyring: Keyring, realm: Realm, person_id: int, cookie: str) -> str | None:
-    """The device's own id; None where the cookie is not one of this person's."""
+    """Returns the device's id, or None if the cookie does not belong to this user."""
     body, _, mac = cookie[:LENGTH_MAX].rpartition(".")
     given = mac.encode("utf-8", "replace")
     if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, realm, body)):

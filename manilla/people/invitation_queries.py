@@ -1,4 +1,4 @@
-"""The statements about invitations."""
+"""SQL queries for invitations."""
 
 from datetime import datetime, timedelta
 
@@ -35,7 +35,7 @@ async def insert(
     invited_by: int | None,
     lasts: timedelta,
 ) -> None:
-    """An earlier one to the same address is no longer good."""
+    """Inserts an invitation and deletes earlier open ones to the same email address."""
     await connection.execute(
         """
         DELETE FROM invitation
@@ -74,7 +74,7 @@ async def open_by_token(
 
 
 async def use(connection: Connection, invitation_id: int) -> bool:
-    """Of those who follow the link at the same time, one is let in."""
+    """Marks the invitation as accepted. Returns True for only one of several concurrent callers."""
     found = await connection.value(
         """
         UPDATE invitation SET accepted_at = now()
@@ -107,7 +107,7 @@ async def count_open(connection: Connection, merchant_id: int) -> int:
 
 
 async def delete(connection: Connection, merchant_id: int, invitation_id: int) -> str | None:
-    """Whom it had invited; None where there is no such open one."""
+    """Returns the invited email address, or None if there is no such open invitation."""
     email: str | None = await connection.value(
         """
         DELETE FROM invitation

@@ -1,8 +1,8 @@
-"""Invitations: a link, good for seven days and once.
+"""Invitations: links that work once, for seven days.
 
-Somebody new chooses a name and a password by it. Who has an account in the realm joins while signed
-in: the link alone must not add an account to a merchant, because anybody may have signed up with
-the invited person's email address before them.
+A new user chooses a name and a password with the link. A user who already has an account in the
+realm must sign in to join: the link alone must not add an account to a merchant, because somebody
+else may have signed up with the invited person's email address.
 """
 
 from datetime import timedelta
@@ -31,31 +31,34 @@ OPEN_MAX = 100
 
 class BadInvitation(Refusal):
     status, code = 404, "BAD_INVITATION"
-    message = "This invitation was used, withdrawn or has expired. Ask for a new one."
+    message = "This invitation was used or withdrawn, or has expired. Ask for a new one."
 
 
 class SignInToJoin(Refusal):
     status, code = 409, "SIGN_IN_TO_JOIN"
-    message = "You have an account already. Sign in, then follow the link once more."
+    message = "You already have an account. Sign in, then open the link again."
 
 
 class NotYourInvitation(Refusal):
     status, code = 403, "NOT_YOUR_INVITATION"
-    message = "This invitation is for another email address. Sign in with that one."
+    message = "This invitation is for another email address. Sign in with that email address."
 
 
 class AlreadyMember(Refusal):
     status, code = 409, "ALREADY_MEMBER"
-    message = "They are a member already."
+    message = "This person is already a member."
 
 
 class TooManyInvitations(Refusal):
     status, code = 409, "TOO_MANY_INVITATIONS"
-    message = f"{OPEN_MAX} invitations are open. Withdraw some first."
+    message = f"{OPEN_MAX} invitations are pending. Withdraw some first."
 
 
 async def invite(db: Database, by: int | None, merchant_id: int, email: str, role: Role) -> str:
-    """Gives the token of the link, this once. `by` is who invites; None is the operator."""
+    """Returns the link's token, which is not stored.
+
+    `by` is the inviting user, or None for the operator.
+    """
     email = persons.read_email(email)
     async with db.transaction() as connection:
         await merchants.get(connection, merchant_id)
@@ -102,7 +105,7 @@ async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
 
 
 async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
-    """What the page says before it is accepted."""
+    """Returns the invitation, to show it before it is accepted."""
     found = await invitation_queries.open_by_token(db, realm, tokens.digest(token))
     if found is None:
         raise BadInvitation
@@ -110,7 +113,7 @@ async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invita
 
 
 async def has_account(db: Database, invitation: Invitation) -> bool:
-    """Whether the page asks them to sign in, or to choose a password."""
+    """Whether the page asks the invited user to sign in, rather than to choose a password."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
 
@@ -125,7 +128,7 @@ async def accept(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Somebody new: chooses a name and a password, and is signed in."""
+    """Creates the user, with this name and password, and signs them in."""
     invitation = await look_at(db, realm, token)
     name = persons.read_name(name)
     passwords.check(password, email=invitation.email, name=name)
@@ -152,7 +155,7 @@ async def accept(
 
 
 async def join(db: Database, visitor: Visitor, token: str) -> int:
-    """Somebody who is signed in: becomes a member, and the session goes over to the merchant."""
+    """Makes a signed-in user a member, and switches their session to the merchant."""
     invitation = await look_at(db, visitor.realm, token)
     if invitation.email != visitor.email:
         raise NotYourInvitation
@@ -185,7 +188,7 @@ async def _record_joining(connection: Connection, person_id: int, joined: Invita
 async def _new_person(
     connection: Connection, realm: Realm, invitation: Invitation, name: str, password_hash: str
 ) -> int:
-    """In the console they are there already, without a password."""
+    """Creates a dashboard user. A console user already exists, without a password, and gets one."""
     if realm is Realm.DASHBOARD:
         person_id = await queries.insert_person(
             connection, realm, invitation.email, name, password_hash=password_hash

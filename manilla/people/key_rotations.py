@@ -1,4 +1,4 @@
-"""Tells a merchant's owners that API keys were rotated: whoever holds new keys can pay out."""
+"""Notifies a merchant's owners that API keys were rotated, because new keys can create payouts."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ class KeyRotation(msgspec.Struct, frozen=True):
 async def letters(
     db: Database, merchant_id: int, environment: Environment, base_url: str
 ) -> list[Letter]:
-    """One to each owner, the one who rotated included: a stolen session would be theirs."""
+    """One email per owner, including the one who rotated the keys: their session may be stolen."""
     merchant = await merchants.get(db, merchant_id)
     text = f"{_name(current.get())} rotated the {environment} API keys of {merchant.name}."
     link = links.credentials(base_url, environment)
@@ -34,7 +34,7 @@ async def letters(
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[KeyRotation]:
-    """Newest first, for the owners' notice on the dashboard."""
+    """Returns rotations, newest first, for the notice on the owners' dashboard."""
     wanted = Filters(action="merchant.rotate", merchant_id=merchant_id, since=start)
     lines = await audit.listed(db, wanted, limit=SHOWN_MAX)
     return [

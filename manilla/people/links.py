@@ -1,4 +1,4 @@
-"""The URLs that are sent to people."""
+"""URLs that are emailed to users."""
 
 from manilla.ledger.posting import Environment
 from manilla.people.roles import Realm

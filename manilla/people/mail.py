@@ -1,4 +1,4 @@
-"""Passes messages to the operator's mail program, which sends them."""
+"""Passes emails to the operator's mail hook, a program that sends them."""
 
 import asyncio
 import contextlib
@@ -25,19 +25,19 @@ class Kind(StrEnum):
 
 
 class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the program reads, as one JSON document on its standard input."""
+    """The JSON document that the program reads from standard input."""
 
     kind: Kind
     email: str
     link: str
-    text: str = ""  # what happened, in one sentence, where the kind alone does not say it
+    text: str = ""  # one sentence about what happened, if the kind does not say it
 
 
 Write = Callable[[], Awaitable[Letter | None]]
 
 
 class Post:
-    """Without a hook nothing is sent, and pages say to ask the operator."""
+    """Runs the mail hook. Without a hook nothing is sent, and pages say to ask the operator."""
 
     def __init__(self, hook: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._hook = hook
@@ -49,7 +49,7 @@ class Post:
         return self._hook is not None
 
     def send_later(self, letter: Letter) -> None:
-        """In the background: nobody waits for the program."""
+        """Sends in the background, so that the caller does not wait for the program."""
 
         async def written() -> Letter:
             return letter
@@ -57,8 +57,9 @@ class Post:
         self.write_later(letter.kind, written)
 
     def write_later(self, kind: Kind, write: Write) -> None:
-        """Written in the background too, so that an answer takes as long for an address that is
-        not known."""
+        """Builds and sends the email in the background, so that the response takes equally long for
+        known and unknown email addresses.
+        """
         if self._hook is None or len(self._under_way) >= AT_ONCE:
             log.warning("letter_not_sent", kind=kind, hook=self._hook)
             return
@@ -69,17 +70,17 @@ class Post:
     async def _write_and_send(self, kind: Kind, write: Write) -> bool:
         try:
             letter = await write()
-        except Refusal as refusal:  # the database is away
+        except Refusal as refusal:  # the database is unavailable
             log.warning("letter_not_sent", kind=kind, hook=self._hook, why=refusal.code)
             return False
         return letter is not None and await self.send(letter)
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Waits for emails that are being sent."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def send(self, letter: Letter) -> bool:
-        """Whether the program took it (exit 0). The link goes into no log."""
+        """Returns whether the program accepted the email (exit 0). The link is never logged."""
         if self._hook is None:
             return False
         try:
@@ -96,7 +97,7 @@ class Post:
 
 
 async def _run(program: str, document: bytes) -> int:
-    """One program, no shell, and nothing of our own secrets in its environment."""
+    """Runs the program without a shell, and without our own settings in its environment."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
     process = await asyncio.create_subprocess_exec(
         program,

@@ -1,4 +1,4 @@
-"""The statements about members: who belongs to which merchant."""
+"""SQL queries for the members of merchants."""
 
 from datetime import datetime
 
@@ -20,7 +20,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Belonging(msgspec.Struct, frozen=True):
-    """A merchant that somebody is a member of."""
+    """A merchant that a user is a member of."""
 
     merchant_id: int
     merchant_name: str
@@ -42,7 +42,7 @@ async def members(db: Database, merchant_id: int) -> list[Member]:
 
 
 async def belongings(db: Database | Connection, person_id: int) -> list[Belonging]:
-    """Those that can be worked with first, then by age."""
+    """The user's merchants: active ones first, then by age."""
     return await db.rows(
         Belonging,
         """
@@ -57,7 +57,7 @@ async def belongings(db: Database | Connection, person_id: int) -> list[Belongin
 async def insert_membership(
     connection: Connection, merchant_id: int, person_id: int, role: Role
 ) -> bool:
-    """False where they are a member already."""
+    """Returns False if the user is already a member."""
     found = await connection.value(
         """
         INSERT INTO membership (merchant_id, person_id, role) VALUES ($1, $2, $3)
@@ -71,7 +71,7 @@ async def insert_membership(
 
 
 async def lock_roles(connection: Connection, merchant_id: int) -> dict[int, tuple[str, str]]:
-    """Each member's role and status, held until the transaction ends."""
+    """Locks the members' rows, and returns each member's role and status."""
     rows = await connection.records(
         """
         SELECT m.person_id, m.role, p.status

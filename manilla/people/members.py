@@ -1,4 +1,4 @@
-"""A merchant's people. There is always an owner who can sign in."""
+"""The members of a merchant. Every merchant has at least one owner who can sign in."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from manilla.people.roles import Realm, Role
 
 class LastOwner(Refusal):
     status, code = 409, "LAST_OWNER"
-    message = "A merchant keeps at least one owner. Make somebody else an owner first."
+    message = "A merchant must have at least one owner. Make another member an owner first."
 
 
 class MemberNotFound(Refusal):
@@ -28,7 +28,7 @@ async def list_of(db: Database, merchant_id: int) -> list[Member]:
 
 
 async def owners_of(db: Database, merchant_id: int) -> list[Member]:
-    """Those who can sign in."""
+    """The owners who can sign in."""
     found = await member_queries.members(db, merchant_id)
     return [each for each in found if each.role == Role.OWNER and each.status == "active"]
 
@@ -40,7 +40,7 @@ async def merchants_of(db: Database, person_id: int) -> list[Belonging]:
 async def add(
     db: Database, merchant_id: int, *, email: str, name: str, role: Role, password: str
 ) -> Person:
-    """The operator's way, without an invitation. Who has an account keeps name and password."""
+    """Adds a member without an invitation. An existing user keeps their name and password."""
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
     password_hash = await passwords.hash_of(password)
@@ -57,7 +57,7 @@ async def add(
 
 
 async def change_role(db: Database, merchant_id: int, person_id: int, role: Role) -> None:
-    """In effect with the member's next request."""
+    """Takes effect with the member's next request."""
     async with db.transaction() as connection:
         before = await _lock(connection, merchant_id, person_id, stays_owner=role is Role.OWNER)
         await member_queries.set_role(connection, merchant_id, person_id, role)
@@ -67,7 +67,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
-    """Ends their sessions with this merchant; what else they belong to stays."""
+    """Removes a member and ends their sessions with this merchant. Other memberships are kept."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
         await member_queries.delete_membership(connection, merchant_id, person_id)
@@ -78,7 +78,7 @@ async def remove(db: Database, merchant_id: int, person_id: int) -> None:
 async def _lock(
     connection: Connection, merchant_id: int, person_id: int, *, stays_owner: bool
 ) -> str:
-    """Their role. Holds the whole team, so that two owners cannot remove each other at once."""
+    """Returns the member's role. Locks all members, so that two owners cannot remove each other."""
     roles = await member_queries.lock_roles(connection, merchant_id)
     if person_id not in roles:
         raise MemberNotFound

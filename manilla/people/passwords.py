@@ -1,8 +1,8 @@
-"""Passwords: argon2id, in threads of its own, and what is too easily guessed.
+"""Passwords: hashing with argon2id in a thread pool, and checks for weak passwords.
 
-The cost is OWASP's: 19 MiB, two passes, one lane. RFC 9106's low-memory profile (64 MiB, three
-passes, four lanes) was measured to take seven times the CPU, on hosts that also take payments. Four
-of ours at once need 76 MiB and some 30 ms of CPU each; guessing online is stopped by the throttle.
+The cost is OWASP's recommendation: 19 MiB, two passes, one lane. RFC 9106's low-memory profile (64
+MiB, three passes, four lanes) takes seven times the CPU time, on hosts that also process payments.
+Four hashes at once need 76 MiB and about 30 ms of CPU each; the throttle stops online guessing.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from manilla.people.visitor import Visitor
 LENGTH_MIN, LENGTH_MAX = 12, 256
 AT_ONCE, WAITING_MAX = 4, 64
 DIFFERENT_CHARACTERS_MIN = 5
-# Those of at least twelve characters that leaked lists have most often.
+# The most frequent passwords of at least twelve characters in leaked lists.
 COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )
@@ -33,7 +33,7 @@ COMMON = frozenset(
 Result = TypeVar("Result")
 
 _HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# As costly to verify as a true one, and true for no password that anybody will find.
+# A hash that no known password matches. Verifying it costs as much as verifying a real one.
 NOBODYS = (
     f"$argon2id$v=19$m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     f"${'A' * 22}${'A' * 43}"
@@ -42,16 +42,16 @@ NOBODYS = (
 
 class WeakPassword(Refusal):
     status, code = 422, "WEAK_PASSWORD"
-    message = f"A password has {LENGTH_MIN} to {LENGTH_MAX} characters."
+    message = f"A password must have {LENGTH_MIN} to {LENGTH_MAX} characters."
 
 
 class WrongPassword(Refusal):
     status, code = 401, "WRONG_PASSWORD"
-    message = "The password is not right."
+    message = "The password is wrong."
 
 
 class _Threads:
-    """At most four at once, so that sign-ins cannot take the whole machine."""
+    """Runs at most four hashes at once, so that sign-ins cannot take up the whole machine."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
@@ -72,37 +72,37 @@ _threads = _Threads()
 
 class Verdict(msgspec.Struct, frozen=True):
     is_right: bool
-    is_outdated: bool = False  # hashed at another cost than today's
+    is_outdated: bool = False  # hashed with a different cost than today's
 
 
 def check(password: str, *, email: str, name: str) -> None:
-    """Refuses what is too short, too long or among the first guesses."""
+    """Raises WeakPassword if the password is too short, too long or easily guessed."""
     plain = _normal(password)
     if not LENGTH_MIN <= len(plain) <= LENGTH_MAX:
         raise WeakPassword
     folded = plain.casefold().strip()
     if folded in COMMON or len(set(folded)) < DIFFERENT_CHARACTERS_MIN:
-        raise WeakPassword("This password is among those that are guessed first.")
+        raise WeakPassword("This password is too easy to guess.")
     known = {email.casefold(), email.partition("@")[0].casefold(), name.casefold()}
     if folded in known or folded.replace(" ", "") in known:
         raise WeakPassword("The password must not be the email address or the name.")
 
 
 async def hash_of(password: str) -> str:
-    """Of a password that was checked."""
+    """Hashes a password that `check` has accepted."""
     plain = _normal(password)
     assert len(plain) <= LENGTH_MAX
     return await _threads.run(lambda: _HASHER.hash(plain))
 
 
 async def verify(password_hash: str | None, password: str) -> Verdict:
-    """Without a hash (nobody has this email address) it takes as long, and is wrong."""
+    """Verifies a password. Without a hash (an unknown email) it takes as long, and fails."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
 
 
 async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
-    """Needs the old one, and ends all other sessions."""
+    """Changes the password, given the old one, and ends the user's other sessions."""
     check(new, email=visitor.email, name=visitor.name)
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
@@ -140,5 +140,5 @@ def _verify(password_hash: str | None, plain: str) -> Verdict:
 
 
 def _normal(password: str) -> str:
-    """The same characters however a keyboard composes them; never what cannot be encoded."""
+    """Normalizes differently composed characters, and replaces those that cannot be encoded."""
     return unicodedata.normalize("NFKC", password.encode("utf-8", "replace").decode())

@@ -1,4 +1,4 @@
-"""Somebody: found, described, disabled and enabled again."""
+"""Users: look them up, change their profile, disable and enable them."""
 
 import re
 from typing import Any
@@ -18,28 +18,31 @@ _PHONE = re.compile(r"\+?[0-9][0-9 ()-]{5,}")
 
 class PersonNotFound(Refusal):
     status, code = 404, "PERSON_NOT_FOUND"
-    message = "There is nobody with this email address."
+    message = "There is no user with this email address."
 
 
 class BadPerson(Refusal):
     status, code = 400, "VALIDATION_FAILED"
-    message = "The person cannot be like this."
+    message = "The user's details are not valid."
 
 
 class EmailTaken(Refusal):
     status, code = 409, "EMAIL_TAKEN"
-    message = "There is somebody with this email address already."
+    message = "A user with this email address already exists."
 
 
 class LastAdministrator(Refusal):
     status, code = 409, "LAST_ADMINISTRATOR"
-    message = "This is the last administrator who can sign in. Make another one first."
+    message = (
+        "This is the last administrator who can sign in. Make another user an administrator first."
+    )
 
 
 def normal_email(text: str) -> str | None:
-    """As it is stored, to look somebody up by; None where it is no email address.
+    """Returns the email address as it is stored, or None if it is not one.
 
-    More lenient than `read_email`, so that people whose address was stored before can sign in.
+    Accepts more than `read_email`, so that users with an address stored under older rules can sign
+    in.
     """
     email = text.strip().lower()
     if len(email) > EMAIL_LENGTH_MAX or not email.isprintable() or not _EMAIL.fullmatch(email):
@@ -50,14 +53,14 @@ def normal_email(text: str) -> str | None:
 def read_email(text: str) -> str:
     email = normal_email(text)
     if email is None or not is_email(email):
-        raise BadPerson.at("email", "Write an email address, such as ada@example.com.")
+        raise BadPerson.at("email", "Enter an email address, such as ada@example.com.")
     return email
 
 
 def read_name(text: str) -> str:
     name = text.strip()
     if not is_line(name, NAME_LENGTH_MAX):
-        raise BadPerson.at("name", f"A name has 1 to {NAME_LENGTH_MAX} printable characters.")
+        raise BadPerson.at("name", f"Use 1 to {NAME_LENGTH_MAX} printable characters.")
     return name
 
 
@@ -65,22 +68,22 @@ async def find(db: Database | Connection, realm: Realm, email: str) -> Person:
     normal = normal_email(email)
     person = normal and await queries.person_by_email(db, realm, normal)
     if not person:
-        raise PersonNotFound(f"There is nobody with this email address in the {realm}.")
+        raise PersonNotFound(f"The {realm} has no user with this email address.")
     return person
 
 
 async def get(db: Database | Connection, person_id: int) -> Person:
     person = await queries.person(db, person_id)
     if person is None:
-        raise PersonNotFound("There is no such person.")
+        raise PersonNotFound("There is no such user.")
     return person
 
 
 async def change_profile(db: Database, person_id: int, name: str, phone: str | None) -> None:
-    """What somebody says of themselves. An empty phone number is none."""
+    """Changes the user's own profile. An empty phone number removes it."""
     name, phone = read_name(name), (phone or "").strip() or None
     if phone is not None and (len(phone) > PHONE_LENGTH_MAX or not _PHONE.fullmatch(phone)):
-        raise BadPerson.at("phone", "Write a phone number, such as +234 801 234 5678.")
+        raise BadPerson.at("phone", "Enter a phone number, such as +234 801 234 5678.")
     async with db.transaction() as connection:
         before = await get(connection, person_id)
         await queries.set_profile(connection, person_id, name, phone)
@@ -92,7 +95,7 @@ async def change_profile(db: Database, person_id: int, name: str, phone: str | N
 
 
 async def disable(db: Database, person_id: int) -> None:
-    """Ends all their sessions. The last administrator who can sign in stays."""
+    """Disables a user and ends all their sessions. Raises for the last administrator."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
         await refuse_last_administrator(connection, person)
@@ -112,7 +115,7 @@ async def enable(db: Database, person_id: int) -> None:
 
 
 async def sign_out(db: Database, person_id: int) -> int:
-    """Ends all sessions; says how many."""
+    """Ends all of the user's sessions, and returns their number."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
         ended = await session_queries.delete_of_person(connection, person_id)
@@ -121,7 +124,7 @@ async def sign_out(db: Database, person_id: int) -> int:
 
 
 async def record(connection: Connection, action: str, person: Person, **detail: Any) -> None:
-    """Who it was done to, by number and as they were called then."""
+    """Records an action on a user in the audit log, with their id and current email address."""
     subject = f"person:{person.id}"
     await audit.record(
         connection, action, subject, realm=person.realm, email=person.email, **detail

@@ -1,4 +1,4 @@
-"""The statements about people themselves, and about what lets them in."""
+"""SQL queries for users and their sign-in secrets."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from manilla.people.roles import Realm
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody, without what lets them in."""
+    """A user, without sign-in secrets."""
 
     id: int
     realm: str
@@ -27,7 +27,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Door(msgspec.Struct, frozen=True):
-    """What is needed to let somebody in. Not to be shown or logged."""
+    """A user's sign-in secrets. Must not be shown or logged."""
 
     id: int
     email: str
@@ -86,7 +86,7 @@ async def insert_person(
     password_hash: str | None,
     console_role: str | None = None,
 ) -> int | None:
-    """None where the realm has somebody with this email address."""
+    """Returns None if the realm already has a user with this email address."""
     found: int | None = await connection.value(
         """
         INSERT INTO person (realm, email, name, password_hash, console_role)
@@ -103,7 +103,7 @@ async def insert_person(
 
 
 async def set_password(connection: Connection, person_id: int, password_hash: str) -> None:
-    """Holds the person's row from here on: a sign-in with the old password comes too late."""
+    """Locks the user's row, so that a concurrent sign-in with the old password fails."""
     await connection.execute(
         "UPDATE person SET password_hash = $2, updated_at = now() WHERE id = $1",
         person_id,
@@ -119,7 +119,7 @@ async def enter(
     *,
     has_totp: bool,
 ) -> bool:
-    """False where password, second factor or status was changed since they were verified."""
+    """Returns False if password, second factor or status has changed since they were verified."""
     found = await connection.value(
         """
         UPDATE person SET password_hash = coalesce($3, password_hash)
@@ -160,7 +160,10 @@ async def set_console_role(connection: Connection, person_id: int, role: str) ->
 
 
 async def lock_administrators(connection: Connection) -> list[int]:
-    """Those who can sign in today. Who waited for the lock sees what the other has done."""
+    """Administrators who can sign in.
+
+    Locks their rows, so that two concurrent changes cannot remove the last one.
+    """
     rows = await connection.records(
         """
         SELECT id FROM person
@@ -172,7 +175,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
 
 
 async def begin_totp(connection: Connection, person_id: int, sealed: bytes) -> bool:
-    """False where it is on already."""
+    """Returns False if the second factor is already on."""
     found = await connection.value(
         """
         UPDATE person SET totp_sealed = $2, totp_last_step = NULL, updated_at = now()
@@ -187,7 +190,7 @@ async def begin_totp(connection: Connection, person_id: int, sealed: bytes) -> b
 async def confirm_totp(
     connection: Connection, person_id: int, sealed: bytes, step: int, recovery: list[bytes]
 ) -> bool:
-    """False where it was confirmed, or begun anew, in the meantime."""
+    """Returns False if it was confirmed or set up again in the meantime."""
     found = await connection.value(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
@@ -213,7 +216,7 @@ async def clear_totp(connection: Connection, person_id: int) -> None:
 
 
 async def use_step(db: Database, person_id: int, step: int) -> bool:
-    """Of those who bring one code at the same time, one gets in."""
+    """Returns True for only one of several concurrent callers with the same code."""
     found = await db.value(
         """
         UPDATE person SET totp_last_step = $2
@@ -226,7 +229,7 @@ async def use_step(db: Database, person_id: int, step: int) -> bool:
 
 
 async def set_recovery(connection: Connection, person_id: int, hashes: Sequence[bytes]) -> bool:
-    """Of somebody who has a second factor."""
+    """Returns False if the user has no second factor."""
     found = await connection.value(
         """
         UPDATE person SET recovery_hashes = $2, updated_at = now()
@@ -251,7 +254,7 @@ async def use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
 
 
 async def forget_ended(db: Database, kept: timedelta) -> None:
-    """Sessions that ended, and links that nobody can use any more, a while ago."""
+    """Deletes expired sessions, and links that expired long enough ago."""
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")
         for table in ("password_reset", "invitation"):

@@ -1,4 +1,4 @@
-"""The statements about links to set a new password."""
+"""SQL queries for password reset links."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ async def insert(
 
 
 async def person_of(db: Database, token_hash: bytes) -> Person | None:
-    """Whose password the link may set; None where it is used, too old or nobody's."""
+    """The user whose password the link can set, or None if it is used, expired or unknown."""
     return await db.row(
         Person,
         f"{PERSON} WHERE status = 'active'"
@@ -40,7 +40,7 @@ async def use(connection: Connection, token_hash: bytes) -> bool:
 
 
 async def delete_unused(connection: Connection, person_id: int) -> None:
-    """Links that were not used: what they were for has been done, or must not be any more."""
+    """Deletes unused links, because the password was set or the links must no longer work."""
     await connection.execute(
         "DELETE FROM password_reset WHERE person_id = $1 AND used_at IS NULL", person_id
     )

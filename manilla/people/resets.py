@@ -1,4 +1,4 @@
-"""A forgotten password: a link, good for an hour and once."""
+"""Password resets: links that work once, for an hour."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ LASTS = timedelta(hours=1)
 
 class BadReset(Refusal):
     status, code = 404, "BAD_RESET"
-    message = "This link was used or has expired. Ask for a new one."
+    message = "This link was used or has expired. Request a new one."
 
 
 class NewReset(msgspec.Struct, frozen=True):
@@ -32,13 +32,16 @@ class NewReset(msgspec.Struct, frozen=True):
 
 
 async def count(db: Database, realm: Realm, email: str, address: str) -> None:
-    """Whoever asks for a link to this email address, known or not. The page says the same."""
+    """Counts a reset request.
+
+    The page shows the same text whether or not the email address is known.
+    """
     normal = persons.normal_email(email)
     await throttle.take(db, throttle.resetting(realm, normal or email, address))
 
 
 async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
-    """What "forgot password" does, after the page has answered: how long it takes tells much."""
+    """Creates a link. The page responds first, so that timing does not reveal known addresses."""
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
@@ -48,7 +51,7 @@ async def ask(db: Database, realm: Realm, email: str) -> NewReset | None:
 
 
 async def begin(db: Database, person_id: int) -> str:
-    """The operator's way: gives the token of the link, this once."""
+    """Returns the token of a new link, for the operator. Only its hash is stored."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         token = await _write(connection, person_id)
@@ -57,7 +60,7 @@ async def begin(db: Database, person_id: int) -> str:
 
 
 async def _write(connection: Connection, person_id: int) -> str:
-    """Links of before are no longer good."""
+    """Creates a link; earlier links stop working."""
     token = tokens.new()
     await reset_queries.delete_unused(connection, person_id)
     await reset_queries.insert(connection, tokens.digest(token), person_id, LASTS)
@@ -65,7 +68,7 @@ async def _write(connection: Connection, person_id: int) -> str:
 
 
 async def look_at(db: Database, realm: Realm, token: str) -> Person:
-    """Whose password the link may set."""
+    """Returns the user whose password the link can set."""
     person = await reset_queries.person_of(db, tokens.digest(token))
     if person is None or person.realm != realm:
         raise BadReset
@@ -73,7 +76,7 @@ async def look_at(db: Database, realm: Realm, token: str) -> Person:
 
 
 async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
-    """Sets the password and ends all sessions. The second factor stays as it is."""
+    """Sets the password and ends all sessions. The second factor does not change."""
     person = await look_at(db, realm, token)
     passwords.check(password, email=person.email, name=person.name)
     password_hash = await passwords.hash_of(password)
@@ -86,8 +89,8 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
 
 
 async def _replace(connection: Connection, person_id: int, password_hash: str) -> None:
-    # The person's row is held before sessions are ended: whoever signs in with the old password at
-    # the same time is either refused, or has a session that is ended here.
+    # Set the password first, which locks the user's row, and then end the sessions: a concurrent
+    # sign-in with the old password either fails, or its session is ended here.
     await queries.set_password(connection, person_id, password_hash)
     await reset_queries.delete_unused(connection, person_id)
     await session_queries.delete_of_person(connection, person_id)

@@ -1,17 +1,17 @@
-"""Who may do what: one table for the dashboard, one for the console."""
+"""Roles and permissions: one table for the dashboard, one for the console."""
 
 from enum import StrEnum
 
 
 class Realm(StrEnum):
-    """Two doors that never open each other."""
+    """Users and sessions belong to one realm, and have no access to the other."""
 
     DASHBOARD = "dashboard"
     CONSOLE = "console"
 
 
 class Role(StrEnum):
-    """What somebody is to a merchant."""
+    """A user's role with a merchant."""
 
     OWNER = "owner"
     DEVELOPER = "developer"
@@ -26,25 +26,25 @@ class ConsoleRole(StrEnum):
 
 
 class Permission(StrEnum):
-    # The dashboard.
+    # Dashboard permissions.
     VIEW = "view"
-    # See which keys are in use, rotate the sandbox's, read request logs. Rotating production keys
-    # shows a secret that pays out through the API, so it needs MOVE_MONEY too.
+    # See the keys in use, rotate sandbox keys, read request logs. Rotating production keys also
+    # needs MOVE_MONEY, because it reveals a secret that can create payouts.
     USE_CREDENTIALS = "use_credentials"
-    CONFIGURE = "configure"  # gateways, who bears the commission, redelivery
-    MOVE_MONEY = "move_money"  # payouts, refunds, saved accounts, the sandbox's money
+    CONFIGURE = "configure"  # gateways, commission bearer, redelivery
+    MOVE_MONEY = "move_money"  # payouts, refunds, saved accounts, sandbox funds
     MANAGE_TEAM = "manage_team"
     PROFILE = "profile"  # KYC, phone, BVN
-    # The console.
+    # Console permissions.
     CONSOLE_VIEW = "console_view"
-    MERCHANTS = "merchants"  # approving them, their KYC
+    MERCHANTS = "merchants"  # approval and KYC
     PAYOUT_DESK = "payout_desk"  # manual payouts, cases, refunds
-    # Adjustments and settlements by one's own word. Who has the payout desk but not this may ask
-    # for them, and somebody else approves.
+    # Make adjustments and settlements without approval. A user with PAYOUT_DESK alone can request
+    # them, and another administrator approves.
     MONEY_ALONE = "money_alone"
     PLATFORM = "platform"  # settings, methods, providers, commissions
     PEOPLE = "people"
-    SUPPORT_TOOLS = "support_tools"  # redelivering notifications, running jobs again
+    SUPPORT_TOOLS = "support_tools"  # redelivering notifications, retrying failed jobs
 
 
 P = Permission
@@ -75,5 +75,5 @@ _PERMISSIONS: dict[str, frozenset[Permission]] = {
 
 
 def permissions_of(role: str | None) -> frozenset[Permission]:
-    """A role that is not listed, or none, may do nothing."""
+    """Returns no permissions for an unknown role or None."""
     return frozenset() if role is None else _PERMISSIONS.get(role, frozenset())

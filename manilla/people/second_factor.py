@@ -1,4 +1,4 @@
-"""The second factor: codes of an authenticator app, and recovery codes for when it is lost."""
+"""The second factor: codes from an authenticator app, and recovery codes for a lost device."""
 
 import hashlib
 import hmac
@@ -19,15 +19,15 @@ from manilla.people.security_log import Outcome, SecurityEvent, Who
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
-WINDOW_STEPS = 1  # clocks differ: the step before and the one after are good too
+WINDOW_STEPS = 1  # allow for clock differences: also accept the previous and the next step
 RECOVERY_CODES = 10
-RECOVERY_CHARACTERS = 16  # 80 bits: too many to try, so a plain hash will do
+RECOVERY_CHARACTERS = 16  # 80 bits cannot be guessed, so a plain hash is enough
 _READ_AS = str.maketrans("OIL", "011", " -")
 
 
 class CodeRefused(Refusal):
     status, code = 401, "CODE_REFUSED"
-    message = "The code is not right, or was used already. Wait for the next one."
+    message = "The code is wrong or was already used. Wait for the next one."
 
 
 class StepUpNeeded(Refusal):
@@ -37,16 +37,16 @@ class StepUpNeeded(Refusal):
 
 class SecondFactorIsOn(Refusal):
     status, code = 409, "SECOND_FACTOR_IS_ON"
-    message = "The second factor is on already. Turn it off first."
+    message = "The second factor is already on. Turn it off first."
 
 
 class SecondFactorNotBegun(Refusal):
     status, code = 409, "SECOND_FACTOR_NOT_BEGUN"
-    message = "Setting up the second factor was not begun, or begun anew. Start again."
+    message = "The second factor setup was not started, or was restarted. Start again."
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """Shown once, as text and as a picture to scan."""
+    """The new secret, shown once as text and as a QR code."""
 
     secret: str
     uri: str
@@ -60,7 +60,7 @@ def require_step_up(visitor: Visitor) -> None:
 async def begin(
     db: Database, keyring: Keyring, visitor: Visitor, *, issuer: str = "Manilla"
 ) -> Begun:
-    """A new secret. Nothing is asked of anybody until a code of it has confirmed it."""
+    """Creates a new secret. It is not required until `confirm` has accepted a code."""
     secret = pyotp.random_base32()
     sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
     async with db.transaction() as connection:
@@ -70,7 +70,7 @@ async def begin(
 
 
 async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -> list[str]:
-    """Turns it on; gives the recovery codes, this once."""
+    """Turns the second factor on, and returns the recovery codes, which are shown once."""
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
     person = await queries.door(db, visitor.person_id)
@@ -92,7 +92,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 
 
 async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
-    """New recovery codes, shown this once; those of before are no longer good."""
+    """Returns new recovery codes, which are shown once; the old ones stop working."""
     require_step_up(visitor)
     codes, hashes = _new_recovery_codes()
     async with db.transaction() as connection:
@@ -110,10 +110,10 @@ async def turn_off(db: Database, visitor: Visitor) -> None:
 
 
 async def remove(db: Database, person_id: int) -> None:
-    """Ends all sessions of the person: whoever goes on has to sign in without it first."""
+    """Turns the second factor off, and ends all of the user's sessions."""
     async with db.transaction() as connection:
-        # Locks the person's row, so that a sign-in with the second factor at the same time either
-        # is refused or has a session that is ended here.
+        # Lock the user's row, so that a concurrent sign-in with the second factor either fails, or
+        # its session is ended here.
         await queries.lock_person(connection, person_id)
         person = await persons.get(connection, person_id)
         await queries.clear_totp(connection, person_id)
@@ -132,7 +132,7 @@ def _report(person: Person, outcome: Outcome) -> None:
 
 
 async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:
-    """A code of the app, or a recovery code; each is good once. The caller throttles."""
+    """Accepts an authenticator or recovery code; each works once. The caller must throttle."""
     step = _step_of(keyring, person, code)
     if step is not None:
         is_used_now = await queries.use_step(db, person.id, step)
@@ -143,7 +143,7 @@ async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> Non
 
 
 def totp_context(person_id: int) -> str:
-    """The row that a sealed secret belongs to; it opens for no other."""
+    """The encryption context that binds a sealed secret to its row."""
     return f"person:{person_id}:totp"
 
 
@@ -151,7 +151,7 @@ SEALED = SealedColumn("person", "totp_sealed", ("id",), lambda row: totp_context
 
 
 def _step_of(keyring: Keyring, person: Door, code: str) -> int | None:
-    """The step that the code belongs to, of those that are good now and not used."""
+    """Returns the time step of the code, or None if the code is wrong, expired or already used."""
     assert person.totp_sealed is not None
     secret = keyring.open(person.totp_sealed, totp_context(person.id)).decode()
     given = "".join(code[:20].split()).encode("utf-8", "replace")
@@ -175,7 +175,7 @@ def _new_recovery_code() -> str:
 
 
 def _recovery_hash(code: str) -> bytes:
-    """However it was typed: small letters, spaces, an O for a zero."""
+    """Hashes a recovery code, ignoring case and separators, and reading an O as a zero."""
     text = code[:40].upper().translate(_READ_AS)
     plain = "".join(character for character in text if character in ALPHABET)
     return hashlib.sha256(plain.encode()).digest()

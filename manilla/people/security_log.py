@@ -1,7 +1,7 @@
-"""Security events: each is logged and counted, and failures and exports are audited.
+"""Security events: logs and counts each event, and audits failures and exports.
 
-A line never holds a password or a code. An email address that nobody has is not logged either:
-people type passwords into the wrong field.
+An event never contains a password or a code. An unknown email address is not logged either, because
+people sometimes type a password into that field.
 """
 
 from enum import StrEnum
@@ -19,8 +19,9 @@ from manilla.people.roles import Realm
 
 log = structlog.get_logger(__name__)
 
-# Lines of the audit log in a window of the throttle. Beyond that only the 100th, 1000th, ... one
-# gets one, with its number. Guessing must not fill the log, nor keep others waiting for its head.
+# How many failures per throttle window are written to the audit log. Of the others, only the 100th,
+# 1000th and so on are written, with their number, so that guessing cannot fill the log or keep
+# others waiting for its lock.
 FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
 
 
@@ -34,7 +35,7 @@ class SecurityEvent(StrEnum):
 
 class Outcome(StrEnum):
     DONE = "done"
-    CODE_NEEDED = "code_needed"  # the password was right
+    CODE_NEEDED = "code_needed"  # the password was correct
     UNKNOWN_ACCOUNT = "unknown_account"
     DISABLED = "disabled"
     WRONG_PASSWORD = "wrong_password"  # noqa: S105
@@ -50,7 +51,7 @@ _GOOD = (Outcome.DONE, Outcome.CODE_NEEDED, Outcome.TURNED_ON, Outcome.CODES_REN
 
 
 class Who(msgspec.Struct, frozen=True):
-    """A known person, whatever they have proved."""
+    """A known user, authenticated or not."""
 
     person_id: int
     email: str
@@ -59,7 +60,7 @@ class Who(msgspec.Struct, frozen=True):
 def report(
     event: SecurityEvent, outcome: Outcome, realm: str, who: Who | None, **detail: Any
 ) -> None:
-    """The address is that of the request, if there is one."""
+    """Logs and counts an event, with the IP address of the current request, if any."""
     metrics.security_events.labels(event, realm, outcome).inc()
     write = log.info if outcome in _GOOD else log.warning
     write(
@@ -82,9 +83,9 @@ async def record_failure(
     *,
     is_repeated: bool = False,
 ) -> None:
-    """Reports a failure, and writes it to the audit log within bounds.
+    """Reports a failure, and writes it to the audit log within limits.
 
-    Of repeated ones (somebody who is locked out goes on trying) the audit log has the first.
+    Of repeated failures (a locked-out user who keeps trying) only the first is audited.
     """
     report(event, outcome, realm, who)
     if is_repeated:
@@ -115,7 +116,7 @@ async def record_export(
     name: str,
     file_format: str,
 ) -> None:
-    """Before the first byte is sent: no file leaves without its line."""
+    """Must be called before the first byte is sent, so that every export is audited."""
     async with db.transaction() as connection:
         await audit.record(
             connection,

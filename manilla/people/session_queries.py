@@ -1,4 +1,4 @@
-"""The statements about sessions."""
+"""SQL queries for sessions."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from manilla.people.visitor import Visitor
 
 
 class OpenSession(msgspec.Struct, frozen=True):
-    """A session as its owner is shown it."""
+    """A session as shown to its user."""
 
     id: int
     merchant_id: int | None
@@ -64,7 +64,10 @@ async def delete_oldest(connection: Connection, person_id: int, kept: int) -> No
 async def visit(
     db: Database, realm: Realm, token_hash: bytes, *, idle: timedelta, seen_every: timedelta
 ) -> Visitor | None:
-    """One statement: who this is, and that they were seen. An ended membership gives no role."""
+    """Returns the user of a valid session and updates seen_at, in one statement.
+
+    After a membership has ended, the role is None.
+    """
     return await db.row(
         Visitor,
         """
@@ -129,7 +132,7 @@ async def delete_of_person(
     but: int | None = None,
     merchant_id: int | None = None,
 ) -> int:
-    """Ends somebody's sessions: all, all but one, or those with one merchant."""
+    """Ends a user's sessions: all, all but one, or those with one merchant. Returns the number."""
     rows = await connection.records(
         """
         DELETE FROM session
@@ -144,7 +147,7 @@ async def delete_of_person(
 
 
 async def set_stepped_up(connection: Connection, session_id: int, *, by_code: bool) -> None:
-    """A code proves the second factor for a session that was started without it."""
+    """Marks the session as stepped up. `by_code` also marks its second factor as verified."""
     await connection.execute(
         """
         UPDATE session SET stepped_up_at = now(), second_factor = second_factor OR $2
@@ -159,7 +162,7 @@ async def set_second_factor(connection: Connection, session_id: int) -> None:
 
 
 async def choose_merchant(connection: Connection, session_id: int, merchant_id: int) -> bool:
-    """False where the session's person is no member of it."""
+    """Returns False if the session's user is not a member of the merchant."""
     found = await connection.value(
         """
         UPDATE session s SET merchant_id = m.merchant_id

@@ -1,4 +1,4 @@
-"""Sessions: kept in the database by the hash of their token, read anew for every request."""
+"""Sessions: stored by the hash of their token, and read from the database for every request."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ ADDRESS_LENGTH_MAX, USER_AGENT_LENGTH_MAX = 64, 300
 
 
 class NewSession(msgspec.Struct, frozen=True):
-    """The one time that the token is shown: it goes into the cookie."""
+    """Contains the token for the cookie; only its hash is stored."""
 
     token: str
     person_id: int
@@ -29,7 +29,7 @@ class NewSession(msgspec.Struct, frozen=True):
 
 class SessionNotFound(Refusal):
     status, code = 404, "SESSION_NOT_FOUND"
-    message = "There is no such session; it may have ended already."
+    message = "There is no such session. It may have ended."
 
 
 class NotAMember(Refusal):
@@ -47,7 +47,7 @@ async def begin(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Always a new token: one that was there before signing in is worth nothing after it."""
+    """Starts a session, with a new token so that none from before the sign-in is reused."""
     token = tokens.new()
     await session_queries.insert(
         connection,
@@ -65,7 +65,7 @@ async def begin(
 
 
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
-    """Who is visiting; None where the session ended, or was never one of this realm."""
+    """Returns the visitor, or None if the session has ended or belongs to another realm."""
     visitor = await session_queries.visit(
         db, realm, tokens.digest(token), idle=IDLE[realm], seen_every=SEEN_EVERY
     )
@@ -88,7 +88,7 @@ async def revoke_all_but(db: Database, person_id: int, session_id: int) -> int:
 
 
 async def end(db: Database, realm: Realm, token: str) -> None:
-    """Signing out; no matter where there is nothing to end."""
+    """Signs out. Does nothing if the session has already ended."""
     async with db.transaction() as connection:
         await session_queries.delete_by_token(connection, realm, tokens.digest(token))
 
@@ -101,10 +101,11 @@ async def step_up(
     password: str | None = None,
     code: str | None = None,
 ) -> None:
-    """Proves once more who is there, for what must not be done from a screen left open.
+    """Confirms the user's identity again before an important action, in case a screen was left
+    open.
 
-    By the second factor where there is one (whoever saw the password typed has not seen the next
-    code), otherwise by the password.
+    Requires the second factor if the user has one (somebody who saw the password does not know the
+    next code), otherwise the password.
     """
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
@@ -133,5 +134,5 @@ async def move_to(connection: Connection, visitor: Visitor, merchant_id: int) ->
 
 
 def _printable(text: str, length_max: int) -> str:
-    """What a stranger sends is kept for show: short, and nothing that a database refuses."""
+    """Shortens text from a client, and replaces characters that cannot be stored or shown."""
     return "".join(c if c.isprintable() else "?" for c in text[:length_max])

@@ -1,6 +1,6 @@
-"""The demonstration's people: in development mode alone, let in by a click.
+"""The demo user, whom one click signs in; in development mode only.
 
-Their password follows from the master key, so it is another one in every installation.
+The password is derived from the master key, so it differs between installations.
 """
 
 import msgspec

@@ -1,4 +1,4 @@
-"""Signing in: password first, then the second factor where there is one."""
+"""Sign-in: password first, then the second factor if the user has one."""
 
 import msgspec
 
@@ -24,12 +24,12 @@ from manilla.people.throttle import TooManyAttempts
 
 
 class SignInRefused(Refusal):
-    """One and the same text, whether the address is unknown, disabled, or the password wrong."""
+    """Has the same text for an unknown email address, a disabled user and a wrong password."""
 
     status, code = 401, "SIGN_IN_REFUSED"
-    message = "The email address or the password is not right."
+    message = "The email address or password is wrong."
 
-    outcome = Outcome.WRONG_PASSWORD  # for the log alone
+    outcome = Outcome.WRONG_PASSWORD  # for the log only
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class SignedIn(msgspec.Struct, frozen=True):
 
 
 class NeedsCode(msgspec.Struct, frozen=True):
-    """The password is right. Sign in again, with a code too: nothing is remembered until then."""
+    """The password is correct. The client must send it again with a code; no state is kept."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -47,8 +47,8 @@ class Attempt(msgspec.Struct, frozen=True):
     code: str | None
     address: str
     user_agent: str
-    person: Door | None  # whose email address it is
-    device: str | None  # where it is known to be that person's
+    person: Door | None  # the user with this email address, if any
+    device: str | None  # the id of the browser, if it is known to be this user's
 
     @property
     def who(self) -> Who | None:
@@ -89,7 +89,7 @@ async def sign_in(
 
 
 async def _try(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn | NeedsCode:
-    """Counted before it is checked; see `throttle`."""
+    """Counts the attempt before checking it; see `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
         await throttle.take(db, buckets)
@@ -109,7 +109,10 @@ async def _try(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn | N
 
 
 async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn:
-    """By password and code together. One refusal for all, so that neither is confirmed alone."""
+    """Lets a correct password and code together pass a used-up limit.
+
+    All failures have the same text, so that neither password nor code is confirmed alone.
+    """
     buckets = throttle.past_the_limit(attempt.realm, attempt.address)
     await throttle.take(db, buckets)
     try:
@@ -118,7 +121,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> S
             raise _refused(Outcome.LOCKED_OUT)
         await _check_code(db, keyring, attempt, person)
     except (SignInRefused, CodeRefused, TooManyAttempts) as refusal:
-        text = "The email address, the password or the code is not right."
+        text = "The email address, password or code is wrong."
         raise _refused(_outcome(refusal), text) from None
     entered = await _enter(db, attempt, person, new_hash)
     await throttle.give_back(db, buckets)
@@ -126,7 +129,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> S
 
 
 async def _check_password(attempt: Attempt) -> tuple[Door, str | None]:
-    """Who it is, and a new hash where the one at hand is outdated."""
+    """Returns the user, and a new hash if the stored one is outdated."""
     person = attempt.person
     verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
     if person is None:
@@ -140,7 +143,7 @@ async def _check_password(attempt: Attempt) -> tuple[Door, str | None]:
 
 
 async def _check_code(db: Database, keyring: Keyring, attempt: Attempt, person: Door) -> None:
-    """A known device has attempts of its own: who else knows the password cannot use them up."""
+    """A known device has its own attempts, so others who know the password cannot use them up."""
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
     await throttle.take(db, buckets)
     await second_factor.accept(db, keyring, person, attempt.code or "")
@@ -156,7 +159,7 @@ async def _begin_session(
     connection: Connection, attempt: Attempt, person: Door, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
-    # Between our look at the password and now it may have been reset, and all sessions ended.
+    # The password may have been reset, and all sessions ended, since it was verified.
     if not await queries.enter(
         connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
     ):

@@ -1,9 +1,9 @@
-"""Signing up: a business, pending until an administrator approves it, and its first owner.
+"""Sign-up: creates a merchant, pending until an administrator approves it, and its first owner.
 
-An email address that is known in the dashboard cannot sign up again, and the refusal tells so to
-whoever guesses. Hiding it would mean to answer every sign-up with "look into your mail", which an
-installation without a mail hook cannot do. So the text says as little as it can, and a sender's
-address has few tries.
+An email address that already has a dashboard account cannot sign up, and the refusal reveals this
+to a guesser. Hiding it would require confirming every sign-up by email, which an installation
+without a mail hook cannot do. So the text reveals as little as possible, and the number of sign-ups
+per IP address is limited.
 """
 
 import msgspec
@@ -21,13 +21,14 @@ from manilla.people.sessions import NewSession
 class SignUpRefused(Refusal):
     status, code = 409, "SIGN_UP_REFUSED"
     message = (
-        "This address cannot be used to sign up; if it is yours, sign in or reset the password."
+        "This email address cannot be used to sign up. "
+        "If it is yours, sign in or reset the password."
     )
 
 
 class SignedUp(msgspec.Struct, frozen=True):
     session: NewSession
-    merchant: NewMerchant  # with its keys and secrets, shown this once
+    merchant: NewMerchant  # with its keys and secrets, shown only once
 
 
 async def sign_up(
@@ -41,7 +42,7 @@ async def sign_up(
     address: str,
     user_agent: str,
 ) -> SignedUp:
-    """One transaction: the merchant with keys of both environments, the person, the session."""
+    """Creates the merchant with keys for both environments, the user and a session, atomically."""
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
     await throttle.take(db, throttle.signing_up(address))

@@ -1,15 +1,15 @@
-"""Guessing is slow: attempts are counted in the database, before anything is checked.
+"""Limits password guessing: attempts are counted in the database before anything is checked.
 
-Counting comes first, so that guesses made at the same time cannot slip through together; an attempt
-that turns out well is taken back, so that only failures remain. A success forgives no other
-failure, or an attacker who has one account could go on for ever from one address. Beyond a limit
-the right password is refused too, because an answer would confirm the guess. What is refused does
-not lengthen the window, which starts with its first failure.
+Counting first keeps concurrent guesses from passing together. A successful attempt is subtracted
+again, so that only failures remain. A success does not clear other failures: otherwise an attacker
+with one account could guess forever from one IP address. Over a limit the correct password is
+rejected too, because accepting it would confirm the guess. A rejected attempt does not extend the
+window, which starts with its first failure.
 
-A stranger must not shut anybody out. So few guesses are allowed for an account from one address,
-and more from all addresses together, so that many addresses do not mean unlimited guessing. A known
-device is counted by itself, and a right code together with the right password passes every limit:
-wrong passwords use up none of its attempts.
+An attacker must not be able to lock out a user. So an account has few attempts per IP address and
+more from all addresses together, so that many addresses do not mean unlimited guesses. A known
+device has its own count, and a correct code together with the correct password passes every limit,
+because wrong passwords use up none of its attempts.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 
 WINDOW: timedelta = SLOW_WINDOW
-PER_ADDRESS = 30  # whatever the account
+PER_ADDRESS = 30  # for all accounts
 PER_ACCOUNT_AND_ADDRESS = 10
-PER_ACCOUNT = 50  # from all addresses but known devices
+PER_ACCOUNT = 50  # from all IP addresses, without known devices
 PER_DEVICE = 10
-CODES_PER_PERSON = 10  # wrong ones after the right password
-CODES_PER_ADDRESS = 10  # by which somebody who is over a limit tries to get past it
+CODES_PER_PERSON = 10  # wrong codes after the correct password
+CODES_PER_ADDRESS = 10  # attempts with password and code over a used-up limit
 PER_PERSON = 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
@@ -38,7 +38,7 @@ class TooManyAttempts(Refusal):
     status, code = 429, "TOO_MANY_ATTEMPTS"
     message = "Too many attempts. Please wait a while and try again."
 
-    is_first = False  # whether it is the first one over its limit
+    is_first = False  # whether this is the first attempt over the limit
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Bucket(msgspec.Struct, frozen=True):
 def signing_in(
     realm: str, email: str, address: str, device: str | None = None
 ) -> tuple[Bucket, ...]:
-    """`device` is the id of a device that is known to be this person's."""
+    """`device` is the id of a browser known to be this user's."""
     if device is not None:
         return (Bucket(f"{SLOW}sign-in:{realm}:device:{device}", PER_DEVICE),)
     prefix, sender, account = f"{SLOW}sign-in:{realm}", address_bucket(address), _short(email)
@@ -61,18 +61,18 @@ def signing_in(
 
 
 def giving_code(person_id: int) -> tuple[Bucket, ...]:
-    """Only for who knows the password: nobody else can use these attempts up."""
+    """Only for callers who know the password, so nobody else can use up these attempts."""
     return (Bucket(f"{SLOW}sign-in:code:{person_id}", CODES_PER_PERSON),)
 
 
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
-    """Password and code together, from somebody who is over a limit of signing in."""
+    """For password and code together, over a used-up sign-in limit."""
     sender = address_bucket(address)
     return (Bucket(f"{SLOW}sign-in:{realm}:past:{sender}", CODES_PER_ADDRESS),)
 
 
 def proving(person_id: int) -> tuple[Bucket, ...]:
-    """Passwords and codes that somebody who is signed in gives once more."""
+    """For passwords and codes that a signed-in user enters again."""
     return (Bucket(f"{SLOW}prove:{person_id}", PER_PERSON),)
 
 
@@ -88,7 +88,9 @@ def resetting(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
 
 
 async def take(db: Database, buckets: Sequence[Bucket]) -> None:
-    """Counts one after the other: an address that is over its limit no longer harms an email."""
+    """Counts one bucket after the other, so that an IP address over its limit no longer counts
+    against the email address.
+    """
     for bucket in buckets:
         used, resets_in_seconds = await _add(db, bucket, 1)
         if used > bucket.limit:
@@ -98,13 +100,13 @@ async def take(db: Database, buckets: Sequence[Bucket]) -> None:
 
 
 async def give_back(db: Database, buckets: Sequence[Bucket]) -> None:
-    """The attempt was a good one."""
+    """Subtracts a successful attempt."""
     for bucket in buckets:
         await _add(db, bucket, -1)
 
 
 async def count(db: Database, name: str) -> int:
-    """How often this was called with the name in the present window."""
+    """Counts a call under this name, and returns the number in the current window."""
     used, _ = await _add(db, Bucket(SLOW + name, 0), 1)
     return used
 
@@ -120,5 +122,5 @@ async def _add(db: Database, bucket: Bucket, cost: int) -> tuple[int, int]:
 
 
 def _short(email: str) -> str:
-    """Of one length and harmless, whatever was typed."""
+    """A hash of the email address, so that any input has a fixed length and safe characters."""
     return hashlib.sha256(email.encode("utf-8", "replace")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Tokens of sessions and links: 256 random bits, of which only the hash is kept."""
+"""Tokens of sessions and links: 256 random bits, of which only the hash is stored."""
 
 import hashlib
 import secrets
@@ -12,5 +12,8 @@ def new() -> str:
 
 
 def digest(token: str) -> bytes:
-    """What is looked up. Random bits need no slow hash, and a look-up of one tells no timing."""
+    """The hash to look a token up by.
+
+    Random bits need no slow hash, and the lookup reveals no timing.
+    """
     return hashlib.sha256(token[:TOKEN_LENGTH_MAX].encode("utf-8", "replace")).digest()

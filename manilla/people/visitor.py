@@ -1,4 +1,4 @@
-"""Whoever is signed in, as every page needs to know them."""
+"""The signed-in user of a request."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,20 +10,20 @@ STEP_UP = timedelta(minutes=10)
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """A session that is good, and who it belongs to: read anew for every request."""
+    """A valid session and its user, read from the database for every request."""
 
     session_id: int
     person_id: int
     realm: Realm
     name: str
     email: str
-    role: str | None  # None: a member of no merchant, or none is chosen
+    role: str | None  # None if the user is a member of no merchant, or none is chosen
     merchant_id: int | None
     merchant_name: str | None
     merchant_status: str | None
     stepped_up_at: datetime | None
     has_totp: bool
-    second_factor: bool  # whether this session has proved it
+    second_factor: bool  # whether this session has verified it
 
     @property
     def permissions(self) -> frozenset[Permission]:

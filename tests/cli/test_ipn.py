@@ -145,7 +145,7 @@ def test_a_notification_is_shown_with_its_body_and_attempts(
     words = ("ipn", "show", made["notification_id"], "--data", str(instance.folder))
     for_people = manilla(*words).stdout
     assert row["body"] in for_people
-    assert all(part in for_people for part in ("HTTP 200", "X-Signature: ", "answer: thanks"))
+    assert all(part in for_people for part in ("HTTP 200", "X-Signature: ", "response: thanks"))
     run = subprocess.run(
         [*MANILLA, *words, "--body"], capture_output=True, check=True, timeout=PATIENCE_SECONDS
     )

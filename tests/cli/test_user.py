@@ -163,7 +163,7 @@ async def test_a_reset_link_is_printed_and_sent_and_works_once(
 async def test_a_reset_for_nobody_exits_1_with_one_line(environment: dict[str, str]) -> None:
     done = await asyncio.to_thread(manilla, "user", "reset", new_email(), **environment)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "manilla: There is nobody with this email address in the dashboard.\n"
+    assert done.stderr == "manilla: The dashboard has no user with this email address.\n"
 
 
 async def test_people_are_signed_out_shut_out_and_helped(street: Street, desk: Desk) -> None:

@@ -29,7 +29,7 @@ async def test_somebody_is_added_by_a_link_that_is_shown_once(
     assert line.detail == {"realm": "console", "email": form["email"], "role": "operations"}
     assert line.actor_name == visitor.email
     twice = await visitor.post("/people/add", form)
-    assert "somebody with this email address already" in await visitor.follow(twice)
+    assert "user with this email address already exists" in await visitor.follow(twice)
     chidi = line.subject.removeprefix("person:")
     renewed = (await visitor.post(f"/people/{chidi}/link", {})).body.decode()
     assert "/console/invitation/" in renewed

@@ -173,7 +173,7 @@ async def test_a_right_code_gets_past_the_limit_with_the_right_password_alone(
         with pytest.raises(SignInRefused) as refused:
             await street.try_door(owner.email, password, code)
         texts.add(refused.value.text)
-    assert texts == {"The email address, the password or the code is not right."}
+    assert texts == {"The email address, password or code is wrong."}
     assert isinstance(await street.try_door(owner.email, code=code_of(app)), SignedIn)
 
 

@@ -85,10 +85,10 @@ async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field
     assert "between 0 and 100" in _error(await operator.follow(reply), "commission_percent")
 
     reply = await till.owner.post("/team/invite", {"email": "nobody", "role": "viewer"})
-    assert "Write an email address" in _error(await till.owner.follow(reply), "email")
+    assert "Enter an email address" in _error(await till.owner.follow(reply), "email")
 
     reply = await till.owner.post("/profile", {"name": "Ada", "phone": "12"})
-    assert "Write a phone number" in _error(await till.owner.follow(reply), "phone")
+    assert "Enter a phone number" in _error(await till.owner.follow(reply), "phone")
 
 
 async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(till: Till) -> None:
@@ -146,7 +146,7 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
     assert not await faults_found(page)
     await context.close()
     wrong = await till.owner.post("/account/password", {"old": "no", "new": PASSWORD})
-    assert "password is not right" in _error(wrong.body.decode(), "old")
+    assert "password is wrong" in _error(wrong.body.decode(), "old")
 
 
 async def test_the_apis_field_errors_are_sentences(till: Till) -> None:
