@@ -1,1 +1,1 @@
-"""The merchants' documentation at /docs, and the workbench on which a call is tried out."""
+"""The documentation for merchants' developers at /docs, and the explorer's backend."""

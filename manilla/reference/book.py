@@ -1,4 +1,4 @@
-"""All pages, rendered once and kept until a setting that they mention changes."""
+"""All documentation pages, rendered once and cached until a platform setting changes."""
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -24,7 +24,7 @@ ROOT = "/docs"
 class Page(msgspec.Struct, frozen=True):
     path: str  # below /docs
     title: str
-    part: str  # of the navigation
+    part: str  # the group in the navigation
     template: str
     operation: Operation | None = None
 
@@ -73,7 +73,7 @@ class Book:
         self._templates.globals.update(book=self, root=ROOT, facts=_facts(document))
 
     def print(self, settings: PlatformSettings) -> "Edition":
-        """All of it, as it is true under these settings."""
+        """Renders all pages with these settings."""
         printed = {page.address: self._print(page, settings) for page in self.pages}
         return Edition(self, settings, printed)
 
@@ -109,7 +109,7 @@ class Book:
         return before, after
 
     def parts(self) -> dict[str, list[Page]]:
-        """The navigation, in order."""
+        """The pages by navigation group, in order."""
         parts: dict[str, list[Page]] = {}
         for page in self.pages:
             parts.setdefault(page.part, []).append(page)
@@ -120,7 +120,7 @@ class Book:
 
 
 class Edition:
-    """The pages under one state of the settings, and the index of what they say."""
+    """The pages rendered with one version of the settings, and their search index."""
 
     def __init__(
         self, book: Book, settings: PlatformSettings, printed: Mapping[str, Printed]
@@ -168,7 +168,7 @@ def _entries(printed: Printed) -> list[Entry]:
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the prose mentions, from where it is decided."""
+    """Values that the pages mention, from the code that defines them."""
     return {
         "samples": listing.samples,
         "notices": operations.notices(document),
@@ -194,7 +194,7 @@ class ListedError(msgspec.Struct, frozen=True):
 
 
 def _errors(known: Sequence[Operation]) -> list[ListedError]:
-    """Every code that an endpoint can answer with, in order of the status."""
+    """Every error code that an endpoint can return, ordered by status."""
     found: dict[str, ListedError] = {}
     for operation in known:
         for error in operation.errors:

@@ -1,6 +1,6 @@
-"""What to do about each error: written by hand, for every code of the endpoints' table.
+"""What to do about each error code of the endpoint table.
 
-A test fails where a code has no line here, and where a line here has no code.
+A test fails if a code has no guidance, or if guidance has no code.
 """
 
 from enum import StrEnum
@@ -12,9 +12,9 @@ from manilla.kit.errors import Refusal
 
 
 class Repeat(StrEnum):
-    """Whether sending the same request again can help."""
+    """Whether retrying the same request can help."""
 
-    NO = "no, mend it first"
+    NO = "no, fix the request first"
     LATER = "yes, later"
     SAME_KEY = "yes, with the same Idempotency-Key"
 
@@ -28,135 +28,135 @@ class Guidance(msgspec.Struct, frozen=True):
 GUIDANCE: dict[str, Guidance] = {
     "VALIDATION_FAILED": Guidance(
         "The body is not JSON, or a field or header is missing or malformed.",
-        "Mend what `errors` names: it lists every bad field at once.",
+        "Fix the fields that `errors` lists; it has all invalid fields.",
     ),
     "INVALID_AMOUNT": Guidance(
-        "Only the amount is at fault: too small, too many decimals, or not a number.",
+        "Only the amount is invalid: too small, too many decimals, or not a number.",
         "Send a JSON number, not a string, with no more decimals than the currency has.",
     ),
     "INVALID_ENVIRONMENT": Guidance(
         "`X-Environment` is neither `sandbox` nor `production`.",
-        "Send one of the two, in lower case. Left out, it means `production`.",
+        "Send one of the two, in lower case. If omitted, it defaults to `production`.",
     ),
     "INVALID_CREDENTIALS": Guidance(
-        "A key is missing, unknown or of the other environment; or timestamp or signature is "
-        "wrong.",
-        "Look at `errors`: it names the header at fault. Where it is missing, a key is. Compare "
-        "your signed string with the calculator's under Authentication.",
+        "A key is missing, unknown or belongs to the other environment, or the timestamp or "
+        "signature is wrong.",
+        "Check `errors`: it names the invalid header. Without `errors`, a key is wrong. Compare "
+        "your signed string with the signature calculator under Authentication.",
     ),
     "MERCHANT_PENDING_APPROVAL": Guidance(
-        "A production call before your business is approved.",
-        "Use the sandbox until it is. Your business profile in the dashboard says what is missing.",
+        "You called production before your business was approved.",
+        "Use the sandbox until then. Your business profile in the dashboard shows what is missing.",
     ),
     "MERCHANT_SUSPENDED": Guidance(
         "Your account is rejected or disabled, in both environments.",
-        "Talk to the platform's support.",
+        "Contact the platform's support.",
     ),
     "NOT_FOUND": Guidance(
-        "There is no endpoint at this address.", "Check the path; it begins with `/api/v1`."
+        "There is no endpoint at this URL.", "Check the path; it starts with `/api/v1`."
     ),
     "METHOD_NOT_ALLOWED": Guidance(
-        "The endpoint is there, but not for this method.", "Use the one that `Allow` names."
+        "The endpoint does not support this method.", "Use a method from the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "No such payment or payout of yours in this environment.",
-        "Check the `trx_id`, and that `X-Environment` is the one it was made in. A payment is not "
-        "found by verify-payout, nor the reverse.",
+        "You have no such payment or payout in this environment.",
+        "Check the `trx_id`, and that `X-Environment` is the one in which it was created. Use "
+        "verify-payment for payments and verify-payout for payouts.",
     ),
     "INVALID_CURRENCY": Guidance(
         "The currency is not enabled for your account.",
-        "Use one that is, in upper case, or have it enabled by the platform's support.",
+        "Use an enabled currency in upper case, or ask the platform's support to enable it.",
     ),
     "WALLET_NOT_AVAILABLE": Guidance(
-        "You have no active wallet in this currency.", "Talk to the platform's support."
+        "You have no active wallet in this currency.", "Contact the platform's support."
     ),
     "DUPLICATE_REFERENCE": Guidance(
-        "The `ref_trx` was used before, or the `Idempotency-Key` with another body.",
-        "Do not take a new reference before you know what became of the first: its `trx_id` and "
-        "`status` stand in the answer. To get the first answer again, send the same key with the "
-        "same bytes.",
+        "The `ref_trx` was used before, or the `Idempotency-Key` with a different body.",
+        "Do not use a new reference before you know the result of the first: its `trx_id` and "
+        "`status` are in the response. To get the first response again, send the same key with the "
+        "same body.",
     ),
     "insufficient_balance": Guidance(
-        "Your wallet cannot cover the payout and its fee; or, for a payment, the commission that "
-        "you bear.",
-        "Fund the wallet or send less. For payments, the customer can bear the commission: see API "
+        "Your wallet cannot cover the payout and its fee or, for a payment, the commission that "
+        "you pay.",
+        "Fund the wallet or send less. For payments, the customer can pay the commission: see API "
         "commission in the dashboard. Nothing was debited.",
     ),
     "provider_insufficient_balance": Guidance(
-        "The provider's own wallet is too low.",
-        "Try later, or another method. Nothing was debited.",
+        "The provider's balance is too low.",
+        "Try again later or use another method. Nothing was debited.",
         Repeat.LATER,
     ),
     "kyc_required": Guidance(
-        "The platform wants your KYC or a verified phone before payouts.",
-        "Complete it under Business profile; the text says which of the two is missing.",
+        "The platform requires KYC or a verified phone number before payouts.",
+        "Complete it under Business profile; the message says which of the two is missing.",
     ),
     "merchant_payout_disabled": Guidance(
-        "Payouts are switched off, for you or for everybody.", "Talk to the platform's support."
+        "Payouts are disabled, for you or for all merchants.", "Contact the platform's support."
     ),
     "payout_schedule_blocked": Guidance(
-        "No payouts are taken on this weekday, in Lagos.",
-        "Send it on one of the days that the text names.",
+        "Payouts are not accepted on this weekday (Lagos time).",
+        "Send it on one of the days in the message.",
         Repeat.LATER,
     ),
     "gateway_not_configured": Guidance(
-        "The method's provider is not configured, or switched off.",
-        "Fetch payout-methods anew and choose another method.",
+        "The method's provider is not configured or is disabled.",
+        "Call payout-methods again and choose another method.",
     ),
     "invalid_beneficiary": Guidance(
-        "Something about who is paid: a field is missing or contradicts itself, the bank code is "
-        "another provider's, or the account cannot be verified.",
-        "Mend what the text names. Bank codes belong to one provider: fetch bank-list with the "
-        "`method_code` that you pay by.",
+        "The beneficiary is invalid: a field is missing or contradicts another, the bank code "
+        "belongs to another provider, or the account cannot be verified.",
+        "Fix what the message names. Each provider has its own bank codes: call bank-list with the "
+        "`method_code` that you use.",
     ),
     "gateway_payout_failed": Guidance(
-        "The transfer was refused or failed on its way, or came back. Told by verify-payout and "
-        "the notification; what was debited is refunded.",
-        "Read the message, check the beneficiary, and send again under a new `ref_trx`.",
+        "The transfer was rejected, failed or was reversed. verify-payout and the notification "
+        "return this code; the debit is refunded.",
+        "Read the message, check the beneficiary, and send a new payout with a new `ref_trx`.",
     ),
     "payout_failed": Guidance(
-        "No such method, another currency than the method's, an amount out of its range, or a "
-        "provider that does not let the platform pay out.",
-        "The text says which.",
+        "The method does not exist or has another currency, the amount is out of its range, or the "
+        "provider does not allow the platform to send payouts.",
+        "The message says which.",
         Repeat.LATER,
     ),
     "RATE_LIMIT_EXCEEDED": Guidance(
-        "Too many requests in a minute.",
-        "Wait for `Retry-After` seconds. `RateLimit` on every answer says how many are left.",
+        "You sent too many requests in a minute.",
+        "Wait for `Retry-After` seconds. The `RateLimit` header has the remaining number.",
         Repeat.LATER,
     ),
     "SERVER_ERROR": Guidance(
-        "Our fault. Whether it was taken is not known.",
-        "Repeat with the same key and reference. If it stays, tell support the `X-Request-Id`.",
+        "An error on our side. It is not known whether the request succeeded.",
+        "Retry with the same key and reference. If it persists, send support the `X-Request-Id`.",
         Repeat.SAME_KEY,
     ),
     "SERVICE_UNAVAILABLE": Guidance(
-        "Too busy, or the database is away for a moment: whether it was taken is not known. Or the "
-        "payout method's provider does not answer: nothing was debited, as the text says.",
-        "Repeat with the same key and reference after `Retry-After` seconds.",
+        "The platform is overloaded or its database is unavailable: it is not known whether the "
+        "request succeeded. Or the method's provider does not respond: nothing was debited.",
+        "Retry with the same key and reference after `Retry-After` seconds.",
         Repeat.SAME_KEY,
     ),
 }
 
-# What a transaction can have failed with: `error_code` in verify and in notifications.
+# Why a transaction can fail: `error_code` in verify responses and notifications.
 OUTCOMES: dict[str, Guidance] = {
     "INSUFFICIENT_FUNDS": Guidance(
-        "The customer's money was not enough at the last try, and the link has expired.",
-        "Let the customer try again with a new payment, and be ready for a later success.",
+        "The customer had insufficient funds at the last attempt, and the link has expired.",
+        "Let the customer try again with a new payment, and accept a later success.",
     ),
     "PAYMENT_DECLINED": Guidance(
-        "The provider declined the last try, and the link has expired.",
-        "Let the customer try again with a new payment, and be ready for a later success.",
+        "The provider declined the last attempt, and the link has expired.",
+        "Let the customer try again with a new payment, and accept a later success.",
     ),
     "PAYMENT_CANCELED": Guidance(
         "The customer canceled.",
-        "Note it, and be ready for a later success: the customer may have paid all the same.",
+        "Mark the order as canceled, but accept a later success: the customer may still have paid.",
     ),
     "EXPIRED_SESSION": Guidance(
-        "Nobody paid in time.",
-        "Note it, and be ready for a later success: a bank transfer can come late.",
+        "The customer did not pay in time.",
+        "Mark the order as expired, but accept a later success: a bank transfer can arrive late.",
     ),
 }
 
-# What no endpoint answers, because none was reached.
+# Errors that are returned when no endpoint matches.
 OUTSIDE: tuple[type[Refusal], ...] = (NotFound, MethodNotAllowed)

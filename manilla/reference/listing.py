@@ -1,4 +1,4 @@
-"""Code as the pages show it: the samples that the tests run, and answers, lightly coloured."""
+"""Code on the pages: the samples that the tests run, and responses, with syntax highlighting."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class Language(msgspec.Struct, frozen=True):
     name: str
     folder: str
     ending: str
-    command: str  # how a sample is run, before its name
+    command: str  # the command that runs a sample, without the file name
 
 
 LANGUAGES = (
@@ -59,7 +59,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 @cache
 def samples(name: str) -> list[Sample]:
-    """One program in every language."""
+    """The same program in every language."""
     return [_sample(language, name) for language in LANGUAGES]
 
 
@@ -84,12 +84,12 @@ def _span(match: re.Match[str]) -> Markup:
 
 
 def json(value: Any) -> str:
-    """As the wire has it, with the amounts' zeros, but on several lines."""
+    """Formats a value as indented JSON, keeping the trailing zeros of amounts."""
     return msgspec.json.format(strict_json.encode(value), indent=2).decode()
 
 
 def ticked(text: str) -> Markup:
-    """Our descriptions put `code` between backticks."""
+    """Converts `code` between backticks to HTML."""
     pieces = text.split("`")
     return Markup("").join(_alternating(pieces))
 

@@ -1,4 +1,4 @@
-"""The endpoints as pages show them: fields, rules, answers and errors, from the description."""
+"""The endpoints for the pages: fields, rules, responses and errors from the OpenAPI document."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ DEPTH_MAX = 3
 
 
 class Field(msgspec.Struct, frozen=True):
-    name: str  # with those that it stands in: `commission.base_amount`
+    name: str  # with its parents: `commission.base_amount`
     depth: int
     type: str
     is_required: bool
@@ -21,7 +21,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A body: one of those that an answer can have, or what is sent."""
+    """A request body, or one of the possible bodies of a response."""
 
     name: str
     description: str
@@ -59,7 +59,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What we send to an `ipn_url`."""
+    """A notification to an `ipn_url`."""
 
     id: str
     title: str
@@ -132,7 +132,7 @@ def _shape(document: Any, schema: Any) -> Shape:
 
 
 def _fields(document: Any, schema: Any, inside: str = "", depth: int = 0) -> Iterator[Field]:
-    """Those that must be there first."""
+    """Yields required fields first."""
     required_first = sorted(
         schema["properties"].items(), key=lambda one: one[0] not in schema["required"]
     )
@@ -152,7 +152,7 @@ def _fields(document: Any, schema: Any, inside: str = "", depth: int = 0) -> Ite
 
 
 def _inner(part: Any) -> tuple[Any | None, str]:
-    """What a field consists of, where that is described too."""
+    """The schema of a nested object or list item, if described, and the suffix of its name."""
     if "$ref" in part:
         return part, ""
     if "$ref" in part.get("items", {}):
@@ -161,11 +161,11 @@ def _inner(part: Any) -> tuple[Any | None, str]:
 
 
 def _credentials(document: Any, names: Any) -> Iterator[Field]:
-    """The headers by which a call shows whose it is."""
+    """The headers that authenticate a call."""
     for name in names:
         scheme = document["components"]["securitySchemes"][name]
         header = scheme.get("name", "Authorization")
-        rules = "`Bearer` and the key" if scheme["type"] == "http" else ""
+        rules = "`Bearer` followed by the key" if scheme["type"] == "http" else ""
         yield Field(header, 0, "string", True, rules, scheme["description"])
 
 
@@ -196,7 +196,7 @@ def _kind(kind: str, part: Any) -> str:
 
 
 def _rules(part: Any) -> str:
-    """In words, as far as the description does not say it."""
+    """The field's rules in words, unless the description already has them."""
     said = []
     if "enum" in part:
         said.append("One of " + ", ".join(f"`{one}`" for one in part["enum"] if one is not None))
@@ -207,11 +207,11 @@ def _rules(part: Any) -> str:
     if "minimum" in part:
         said.append(f"At least {part['minimum']}")
     if part.get("format") == "uri" and "pattern" in part:
-        said.append("Begins with `https://` or `http://`")
+        said.append("Starts with `https://` or `http://`")
     elif part.get("format") == "email":
         said.append("An email address")
     if "default" in part:
-        said.append(f"`{part['default']}` when left out")
+        said.append(f"Defaults to `{part['default']}`")
     return "; ".join(said)
 
 

@@ -1,4 +1,4 @@
-"""What a finished page says: its headings for the margin, and its text for the search."""
+"""Parses a rendered page: its headings for the table of contents, its text for the search."""
 
 import re
 from html.parser import HTMLParser
@@ -10,7 +10,7 @@ SILENT = {"script", "style", "button", "svg"}
 
 
 class Section(msgspec.Struct):
-    """A heading and what stands under it; the page's beginning has no heading."""
+    """A heading and the content below it; the first section of a page has no heading."""
 
     id: str
     level: int

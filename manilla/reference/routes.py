@@ -1,4 +1,4 @@
-"""The addresses under /docs: pages from memory, and the search with or without a script."""
+"""The URLs under /docs: pages from memory, and the search with or without JavaScript."""
 
 import asyncio
 import gzip
@@ -29,7 +29,7 @@ def build(
 
 
 class _File(msgspec.Struct, frozen=True):
-    """An answer, ready to be sent."""
+    """A response, ready to be sent."""
 
     content: bytes
     compressed: bytes
@@ -46,7 +46,7 @@ class Reader:
         self._printing = asyncio.Lock()
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies what its routes hold; of us there is one."""
+        """Litestar deep-copies what its routes hold, but there must be only one Reader."""
         return self
 
     def handlers(self) -> list[Any]:
@@ -76,7 +76,7 @@ class Reader:
         return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
 
     async def _current(self) -> Edition:
-        """Printed in a thread: payments are not to wait while a page is made."""
+        """Renders the pages in a thread, so that payments do not wait for it."""
         async with self._printing:
             settings = self._platform.now
             if self._edition is None or self._edition.settings != settings:

@@ -1,6 +1,6 @@
-"""The search: every word must be in a section; where it stands says how much it counts.
+"""The search: a section matches if it contains every word; titles and headings weigh more.
 
-The page's script searches the same index in the same way; without scripts this does.
+docs.js searches the same index in the same way; this one works without JavaScript.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def search(index: Sequence[Entry], query: str) -> list[Found]:
 
 
 def _score(entry: Entry, words: Sequence[str]) -> int:
-    """None where a word is nowhere in it."""
+    """Returns 0 if a word does not occur in the entry."""
     total = 0
     for word in words:
         one = sum(

@@ -1,4 +1,4 @@
-"""The steps of payments and payouts, and the sandbox's values: from the code, in plain words."""
+"""The transitions of payments and payouts, and the sandbox's test values, from the code."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -20,31 +20,37 @@ class Step(msgspec.Struct, frozen=True):
 
 
 PAYMENT_TEXTS: Mapping[tuple[Standing, payments.Event], str] = {
-    (Standing.PENDING, payments.Event.PAID): "the provider says that it was paid, as asked for",
-    (Standing.PENDING, payments.Event.DECLINED): "declined, in the sandbox",
+    (
+        Standing.PENDING,
+        payments.Event.PAID,
+    ): "the provider confirms the payment, with the correct amount",
+    (Standing.PENDING, payments.Event.DECLINED): "the payment is declined in the sandbox",
     (Standing.PENDING, payments.Event.CANCELED): "the customer cancels on checkout",
     (Standing.PENDING, payments.Event.EXPIRED): (
-        "nobody has paid when the link ends; the error code is the last decline's, if there was one"
+        "the link expires unpaid; the error code is that of the last decline, if any"
     ),
-    (Standing.DECLINED, payments.Event.PAID): "a charge turns out to be paid after all",
-    (Standing.CANCELED, payments.Event.PAID): "the customer has paid all the same",
-    (Standing.EXPIRED, payments.Event.PAID): "the money comes late, by bank transfer",
+    (Standing.DECLINED, payments.Event.PAID): "the provider later confirms that a charge was paid",
+    (Standing.CANCELED, payments.Event.PAID): "the customer paid despite canceling",
+    (Standing.EXPIRED, payments.Event.PAID): "a bank transfer arrives late",
 }
 PAYOUT_TEXTS: Mapping[tuple[Status, payouts.Event], str] = {
     (Status.PENDING, payouts.Event.DELIVERED): (
-        "the provider says that it arrived, or a person paid it by hand"
+        "the provider confirms delivery, or an administrator completes a manual payout"
     ),
-    (Status.PENDING, payouts.Event.FAILED): "the provider refused it, or it failed on its way",
-    (Status.PENDING, payouts.Event.REVERSED): "it came back before we knew that it had arrived",
-    (Status.PENDING, payouts.Event.REJECTED): "an administrator rejects a manual one",
-    (Status.COMPLETED, payouts.Event.REVERSED): "the bank sent the money back",
+    (Status.PENDING, payouts.Event.FAILED): "the provider rejects the transfer, or it fails",
+    (
+        Status.PENDING,
+        payouts.Event.REVERSED,
+    ): "the transfer is reversed before delivery was confirmed",
+    (Status.PENDING, payouts.Event.REJECTED): "an administrator rejects the payout",
+    (Status.COMPLETED, payouts.Event.REVERSED): "the bank returns the money",
 }
 
 
 def _steps(
     table: Mapping[tuple[StrEnum, StrEnum], StrEnum], texts: Mapping[tuple[StrEnum, StrEnum], str]
 ) -> list[Step]:
-    """A step that has no text yet is a KeyError at the start: it must not be left out silently."""
+    """Raises KeyError at start-up for a transition without a text, so that none is missing."""
     return [Step(str(step[0]), texts[step], str(after)) for step, after in table.items()]
 
 
@@ -52,17 +58,17 @@ PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)  # type: ignore[arg-type]
 PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)  # type: ignore[arg-type]
 
 SANDBOX_ACCOUNTS = {
-    "0000000000": "Is delivered.",
-    sandbox.FAILS: "Is accepted and debited, then fails and is refunded: `gateway_payout_failed`.",
-    sandbox.INVALID: "Is refused: 422 `invalid_beneficiary`.",
+    "0000000000": "Delivered.",
+    sandbox.FAILS: "Accepted and debited, then fails with `gateway_payout_failed` and is refunded.",
+    sandbox.INVALID: "Rejected with 422 `invalid_beneficiary`.",
     sandbox.STAYS_PENDING: "Stays pending.",
-    sandbox.PROVIDER_POOR: "Is refused: 422 `provider_insufficient_balance`.",
+    sandbox.PROVIDER_POOR: "Rejected with 422 `provider_insufficient_balance`.",
 }
 
 
 class SandboxBank(msgspec.Struct, frozen=True):
     name: str
-    codes: list[str]  # of providers A, B and C
+    codes: list[str]  # the codes of providers A, B and C
 
 
 SANDBOX_BANKS = [

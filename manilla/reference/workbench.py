@@ -1,9 +1,9 @@
-"""Makes the explorer's calls: through the signed kernel, by who is signed in to the dashboard.
+"""Sends the explorer's calls through the API's kernel, for a user of the dashboard.
 
-API keys are stored as hashes, so nobody here can send one. What stands for it is the session that
-the dashboard has checked: the merchant is taken from there, in the sandbox alone. Everything else
-is as for any caller: the request is signed with the merchant's own secret, the signature and the
-time are checked, it counts for the rate limit, and it stands in the log of requests.
+API keys are stored as hashes, so the explorer cannot send one. Instead the merchant is taken from
+the dashboard session, and only the sandbox is used. Everything else is the same as for any caller:
+the request is signed with the merchant's secret, timestamp and signature are checked, it counts
+towards the rate limit, and it appears in the request log.
 """
 
 import time
@@ -28,12 +28,12 @@ from manilla.reference.operations import Operation, operations
 from manilla.web.workbench import Attempt, Exchange, Parameter, Tool
 
 USER_AGENT = "Manilla explorer"
-YOUR_API_KEY = "(your API key: stored as a hash, so not shown here)"
-NO_GENERATION = 0  # the key of no generation was used
+YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
+NO_GENERATION = 0  # no API key was used, so no credential generation either
 
 
 class Workbench:
-    """`document`: the description of the same endpoints."""
+    """`document` is the OpenAPI document of the same endpoints."""
 
     def __init__(
         self, gate: Gate, endpoints: Sequence[Endpoint], document: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Workbench:
 
 
 class _Rehearsal(MerchantApi):
-    """The kernel, for one caller who has shown otherwise than by an API key who they are."""
+    """The kernel for one caller who was authenticated by the dashboard instead of an API key."""
 
     def __init__(self, gate: Gate, endpoints: Sequence[Endpoint], caller: Caller) -> None:
         assert caller.is_sandbox
@@ -82,7 +82,7 @@ class _Rehearsal(MerchantApi):
 
 
 class _Request:
-    """As the merchant's own server would send it."""
+    """The request as the merchant's server would send it."""
 
     def __init__(self, attempt: Attempt, caller: Caller) -> None:
         self._method = attempt.tool.method
@@ -140,7 +140,7 @@ class _Request:
 
 
 def _address(attempt: Attempt) -> tuple[str, str]:
-    """The endpoint's own path, with the parameters in their places."""
+    """The endpoint's path and query, with the parameters filled in."""
     path, brace, rest = attempt.tool.path.partition("{")
     given = dict(attempt.parameters)
     if brace:
@@ -180,7 +180,7 @@ def _laid_out(body: bytes) -> str:
 
 
 def _made(tool: Tool, status: int, answer: str) -> str | None:
-    """The transaction that an initiation has made, to be verified next."""
+    """The id of the transaction that an initiation created, to be verified next."""
     if status != 200 or not tool.is_repeatable:
         return None
     try:

@@ -256,7 +256,7 @@ async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> Non
         office.refused(remove, ("account", "list", "999999")),
         office.commands(("account", "list", office.id)),
     )
-    assert "no open account" in again
+    assert "no active account" in again
     assert "There is no merchant 999999" in nobody
     assert removed in listed
 

@@ -182,7 +182,7 @@ async def test_people_are_signed_out_shut_out_and_helped(street: Street, desk: D
     await street.sign_in(shut.email)
     for command in ("disable", "enable", "totp-off", "sessions", "sign-out"):
         said = await desk.refused(command, owner.email, "--realm", "console")
-        assert "There is nobody" in said
+        assert "has no user with this email address" in said
 
 
 def test_a_mail_hook_that_is_no_program_is_named_at_start(tmp_path: Path) -> None:
