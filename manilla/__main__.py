@@ -1,4 +1,4 @@
-"""`python -m manilla` is the `manilla` command."""
+"""Runs the `manilla` command with `python -m manilla`."""
 
 from manilla.cli.main import main
 

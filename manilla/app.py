@@ -1,4 +1,4 @@
-"""The web program: the merchants' API beside the pages, in one process."""
+"""The web process: the merchant API and the pages."""
 
 import gc
 import socket
@@ -29,13 +29,13 @@ from manilla.services import Services, opened
 from manilla.settings import Settings
 
 CONNECTIONS = 10
-STATEMENT_SECONDS = 2  # no request has longer for all its statements
+STATEMENT_SECONDS = 2  # the limit for all statements of one request
 GRACE_SECONDS = 10
-GARBAGE_MIN = 50_000  # objects, before the collector looks
+GARBAGE_MIN = 50_000  # objects allocated before the garbage collector runs
 
 
 def build(services: Services, drain: Drain | None = None) -> Any:
-    """The API does not pass through the framework of the pages: see decision record 2."""
+    """Builds the ASGI application. The API bypasses the pages' framework: see decision record 2."""
     base_url = services.settings.base_url
     endpoints = _endpoints(services)
     api = MerchantApi(_gate(services), endpoints)
@@ -69,7 +69,7 @@ def build(services: Services, drain: Drain | None = None) -> Any:
         path = scope["path"] if scope["type"] == "http" else ""
         is_page = path in documents or not path.startswith(("/api/", PREFIX))
         if is_page and scope.get("method") == "HEAD":
-            scope = {**scope, "method": "GET"}  # the server sends the head alone
+            scope = {**scope, "method": "GET"}  # the server sends only the headers
         if path in documents:
             await documents[path](scope, receive, send)
         elif path.startswith("/api/"):
@@ -158,7 +158,7 @@ def console_desk(services: Services) -> ConsoleDesk:
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
-    """Serves until it is told to stop, then lets the requests under way finish."""
+    """Serves until it receives a signal to stop, then waits for open requests."""
     async with opened(
         settings,
         name="manilla api",
@@ -182,7 +182,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
             drain,
             settings.drain_seconds,
         )
-        # What is there now stays: the collector need not look at it again and again.
+        # Objects that exist now are permanent, so exclude them from garbage collection.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
@@ -190,7 +190,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
-    """What machines read about the API: made once, by path."""
+    """Machine-readable documents about the API by path, built once."""
     json, text = b"application/json", b"text/plain; charset=utf-8"
     collection = postman.collection(description)
     contents = {

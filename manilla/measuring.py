@@ -1,6 +1,6 @@
-"""What a worker measures of the whole instance: the same whichever of them looks.
+"""Metrics of the whole instance, measured by the worker; every worker measures the same values.
 
-A value that has gone is set to zero, not left as it was: an alert must be able to end.
+A value that no longer exists is set to zero, so that its alert can end.
 """
 
 from collections.abc import Collection
@@ -49,7 +49,7 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 async def _measure_payouts(db: Database) -> None:
-    """What is open has a job, and jobs are few: the history is not read for it."""
+    """Counts open payouts by their jobs, so that the payout history need not be read."""
     rows = await db.rows(
         _Open,
         """

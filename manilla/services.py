@@ -1,4 +1,4 @@
-"""What the running programs share: opened once, closed in reverse order."""
+"""The services that the API and worker processes share: opened once, closed in reverse order."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ from manilla.sql import migrate
 
 
 class DatabaseAway(Refusal):
-    message = "The database of MANILLA_DATABASE_URL does not answer."
+    message = "The database of MANILLA_DATABASE_URL does not respond."
 
 
 class Services(msgspec.Struct, frozen=True):

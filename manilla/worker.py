@@ -1,4 +1,4 @@
-"""The background program: jobs that are due, and chores on a schedule."""
+"""The worker process: runs jobs that are due, and periodic chores."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
-RECONCILE_SECONDS = 20  # for one sum; there are two, within a job's time
+RECONCILE_SECONDS = 20  # per sum; there are two, and both must fit in a job's time
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Chore(msgspec.Struct, frozen=True):
 
 def chores(services: Services) -> list[Chore]:
     db, kinds = services.db, works(services).keys()
-    # A simulated provider's wallet holds what the books know nothing of: not in development.
+    # Not in development mode: a simulated provider's balance does not match the ledger.
     reconciliation = _reconciliation(services)
     comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
@@ -75,7 +75,7 @@ async def _forget_webhooks(services: Services) -> None:
 
 
 async def _prove_books(services: Services) -> None:
-    """Every hour and when asked for, by one worker, on a connection that may take its time."""
+    """Checks the ledger every hour and on request, in one worker, with a long statement timeout."""
     if not await proofs.is_mine(services.db):
         return
     async with _patient(services, PROOF_SECONDS) as db:
@@ -99,7 +99,7 @@ async def _measure_backlog(services: Services) -> None:
 
 
 def works(services: Services) -> dict[str, Work]:
-    """The jobs that this program does, beside delivering notifications."""
+    """The jobs that the worker runs, except the delivery of notifications."""
     return {
         **PaymentTasks(services.db, services.till).works(),
         **RefundTasks(services.db, services.rails).works(),
@@ -137,7 +137,7 @@ async def work(settings: Settings) -> None:
 
 
 async def _repeat(chore: Chore) -> None:
-    """A chore that fails is logged and tried again; it never ends the worker."""
+    """Runs a chore periodically. A failure is logged and never stops the worker."""
     while True:
         try:
             await chore.run()

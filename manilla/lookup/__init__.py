@@ -1,1 +1,1 @@
-"""Finds what an id that we handed out belongs to."""
+"""Finds the record that has an ID."""

@@ -1,4 +1,4 @@
-"""One look-up for every id that we hand out: of transactions, notifications, requests and cases."""
+"""One lookup for every ID in the system: transactions, notifications, requests and cases."""
 
 import re
 
@@ -33,7 +33,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 async def find(db: Database, text: str) -> Found | None:
-    """None: it is no id of ours, or of something that is no longer kept."""
+    """Returns None if the ID is unknown, or its record has been deleted."""
     wanted = text.strip()
     if ids.merchant_of(wanted.partition("-")[0]) is not None:
         return await _transaction(db, wanted)
@@ -46,7 +46,7 @@ async def find(db: Database, text: str) -> Found | None:
 
 
 async def find_request(db: Database, request_id: str) -> Request | None:
-    """Requests have no index by their ids: this reads the log back to the request."""
+    """Request IDs have no index, so this scans the request log, newest first."""
     pages = requests.all_requests(db, Everyone(), RequestFilter(search=request_id))
     found = await first(pages, 1)
     return found[0] if found else None
@@ -69,7 +69,7 @@ async def _transaction(db: Database, wanted: str) -> Found | None:
 
 
 async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
-    """A reference of a charge names its payment, whether or not the charge was ever created."""
+    """A charge reference contains its payment's ID, even if no such charge was created."""
     if "-" not in wanted:
         return True
     return await charge_queries.charge(db, payment.merchant_id, wanted) is not None

@@ -238,7 +238,10 @@ def _sql(instance: Instance, statement: str) -> None:
         (("trigger", "payment.completed", "--merchant", "999"), "There is no merchant 999."),
         (("trigger", "payment.completed", "--merchant", "1", "--ipn-url", "ftp://x"), "URL"),
         (("listen", "--merchant", "999"), "There is no merchant 999."),
-        (("listen", "--merchant", "1", "--forward", "localhost:9000"), "is not an http:// or https:// URL"),
+        (
+            ("listen", "--merchant", "1", "--forward", "localhost:9000"),
+            "is not an http:// or https:// URL",
+        ),
     ],
 )
 def test_a_refusal_is_one_line_and_exit_1(

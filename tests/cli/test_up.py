@@ -251,7 +251,7 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
     for program in programs:
         run = manilla(*program, **environment)
         assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
-        assert "does not answer" in run.stderr
+        assert "does not respond" in run.stderr
     host = Instance(folder, "--no-demo").wait()
     try:
         running = json.loads((folder / "instance.json").read_text())

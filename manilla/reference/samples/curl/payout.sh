@@ -23,13 +23,13 @@ call() {  # call METHOD TARGET BODY [more options of curl]
     "$@"
 }
 
-# Methods are known by their code; their numbers differ between installations. With jq:
+# Identify methods by their code, because ids differ between installations. With jq:
 # .methods[] | select(.method_code == "providera_ngn_transfer") | .id
 methods=$(call GET '/api/v1/payout-methods?currency=NGN' '') || { echo "$methods" >&2; exit 1; }
 method_id=$(printf '%s' "$methods" |
   sed -n 's/.*"id":\([0-9]*\),"name":"[^"]*","method_code":"providera_ngn_transfer".*/\1/p')
 
-# The Idempotency-Key makes it safe to send this again when no answer came.
+# The Idempotency-Key makes it safe to retry this request after a timeout.
 call POST /api/v1/initiate-payout "{
   \"payout_amount\": 5000.25,
   \"currency_code\": \"NGN\",

@@ -20,7 +20,7 @@ timestamp=$(date +%s)
 signature=$(printf '%s.POST.%s.%s' "$timestamp" "$target" "$body" |
   openssl dgst -sha256 -hmac "$MANILLA_API_SECRET" | sed 's/^.*= //')
 
-# The Idempotency-Key makes it safe to send this again when no answer came.
+# The Idempotency-Key makes it safe to retry this request after a timeout.
 curl -sS --fail-with-body "$MANILLA_URL$target" \
   -H 'Content-Type: application/json' \
   -H 'Accept: application/json' \

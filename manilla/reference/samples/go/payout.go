@@ -55,7 +55,7 @@ func call(method, target string, body []byte, idempotencyKey string) ([]byte, er
 	return answer, err
 }
 
-// methodID finds a method by its code; its number differs between installations.
+// methodID finds a method by its code, because ids differ between installations.
 func methodID(code string) (int, error) {
 	answer, err := call("GET", "/api/v1/payout-methods?currency=NGN", nil, "")
 	if err != nil {
@@ -99,7 +99,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The Idempotency-Key makes it safe to send this again when no answer came.
+	// The Idempotency-Key makes it safe to retry this request after a timeout.
 	answer, err := call("POST", "/api/v1/initiate-payout", body, reference)
 	if err != nil {
 		log.Fatal(err)

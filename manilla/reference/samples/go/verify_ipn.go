@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// verify says whether a notification is Manilla's: call it with what io.ReadAll(request.Body) gave.
+// verify reports whether a notification is from Manilla. Pass the result of io.ReadAll(request.Body).
 func verify(rawBody []byte, signatureHeader, secret string) bool {
 	if secret == "" {
 		return false

@@ -15,7 +15,7 @@ import javax.crypto.spec.SecretKeySpec;
 
 /** Finds a method and sends a payout. Needs Java 17 or newer. */
 public class Payout {
-    // Without TLS, Java would ask for HTTP/2 in every request, which Manilla does not speak.
+    // Without TLS, Java would try to upgrade to HTTP/2, which Manilla does not support.
     static final HttpClient CLIENT =
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
@@ -48,8 +48,8 @@ public class Payout {
     }
 
     public static void main(String[] arguments) throws Exception {
-        // Methods are known by their code; their numbers differ between installations. With a JSON
-        // library, read `methods` and look for the one with this `method_code`.
+        // Identify methods by their code, because ids differ between installations. With a JSON
+        // library, read `methods` and find the one with this `method_code`.
         String methods = call("GET", "/api/v1/payout-methods?currency=NGN", "").body();
         Matcher found = Pattern
                 .compile("\"id\":(\\d+),\"name\":\"[^\"]*\",\"method_code\":\"providera_ngn_transfer\"")
@@ -66,7 +66,7 @@ public class Payout {
                  "withdraw_method_id": %s,
                  "beneficiary": {"bank_code": "058", "account_number": "0000000000"}}"""
                 .formatted(amount.toPlainString(), reference, shop, found.group(1));
-        // The Idempotency-Key makes it safe to send this again when no answer came.
+        // The Idempotency-Key makes it safe to retry this request after a timeout.
         HttpResponse<String> answer =
                 call("POST", "/api/v1/initiate-payout", body, "Idempotency-Key", reference);
         System.out.println(answer.body());

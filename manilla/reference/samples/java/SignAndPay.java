@@ -13,7 +13,7 @@ import javax.crypto.spec.SecretKeySpec;
 
 /** Signs a request and creates a payment. Needs Java 17 or newer. */
 public class SignAndPay {
-    // Without TLS, Java would ask for HTTP/2 in every request, which Manilla does not speak.
+    // Without TLS, Java would try to upgrade to HTTP/2, which Manilla does not support.
     static final HttpClient CLIENT =
             HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
@@ -47,7 +47,7 @@ public class SignAndPay {
         String shop = System.getenv().getOrDefault("SHOP_URL", "https://shop.example");
         String reference = "ORDER-" + UUID.randomUUID();
         BigDecimal amount = new BigDecimal("1500.50"); // a double would round large amounts
-        // With a JSON library, give it the BigDecimal.
+        // With a JSON library, pass the BigDecimal.
         String body = """
                 {"payment_amount": %s, "currency_code": "NGN", "ref_trx": "%s",
                  "success_redirect": "%3$s/paid", "cancel_redirect": "%3$s/basket",

@@ -8,7 +8,7 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 public class VerifyIpn {
-    /** Whether a notification is Manilla's: call it with the body's bytes as they arrived. */
+    /** Verifies that a notification is from Manilla. Pass the raw bytes of the body. */
     static boolean verify(byte[] rawBody, String signatureHeader, String secret)
             throws GeneralSecurityException {
         if (secret.isEmpty() || signatureHeader == null) {

@@ -1,4 +1,4 @@
-// Finds a method and sends a payout. Needs Node 18 or newer, no package.
+// Finds a method and sends a payout. Needs Node 18 or newer, no packages.
 import { createHmac, randomUUID } from "node:crypto";
 
 const { MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY, MANILLA_API_SECRET } = process.env;
@@ -31,7 +31,7 @@ async function call(method, target, body = "", more = {}) {
   return answer;
 }
 
-// Methods are known by their code; their numbers differ between installations.
+// Identify methods by their code, because ids differ between installations.
 const { methods } = JSON.parse(await call("GET", "/api/v1/payout-methods?currency=NGN"));
 const method = methods.find((each) => each.method_code === "providera_ngn_transfer");
 
@@ -44,7 +44,7 @@ const order = {
   withdraw_method_id: method.id,
   beneficiary: { bank_code: "058", account_number: "0000000000" },
 };
-// JSON.stringify knows no decimals, so the number goes before the rest as it is.
+// JSON.stringify cannot write exact decimals, so the amount is inserted as text.
 const body = `{"payout_amount": ${amount}, ${JSON.stringify(order).slice(1)}`;
-// The Idempotency-Key makes it safe to send this again when no answer came.
+// The Idempotency-Key makes it safe to retry this request after a timeout.
 console.log(await call("POST", "/api/v1/initiate-payout", body, { "Idempotency-Key": order.ref_trx }));

@@ -1,4 +1,4 @@
-// Signs a request and creates a payment. Needs Node 18 or newer, no package.
+// Signs a request and creates a payment. Needs Node 18 or newer, no packages.
 import { createHmac, randomUUID } from "node:crypto";
 
 const { MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY, MANILLA_API_SECRET } = process.env;
@@ -35,6 +35,6 @@ const order = {
   cancel_redirect: `${shop}/basket`,
   ipn_url: `${shop}/ipn`,
 };
-// JSON.stringify knows no decimals, so the number goes before the rest as it is.
+// JSON.stringify cannot write exact decimals, so the amount is inserted as text.
 const body = `{"payment_amount": ${amount}, ${JSON.stringify(order).slice(1)}`;
 console.log(await post("/api/v1/initiate-payment", body, order.ref_trx));

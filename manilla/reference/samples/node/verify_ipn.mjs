@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-/** Whether a notification is Manilla's: call it with the body as a Buffer, before it is parsed. */
+/** Verifies that a notification is from Manilla. Pass the unparsed body as a Buffer. */
 export function verify(rawBody, signatureHeader, secret) {
   if (!secret) return false;
   const expected = Buffer.from(createHmac("sha256", secret).update(rawBody).digest("hex"));

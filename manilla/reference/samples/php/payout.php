@@ -29,7 +29,7 @@ function call(string $method, string $target, string $body = '', array $more = [
     return (string) file_get_contents(getenv('MANILLA_URL') . $target, false, $context);
 }
 
-// Methods are known by their code; their numbers differ between installations.
+// Identify methods by their code, because ids differ between installations.
 $answer = call('GET', '/api/v1/payout-methods?currency=NGN');
 $methods = json_decode($answer, true)['methods'] ?? throw new RuntimeException($answer);
 $ids = array_column($methods, 'id', 'method_code');
@@ -43,9 +43,9 @@ $order = [
     'withdraw_method_id' => $ids['providera_ngn_transfer'],
     'beneficiary' => ['bank_code' => '058', 'account_number' => '0000000000'],
 ];
-// json_encode knows no decimals, so the number goes before the rest as it is.
+// json_encode cannot write exact decimals, so the amount is inserted as text.
 $body = '{"payout_amount": ' . $amount . ', ' . substr(json_encode($order, JSON_THROW_ON_ERROR), 1);
-// The Idempotency-Key makes it safe to send this again when no answer came.
+// The Idempotency-Key makes it safe to retry this request after a timeout.
 $answer = call('POST', '/api/v1/initiate-payout', $body, ["Idempotency-Key: {$order['ref_trx']}"]);
 echo $answer, "\n";
 exit(isset(json_decode($answer, true)['info']) ? 0 : 1);

@@ -38,7 +38,7 @@ $order = [
     'cancel_redirect' => "$shop/basket",
     'ipn_url' => "$shop/ipn",
 ];
-// json_encode knows no decimals, so the number goes before the rest as it is.
+// json_encode cannot write exact decimals, so the amount is inserted as text.
 $body = '{"payment_amount": ' . $amount . ', ' . substr(json_encode($order, JSON_THROW_ON_ERROR), 1);
 $answer = post('/api/v1/initiate-payment', $body, $order['ref_trx']);
 echo $answer, "\n";

@@ -1,5 +1,5 @@
 <?php
-/** Whether a notification is Manilla's: call it with file_get_contents('php://input'). */
+/** Verifies that a notification is from Manilla. Pass file_get_contents('php://input'). */
 function verify(string $raw_body, ?string $signature_header, string $secret): bool
 {
     if ($secret === '') {

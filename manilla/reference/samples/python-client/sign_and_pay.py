@@ -1,4 +1,4 @@
-"""Creates a payment with the client, which signs, repeats and reads. Needs manilla-client."""
+"""Creates a payment with the client, which signs and retries. Needs manilla-client."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Whether a notification is Manilla's, with the client: verify_ipn.py BODYFILE SIGNATURE."""
+"""Verifies a notification with the client: verify_ipn.py BODYFILE SIGNATURE."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from manilla_client import BadNotification, verify_ipn
 
-# In a shop, give it all headers of the request: then the time of the attempt is verified too.
+# In a shop, pass all request headers, so that the timestamp is verified too.
 headers = {"X-Signature": sys.argv[2]}
 try:
     told = verify_ipn(Path(sys.argv[1]).read_bytes(), headers, os.environ["MANILLA_API_SECRET"])

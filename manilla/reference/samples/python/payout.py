@@ -37,7 +37,7 @@ def call(method: str, target: str, body: bytes = b"", **more: str) -> str:
         sys.exit(refusal.read().decode())
 
 
-# Methods are known by their code; their numbers differ between installations.
+# Identify methods by their code, because ids differ between installations.
 methods = json.loads(call("GET", "/api/v1/payout-methods?currency=NGN"))["methods"]
 ids = {method["method_code"]: method["id"] for method in methods}
 
@@ -50,7 +50,7 @@ order = {
     "withdraw_method_id": ids["providera_ngn_transfer"],
     "beneficiary": {"bank_code": "058", "account_number": "0000000000"},
 }
-# The json module writes no decimals, so the number goes before the rest as it is.
+# The json module cannot write exact decimals, so the amount is inserted as text.
 body = f'{{"payout_amount": {amount}, {json.dumps(order)[1:]}'.encode()
-# The Idempotency-Key makes it safe to send this again when no answer came.
+# The Idempotency-Key makes it safe to retry this request after a timeout.
 print(call("POST", "/api/v1/initiate-payout", body, **{"Idempotency-Key": order["ref_trx"]}))

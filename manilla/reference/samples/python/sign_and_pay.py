@@ -45,6 +45,6 @@ order = {
     "cancel_redirect": f"{shop}/basket",
     "ipn_url": f"{shop}/ipn",
 }
-# The json module writes no decimals, so the number goes before the rest as it is.
+# The json module cannot write exact decimals, so the amount is inserted as text.
 body = f'{{"payment_amount": {amount}, {json.dumps(order)[1:]}'.encode()
 print(post("/api/v1/initiate-payment", body, order["ref_trx"]))

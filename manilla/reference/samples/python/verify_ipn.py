@@ -5,7 +5,7 @@ import sys
 
 
 def verify(raw_body: bytes, signature_header: str, secret: str) -> bool:
-    """Whether a notification is Manilla's: call it with the body's bytes as they arrived."""
+    """Verifies that a notification is from Manilla. Pass the raw bytes of the body."""
     if not secret:
         return False
     expected = hmac.new(secret.encode(), raw_body, hashlib.sha256).hexdigest()
