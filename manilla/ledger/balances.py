@@ -20,12 +20,21 @@ class AccountBalance(msgspec.Struct, frozen=True):
 
 async def balances(db: Database) -> list[AccountBalance]:
     """Returns the balance of each account. All wallets count as one account. Reads every entry."""
-    return await db.rows(
-        AccountBalance,
+    records = await db.records(
         """
-        SELECT environment, currency, account, count(*) AS entries,
-               sum(amount_minor)::bigint AS balance_minor
+        SELECT environment, currency, account, count(*) AS entries, sum(amount_minor) AS minor
           FROM entry
          GROUP BY environment, currency, account
-         ORDER BY environment, currency, account""",
+         ORDER BY environment, currency, account"""
     )
+    # The sum over all merchants can be larger than a bigint, so it is read as a numeric.
+    return [
+        AccountBalance(
+            record["environment"],
+            record["currency"],
+            record["account"],
+            record["entries"],
+            int(record["minor"]),
+        )
+        for record in records
+    ]

@@ -249,7 +249,7 @@ async def test_what_is_refused_when_it_is_done_goes_on_waiting(
 ) -> None:
     change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-20000000"), "too much")
     number = await ask(office, change)
-    with acting(BOLA), pytest.raises(AdjustmentRefused, match="holds less"):
+    with acting(BOLA), pytest.raises(AdjustmentRefused, match="does not hold that much"):
         await approvals.approve(office, number)
     assert (await approvals.find(office.db, number)).status == "waiting"
 

@@ -6,7 +6,7 @@ from manilla.cases import cases
 from manilla.cases.suspense import Action, WalletFull
 from manilla.kit import ids
 from manilla.kit.money import Money
-from manilla.ledger import posting
+from manilla.ledger import balances, posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
 from manilla.payouts import manual
@@ -122,3 +122,12 @@ async def test_a_sandbox_payment_that_the_wallet_cannot_hold_fails(sandbox_shop:
     await steps.complete(sandbox_shop.services, sandbox_shop.merchant, started.trx_id)
     assert await sandbox_shop.status(started) == "failed"
     assert await sandbox_shop.balance() == WALLET_MAX - 99_999
+
+
+async def test_the_ledgers_totals_can_be_larger_than_a_bigint(shop: Shop) -> None:
+    """Two full wallets together are: this one, and the one of a test before."""
+    await _fill(shop, 0)
+    found = await balances.balances(shop.services.db)
+    total = sum(each.balance_minor for each in found if each.currency == "NGN")
+    assert total == 0
+    assert max(each.balance_minor for each in found) >= WALLET_MAX

@@ -19,7 +19,7 @@ DISABLE, ENABLE = Change(status=Status.DISABLED), Change(status=Status.APPROVED)
 OFF = {
     "The merchant is disabled": (DISABLE, ENABLE),
     "The merchant was rejected": (Change(status=Status.REJECTED), ENABLE),
-    "Payouts are switched off": (Change(payouts_enabled=False), Change(payouts_enabled=True)),
+    "Payouts are disabled": (Change(payouts_enabled=False), Change(payouts_enabled=True)),
 }
 
 

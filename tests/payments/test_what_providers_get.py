@@ -39,7 +39,7 @@ async def test_a_customer_without_an_address_is_not_the_merchants_owner(
 
 @pytest.mark.parametrize("value", ["nobody", "a@b", "x <x@example.com>", "a b@example.com"])
 async def test_a_fallback_that_is_no_address_is_refused(shop: Shop, value: str) -> None:
-    with pytest.raises(platform.BadSetting, match="e-mail address"):
+    with pytest.raises(platform.BadSetting, match="an email address"):
         await platform.change(shop.services.db, "customer_email_fallback", value)
     await see_changes(shop.services)
 
