@@ -1,7 +1,7 @@
-"""The signed address of a payment's pages. Whoever holds it may pay; it is all the session we need.
+"""The signed URL of a payment's pages. Whoever has it may pay; there is no other session.
 
-There are no cookies here, so a form carries no token: a stranger's page that sends a customer's
-browser to us would have to know the signature.
+Checkout uses no cookies, so forms need no CSRF token: another site that sends a customer's browser
+here would have to know the signature.
 """
 
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ class Address(msgspec.Struct, frozen=True):
         return datetime.fromtimestamp(int(self.expires), UTC)
 
     def to(self, page: str = "", **more: str) -> str:
-        """Another page of the same payment. What a provider added to the query is left behind."""
+        """The URL of another page of this payment, without query parameters added by a provider."""
         query = urlencode({"expires": self.expires, "signature": self.signature, **more})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 

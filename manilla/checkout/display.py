@@ -1,4 +1,4 @@
-"""How other people's words look on checkout."""
+"""Formatting of names and texts on checkout."""
 
 import re
 
@@ -9,15 +9,15 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 
 NAME_MAX = 100
 
-# The words that a method's label says anyway.
+# words that the method's label already contains
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 
 def name(text: str) -> str:
-    """A merchant's name, on one line."""
+    """A merchant's name on one line."""
     return clean(text.replace("\n", " "), NAME_MAX).replace("\n", " ") or "the merchant"
 
 
 def gateway(method: Method) -> str:
-    """A method's name, for a sentence that says already how one pays by it."""
+    """A method's name without the words that the label already contains."""
     return name(_SAID_ALREADY.sub("", method.name))

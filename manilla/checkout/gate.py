@@ -1,4 +1,4 @@
-"""Who is let in to a payment's pages, and what those who are not are told."""
+"""Checks the link of a payment's pages, and renders errors."""
 
 import contextlib
 from typing import Any, Self
@@ -29,11 +29,11 @@ class Gate:
         self._pages = pages
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies what its routes hold; of us there is one."""
+        """Litestar copies the objects that its routes hold; this one is shared."""
         return self
 
     async def check(self, request: Request[Any, Any, Any]) -> Response[Any] | None:
-        """An answer stops the request here; with none it goes on."""
+        """Returns a response to stop the request, or None to let it continue."""
         here = address.read(request)
         match self._links.check(here.trx_id, here.expires, here.signature):
             case LinkState.GOOD:
@@ -51,11 +51,11 @@ class Gate:
         return _json(403, ALTERED) if _wants_json(request) else self._pages.link_altered()
 
     async def _expired(self, request: Request[Any, Any, Any], here: Address) -> Response[Any]:
-        """The link was good once: its holder may know what became of the payment."""
+        """The link was once valid, so whoever has it may see the payment's outcome."""
         if _wants_json(request):
             return _json(410, EXPIRED)
         if request.url.path.endswith("/return"):
-            # They may have paid in the last minute of the link.
+            # The customer may have paid in the last minute before the link expired.
             await look_again(self._checkout, here)
         view = await self._checkout.view(here.trx_id)
         is_decided = view.payment.status is not Status.PENDING
@@ -76,7 +76,7 @@ class Gate:
         return answer
 
     def _misused(self, request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-        text = "Your browser sent something that we did not understand."
+        text = "Your browser sent an invalid request."
         return self._pages.trouble(error.status_code, text, address.read(request))
 
     def _failed(self, request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -88,7 +88,7 @@ class Gate:
 
 
 async def look_again(checkout: Checkout, here: Address) -> None:
-    """Asks the provider now. Where that cannot be, the page shows what we know, and waits."""
+    """Queries the provider now. If that fails, the page shows the known status and polls on."""
     with contextlib.suppress(Refusal):
         await checkout.look_again(here.trx_id)
 

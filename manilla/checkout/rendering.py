@@ -1,4 +1,4 @@
-"""Pages: templates that escape by default, and that no cache keeps."""
+"""Renders the pages of checkout. Templates escape by default, and responses are not cached."""
 
 import hashlib
 import math
@@ -25,12 +25,12 @@ FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
 STATIC_PATH = "/static/checkout"
 
-# Longer ones are folded up: what is to be paid, and to whom, stays in sight.
+# Longer descriptions are folded, so that the amount and the merchant stay visible.
 DESCRIPTION_SHOWN = 160
 
 
 def _version() -> str:
-    """Of the static files: they may be cached for ever, under an address that changes with them."""
+    """Version of the static files, which may be cached forever because their URL contains it."""
     content = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
     return hashlib.sha256(content).hexdigest()[:12]
 
@@ -78,10 +78,10 @@ class Pages:
         alert: str | None = None,
         is_sent: bool = False,
     ) -> Response[str]:
-        """A payment as it is now. `alert` is why the last click did not do what it should.
+        """Shows a payment's current state. `alert` says why the last action failed.
 
-        The page asks for its version, and loads what there is to see when that has changed. One
-        whose link has expired cannot ask.
+        The page polls for its version and reloads when it changes. After the link has expired, it
+        cannot poll.
         """
         is_final = status == 410 or view.payment.status is Status.SUCCESS
         if scene is Scene.METHODS and alert is None:
@@ -105,18 +105,20 @@ class Pages:
         )
 
     def hand_over(self, view: View) -> Response[str]:
-        """By a refresh and a link: a browser would not follow a form's redirect to a stranger."""
+        """Uses a refresh and a link, because browsers do not follow a form's redirect to another
+        site.
+        """
         method = scenes.method_of(view)
         return self._respond(
             "hand_over.html", payment=view.payment, charge=view.charge, method=method
         )
 
     def link_altered(self) -> Response[str]:
-        """Says nothing of any payment: whoever sees it has not shown that they may know."""
+        """Reveals nothing about a payment, because the link is not valid."""
         return self._respond("link_altered.html", 403)
 
     def trouble(self, status: int, text: str, address: Address) -> Response[str]:
-        """Something on our side: the same address may well work in a moment."""
+        """An error on our side. The same URL may work again in a moment."""
         return self._respond("trouble.html", status, text=text, again=address.to())
 
     def _respond(self, template: str, status: int = 200, **values: Any) -> Response[str]:
@@ -129,7 +131,7 @@ class Pages:
 
 
 def _end(scene: Scene, view: View, address: Address) -> datetime:
-    """Of the link, or before that of the account that the money should go to."""
+    """When the link expires, or the account to transfer to, if that is earlier."""
     account_ends = view.charge.account_expires_at if view.charge else None
     if scene is not Scene.TRANSFER or account_ends is None:
         return address.ends_at
@@ -137,5 +139,5 @@ def _end(scene: Scene, view: View, address: Address) -> datetime:
 
 
 def _seconds_until(moment: datetime) -> int:
-    """Rounded up: a page that looks again when they are over must not come too early."""
+    """Rounded up, so that a page that reloads at zero does not reload too early."""
     return max(0, math.ceil((moment - datetime.now(UTC)).total_seconds()))

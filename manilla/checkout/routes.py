@@ -1,4 +1,4 @@
-"""The addresses of checkout: what a customer may ask and do, behind a signed link."""
+"""Routes of checkout: what a customer can do with a signed link."""
 
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from manilla.platform.settings import CurrentSettings
 Asked = Request[Any, Any, Any]
 Answer = Response[Any]
 
-# How providers say in the return address that the customer canceled.
+# Values of `status` in the return URL by which providers report a canceled payment.
 CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
 FOR_EVER = CacheControlHeader(public=True, max_age=365 * 86_400, immutable=True)
@@ -56,14 +56,14 @@ def build(
 
 
 class Counter:
-    """Asks the business what may be done, and shows what came of it."""
+    """Handles the requests of a payment's pages."""
 
     def __init__(self, checkout: Checkout, pages: Pages) -> None:
         self._checkout = checkout
         self._pages = pages
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies what its routes hold; of us there is one."""
+        """Litestar copies the objects that its routes hold; this one is shared."""
         return self
 
     async def show(self, request: Asked) -> Answer:
@@ -72,7 +72,7 @@ class Counter:
         return self._pages.show(scene_of(view), view, here)
 
     async def methods(self, request: Asked) -> Answer:
-        """All ways to pay, also for a customer who has begun to pay in one of them."""
+        """All payment methods, even if the customer has already started to pay with one."""
         here = address.read(request)
         view = await self._checkout.view(here.trx_id)
         if not can_choose(view):
@@ -90,7 +90,7 @@ class Counter:
         return here.redirect("pay")
 
     async def pay(self, request: Asked) -> Answer:
-        """Where the money is sent: the provider's own page, or the account to transfer to."""
+        """Shows the provider's page or the account to transfer to."""
         here = address.read(request)
         view = await self._checkout.view(here.trx_id)
         scene = scene_of(view)
@@ -101,7 +101,7 @@ class Counter:
         return here.redirect()
 
     async def come_back(self, request: Asked) -> Answer:
-        """From the provider's page, perhaps having paid: only the provider's answer counts."""
+        """The customer returns from the provider's page. Only the provider's status decides."""
         here = address.read(request)
         await look_again(self._checkout, here)
         if request.query_params.get("status", "").lower() not in CANCELED_WORDS:
@@ -124,7 +124,7 @@ class Counter:
         return here.redirect()
 
     async def outcome(self, request: Asked) -> Answer:
-        """What a customer of the sandbox makes happen."""
+        """The outcome that a sandbox customer chose."""
         here = address.read(request)
         wanted = await _field(request, "outcome")
         if wanted not in set(Outcome):
@@ -136,17 +136,19 @@ class Counter:
         return here.redirect()
 
     async def status(self, request: Asked) -> Answer:
-        """What a page asks for to find out whether it shows the present state."""
+        """Polled by pages to find out whether they show the current state."""
         view = await self._checkout.view(address.read(request).trx_id)
         shown = {"status": view.payment.status.value, "version": version_of(view)}
         return Response(shown, headers=NO_STORE)
 
     async def go_home(self, request: Asked) -> Answer:
-        """Whoever reloads the page that a form led to."""
+        """A reload of the page that a form was submitted to."""
         return address.read(request).redirect()
 
     async def _refuse(self, here: Address, refusal: Refusal) -> Answer:
-        """The page as it was, with the reason; or what became of the payment meanwhile."""
+        """Shows the page again with the reason, or the payment's outcome if it was decided
+        meanwhile.
+        """
         view = await self._checkout.view(here.trx_id)
         if view.payment.status is not Status.PENDING:
             return here.redirect()

@@ -1,4 +1,4 @@
-"""Which page shows a payment as it is now."""
+"""Selects the page for a payment's current state."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -10,16 +10,16 @@ from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Status
 
 
 class Scene(StrEnum):
-    """A page, by the name of its template."""
+    """A page, named after its template."""
 
     METHODS = "methods"
-    PREPARING = "preparing"  # another request is opening the charge at this moment
+    PREPARING = "preparing"  # another request is creating the charge right now
     TRANSFER = "transfer"
     WAITING = "waiting"
     SANDBOX = "sandbox"
-    LINK_EXPIRED = "link_expired"  # the link is over, the payment not decided yet
-    CLOSED = "closed"  # nothing but the way back
-    HELD = "held"  # money came, but not as agreed
+    LINK_EXPIRED = "link_expired"  # the link has expired, but the payment is not decided
+    CLOSED = "closed"  # only offers to return to the merchant
+    HELD = "held"  # money was received, but not as expected
     SUCCESS = "success"
     DECLINED = "declined"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -35,13 +35,13 @@ _FAILED = {
 }
 
 
-# What the ways to pay are headed with when the last try was declined.
+# Messages above the payment methods after a declined charge.
 DECLINES = {
     ErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. Please choose another way to pay.",
-    ErrorCode.INSUFFICIENT_FUNDS: "There was not enough money in the account or on the card. "
+    ErrorCode.INSUFFICIENT_FUNDS: "The account or card did not have enough money. "
     "Please choose another way to pay.",
 }
-LEFT = "You left without paying. Choose another way."
+LEFT = "You left without paying. Choose a payment method."
 
 
 def scene_of(view: View) -> Scene:
@@ -64,18 +64,18 @@ def outcome_of(view: View) -> Scene:
     if payment.status is Status.SUCCESS:
         return Scene.SUCCESS
     if view.held is not None:
-        return Scene.HELD  # the payment has failed, but the customer's money is here
+        return Scene.HELD  # the payment has failed, but the customer's money was received
     return _FAILED[payment.error_code or ErrorCode.PAYMENT_DECLINED]
 
 
 def version_of(view: View) -> str:
-    """Changes whenever a customer should see another page than the present one."""
+    """Changes whenever the customer should see another page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
     return f"{scene_of(view)}-{charge}-{declined}-{view.released or ''}"
 
 
 def decline_of(view: View) -> str | None:
-    """Why the customer has to choose again, where the last try was declined."""
+    """Why the customer has to choose again, if the last charge was declined."""
     if view.declined is None or view.declined.error_code is None:
         return None
     return DECLINES[view.declined.error_code]
@@ -86,18 +86,18 @@ def _scene_of_charge(view: View, charge: Charge) -> Scene:
     if method is None:
         return Scene.WAITING
     if charge.status is ChargeStatus.OPENING:
-        return Scene.PREPARING if _is_under_way(charge) else Scene.METHODS
-    is_transfer = method.flow is Flow.VIRTUAL_ACCOUNT and not _is_over(charge)
+        return Scene.PREPARING if _is_being_created(charge) else Scene.METHODS
+    is_transfer = method.flow is Flow.VIRTUAL_ACCOUNT and not _is_account_expired(charge)
     return Scene.TRANSFER if is_transfer else Scene.WAITING
 
 
-def _is_under_way(charge: Charge) -> bool:
-    """Whether another request may still be opening it. If not, that request never came back."""
+def _is_being_created(charge: Charge) -> bool:
+    """Whether another request may still be creating the charge. If not, that request has failed."""
     return datetime.now(UTC) - charge.created_at < timedelta(seconds=OPENING_SECONDS_MAX)
 
 
-def _is_over(charge: Charge) -> bool:
-    """Whether the account takes no more money."""
+def _is_account_expired(charge: Charge) -> bool:
+    """Whether the virtual account has expired."""
     ends = charge.account_expires_at
     return ends is not None and ends <= datetime.now(UTC)
 
@@ -108,13 +108,16 @@ def can_choose(view: View) -> bool:
 
 
 def is_hosted(view: View) -> bool:
-    """Whether there is a provider's page to go to, and its method is still offered."""
+    """Whether the charge has a provider's page and its method is still offered."""
     charge = view.charge
     return charge is not None and bool(charge.checkout_url) and method_of(view) is not None
 
 
 def method_of(view: View) -> Method | None:
-    """The charge's. None where it is not offered any more: who has paid waits, nobody begins."""
+    """The charge's method, or None if it is no longer offered.
+
+    A customer who has paid can then still wait for the result, but nobody can start to pay.
+    """
     charge = view.charge
     if charge is None:
         return None

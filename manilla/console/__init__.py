@@ -1,1 +1,1 @@
-"""The administrators' pages: merchants, providers, queues, the platform and its people."""
+"""Console pages for administrators: merchants, providers, queues, the platform and its users."""

@@ -1,4 +1,4 @@
-"""Changes that wait for a second administrator, and what became of those before."""
+"""Changes that wait for a second administrator, and past decisions."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -39,7 +39,8 @@ class ApprovalPages:
         one = "/approvals/{approval:int}"
         return [
             page("/approvals", self.show, Permission.CONSOLE_VIEW),
-            # Whatever is approved, an administrator could have done it; operations may only ask.
+            # Only administrators can approve, because they could make every such change themselves.
+            # The operations role can only request changes.
             form(one + "/approve", self.approve, Permission.PLATFORM, step_up=True),
             form(one + "/refuse", self.refuse, Permission.PAYOUT_DESK, step_up=True),
         ]
@@ -52,7 +53,9 @@ class ApprovalPages:
         following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
         return visit.page(
             "approvals.html",
-            waiting=[(each, _in_words(each, plain(await self._today(each)))) for each in waiting],
+            waiting=[
+                (each, _in_words(each, plain(await self._current_values(each)))) for each in waiting
+            ],
             decided=[row for row in rows if row.status != "waiting"],
             listing=ListView(visit, following),
             is_own=_is_own,
@@ -60,8 +63,11 @@ class ApprovalPages:
             in_words=_in_words,
         )
 
-    async def _today(self, asked: Approval) -> dict[str, Any]:
-        """How the things stand that it would change: more may have happened since it was asked."""
+    async def _current_values(self, asked: Approval) -> dict[str, Any]:
+        """Returns the current values of what the change would set.
+
+        They may differ from those at the time of the request.
+        """
         db, (_, *about) = self._desk.db, asked.subject.split(":")
         match asked.kind:
             case "setting":
@@ -74,7 +80,7 @@ class ApprovalPages:
                 return _named(msgspec.structs.asdict(merchant), asked.detail)
             case "method":
                 method = next(m for m in await catalogue.load(db) if m.code == about[0])
-                return _named(_method_today(method), asked.detail)
+                return _named(_method_current_values(method), asked.detail)
             case "wallet_funding" | "wallet_adjustment":
                 wallet = await wallets.get(db, int(about[0]), Environment(about[1]), about[2])
                 return {"balance": Money(wallet.currency, wallet.balance_minor)}
@@ -91,10 +97,10 @@ class ApprovalPages:
             raise
         except Refusal as refusal:
             return visit.sent_back("/approvals", refusal)
-        return visit.redirect("/approvals", done=f"Approval {number}: done, as it was asked for.")
+        return visit.redirect("/approvals", done=f"Approval {number}: the change was applied.")
 
     async def refuse(self, visit: Visit) -> Answer:
-        """Operations may take back what they asked for, and no more."""
+        """Rejects a change. The operations role can only withdraw its own requests."""
         number = _number(visit)
         asked = await approvals.find(self._desk.db, number)
         if not (visit.may(Permission.PLATFORM) or _is_own(asked)):
@@ -104,25 +110,25 @@ class ApprovalPages:
             await approvals.refuse(self._desk.office, number, reason)
         except Refusal as refusal:
             return visit.sent_back("/approvals", refusal)
-        return visit.redirect("/approvals", done=f"Approval {number} is refused.")
+        return visit.redirect("/approvals", done=f"Approval {number} was rejected.")
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Each change as `Setting kyc_required: true → false`, then what else to know about it."""
+    """Each change as `Setting kyc_required: true → false`, then the other details."""
     detail, kind = dict(asked.detail), asked.kind
     if kind == "setting":
         name = asked.subject.partition(":")[2]
         before = {each: _lower(today[each]) for each in today}
-        return [f"Setting {name}: {_step(before, name)}{detail['value']}"]
+        return [f"Setting {name}: {_before(before, name)}{detail['value']}"]
     changed = [
-        f"{title(name)}: {_step(today, name)}{detail[name]}" for name in detail if name in today
+        f"{title(name)}: {_before(today, name)}{detail[name]}" for name in detail if name in today
     ]
     others = said({name: detail[name] for name in detail if name not in today})
-    known = said({f"{name} today": today[name] for name in today if name not in detail})
+    known = said({f"current {name}": today[name] for name in today if name not in detail})
     return [*changed, *others, *known]
 
 
-def _step(today: Mapping[str, Any], name: str) -> str:
+def _before(today: Mapping[str, Any], name: str) -> str:
     return f"{today[name]} → " if name in today else ""
 
 
@@ -134,7 +140,7 @@ def _named(known: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: known[name] for name in names if name in known}
 
 
-def _method_today(method: Method) -> dict[str, Any]:
+def _method_current_values(method: Method) -> dict[str, Any]:
     def amount(minor: int | None) -> Money | str:
         return "none" if minor is None else Money(method.currency, minor)
 
@@ -149,7 +155,7 @@ def _method_today(method: Method) -> dict[str, Any]:
 
 
 def _place(subject: str) -> str | None:
-    """The page of what an approval is about."""
+    """Path of the page that the approval is about."""
     match subject.split(":"):
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
@@ -159,7 +165,7 @@ def _place(subject: str) -> str | None:
 
 
 def _is_own(asked: Approval) -> bool:
-    """Whether the visitor has asked for it."""
+    """Whether the current user requested it."""
     return current.get().is_same_as(asked.asked_by)
 
 

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, and the proof that no line of it was changed since."""
+"""The audit log: who changed what, and verification that no entry was altered."""
 
 import asyncio
 
@@ -19,9 +19,7 @@ from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
 VERIFY_SECONDS = 20.0
-TOO_LONG = (
-    "The log is too long to be proved while you wait. Run `manilla audit verify` on the server."
-)
+TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
 COLUMNS: tuple[Column[Entry], ...] = (
     Column("id", lambda line: line.id),
@@ -56,12 +54,15 @@ class AuditPages:
         return visit.page("audit.html", lines=found.rows, listing=ListView(visit, found.next))
 
     async def verify(self, visit: Visit) -> Answer:
-        """One at a time, and not for long: it reads the whole log."""
+        """Verifies the whole log. Only one verification runs at a time, with a time limit."""
         if self._verifying.locked():
-            return visit.redirect("/audit", failed="Somebody is proving it just now. Wait a while.")
+            return visit.redirect(
+                "/audit", failed="The log is already being verified. Try again later."
+            )
         async with self._verifying:
             try:
-                # Many short statements: together they may take longer than those of other pages.
+                # Verification runs many short statements. In total they may take longer than the
+                # limit of other pages.
                 with deadline.limited(VERIFY_SECONDS):
                     verdict = await audit.verify(self._desk.db)
             except Unavailable:
@@ -84,7 +85,7 @@ def _filter(visit: Visit) -> Filters:
 def _printable(visit: Visit, name: str) -> str | None:
     text = visit.query.text(name)
     if not text.isprintable():
-        raise BadForm(errors={name: "This contains characters that cannot be looked for."})
+        raise BadForm(errors={name: "This contains characters that cannot be searched for."})
     return text or None
 
 
@@ -93,5 +94,5 @@ def _merchant(visit: Visit) -> int | None:
         return None
     number = visit.query.whole("merchant")
     if number > ids.MERCHANT_ID_MAX:
-        raise BadForm(errors={"merchant": "There is no merchant of this number."})
+        raise BadForm(errors={"merchant": "No merchant has this number."})
     return number

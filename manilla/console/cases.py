@@ -1,4 +1,4 @@
-"""Cases: the evidence side by side, and the few legal ways to resolve them."""
+"""Cases: the evidence on both sides, and the allowed resolutions."""
 
 from typing import Any
 
@@ -29,25 +29,25 @@ TEMPLATE = "case.html"
 CASE_ID_MAX = 2**63 - 1
 
 TITLES: dict[str, str] = {
-    Kind.PAID_AFTER_DECLINE: "Paid after it was declined",
-    Kind.SECOND_CHARGE_PAID: "Paid a second time",
-    Kind.WALLET_FULL: "The wallet cannot hold the payment",
+    Kind.PAID_AFTER_DECLINE: "Paid after decline",
+    Kind.SECOND_CHARGE_PAID: "Paid twice",
+    Kind.WALLET_FULL: "Wallet balance limit exceeded",
     Kind.WRONG_AMOUNT: "Wrong amount received",
-    Kind.WEBHOOK_DISAGREES: "The provider says two things",
-    Kind.UNKNOWN_REFERENCE: "A reference that is not ours",
-    Kind.CONTRADICTION: "The provider changed its word",
-    Kind.CLEARING_DIFFERS: "Our books and the provider's balance differ",
-    Kind.STILL_OPEN: "Still open at the provider",
-    Kind.NO_ANSWER: "No answer for too long",
+    Kind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
+    Kind.UNKNOWN_REFERENCE: "Unknown reference",
+    Kind.CONTRADICTION: "Provider contradicted a final status",
+    Kind.CLEARING_DIFFERS: "Ledger and provider balance differ",
+    Kind.STILL_OPEN: "Still pending at the provider",
+    Kind.NO_ANSWER: "No answer from the provider",
 }
 ACTIONS: dict[str, str] = {
     Action.NOTHING: "Move nothing",
     Action.CREDIT: "Credit the merchant",
-    Action.RETURN: "Return it to who paid",
-    Action.KEEP: "Keep it for the platform",
-    Action.WRITE_OFF: "Write it off",
+    Action.RETURN: "Return to the payer",
+    Action.KEEP: "Keep for the platform",
+    Action.WRITE_OFF: "Write off",
     Action.DEBIT: "Debit the merchant",
-    Action.REVERSE: "Settle the payout as reversed",
+    Action.REVERSE: "Mark the payout as reversed",
 }
 
 COLUMNS: tuple[Column[Case], ...] = (
@@ -109,7 +109,7 @@ class CasePages:
         return visit.page(TEMPLATE, **await self._details(await self._case(visit)))
 
     async def ask(self, visit: Visit) -> Answer:
-        """A page and no redirect: what the provider said is kept nowhere."""
+        """Renders a page instead of redirecting, because the provider's answer is not stored."""
         details = await self._details(await self._case(visit))
         if details["evidence"].question is None:
             raise NotHere
@@ -117,7 +117,7 @@ class CasePages:
         return visit.page(TEMPLATE, **details)
 
     async def resolve(self, visit: Visit) -> Answer:
-        """At once for who may move money alone; else somebody else must approve."""
+        """Resolves the case if the user may move money alone; otherwise requests an approval."""
         case = await self._case(visit)
         try:
             action = visit.form.choice("action", Action)
@@ -135,13 +135,13 @@ class CasePages:
         return answers.done_or_asked(visit, f"/cases/{case.id}", result, done)
 
     async def close(self, visit: Visit) -> Answer:
-        """In one click, where what the case is about has vanished: no money moves."""
+        """Closes a case whose difference is gone. No money moves."""
         case = await self._case(visit)
         try:
             await cases.close_vanished(self._desk.db, case.id)
         except Refusal as refusal:
             return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
-        return visit.redirect(f"/cases/{case.id}", done="Closed: the difference has vanished.")
+        return visit.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
 
     async def _case(self, visit: Visit) -> Case:
         number = int(visit.parameter("case"))

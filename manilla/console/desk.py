@@ -1,4 +1,4 @@
-"""What the console's pages work with."""
+"""Dependencies of the console's pages."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,10 +30,10 @@ class ConsoleDesk(msgspec.Struct, frozen=True):
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
-    show: Show | None  # the demonstration's person, in development mode
-    data_folder: Path | None  # None: the database is elsewhere
+    show: Show | None  # the demo user, in development mode
+    data_folder: Path | None  # None if the database runs on another host
 
     @property
     def office(self) -> approvals.Desk:
-        """Where changes are made that may need a second administrator."""
+        """Applies changes that may need a second administrator."""
         return approvals.Desk(self.db, self.keyring, is_production_mode=not self.is_development)

@@ -1,4 +1,4 @@
-"""What is known about a case: our own side of it, and the provider's."""
+"""Evidence for a case: our records and the provider's."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,10 @@ THEIRS = frozenset({"Provider"})
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """`ours` and `theirs` are in the order of time. What the case is not about is None."""
+    """`ours` and `theirs` are in chronological order.
+
+    Fields that do not apply to the case are None.
+    """
 
     ours: list[Happening]
     theirs: list[Happening]
@@ -33,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     refund: Refund | None = None
     payout: Payout | None = None
     progress: Progress | None = None
-    question: Question | None = None  # that the provider can be asked now
+    question: Question | None = None  # the status query that can be sent to the provider now
 
 
 async def gather(db: Database, case: Case) -> Evidence:

@@ -1,4 +1,4 @@
-"""The page of anything that has an id of ours."""
+"""Finds the console page for any of our ids."""
 
 import asyncio
 from urllib.parse import quote
@@ -17,9 +17,10 @@ SECONDS_MAX = 5
 
 
 async def path_of(db: Database, text: str) -> str | None:
-    """Where the console shows what has this id; None where nothing has it."""
+    """Path of the console page for this id, or None if nothing has it."""
     if text.isdigit():
-        return None  # a case's number, which its own list finds; more often a part of a reference
+        # Either a case number, which the case list finds, or more often part of a reference.
+        return None
     try:
         async with asyncio.timeout(SECONDS_MAX):
             found = await find(db, text)

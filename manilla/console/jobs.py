@@ -1,4 +1,4 @@
-"""Parked jobs: what failed too often, why, and tried again."""
+"""Failed jobs: what failed, why, and retrying it."""
 
 from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
@@ -13,7 +13,7 @@ from manilla.web.exports import Column
 from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
-# What a job is about, where there is a page of it.
+# Pages of a job's subject, by kind of job.
 PLACES = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
 COLUMNS: tuple[Column[ParkedJob], ...] = (
@@ -44,7 +44,7 @@ class JobPages:
         )
         if exports.is_wanted(visit):
             pages = parked.all_parked(self._desk.db, wanted)
-            return exports.send(visit, "parked-jobs", COLUMNS, pages)
+            return exports.send(visit, "failed-jobs", COLUMNS, pages)
         found = await parked.parked(self._desk.db, wanted, after=lists.after(visit))
         return visit.page(
             "jobs.html",
@@ -61,4 +61,4 @@ class JobPages:
             await work.retry(self._desk.db, merchant_id, kind, given.needed("subject"))
         except Refusal as refusal:
             return visit.sent_back("/jobs", refusal)
-        return visit.redirect("/jobs", done="It is tried again at once.")
+        return visit.redirect("/jobs", done="The job will run again now.")

@@ -1,4 +1,4 @@
-"""The books: what is on each account, what was posted, and the proof that they are in order."""
+"""The ledger: account balances, postings, and the result of the ledger checks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,20 +25,20 @@ from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.visit import Visit
 
 EXPLANATIONS = {
-    "wallet": "What merchants own, all wallets together",
-    "clearing": "What the provider holds for us. The books carry it with the opposite sign: "
-    "it is an asset, and what we owe to merchants and others is counted as positive.",
-    "commission": "Earned on payments",
-    "payout_fee": "Earned on payouts",
-    "provider_fee": "Kept by the provider for its services",
-    "in_flight": "Debited for payouts that are under way",
-    "suspense": "Came in and belongs to nobody yet: see the cases",
-    "adjustment": "Put in or taken out by hand",
-    "bank": "Moved between our bank and providers",
+    "wallet": "Total balance of all merchant wallets",
+    "clearing": "Money that the provider holds for us. The ledger stores it with the opposite "
+    "sign, because it is an asset and liabilities are positive.",
+    "commission": "Commission earned on payments",
+    "payout_fee": "Fees earned on payouts",
+    "provider_fee": "Fees kept by the provider",
+    "in_flight": "Debited for payouts in progress",
+    "suspense": "Received but not credited to a wallet; see the cases",
+    "adjustment": "Manual credits and debits",
+    "bank": "Transfers between our bank and the provider",
 }
 
 
-ASSETS = ("clearing",)  # shown with the opposite sign of the books
+ASSETS = ("clearing",)  # shown with the opposite sign of the ledger
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """An entry with its posting, as a file has it."""
+    """An entry with its posting, for exports."""
 
     posting: PostingLine
     entry: EntryLine
@@ -96,12 +96,12 @@ class LedgerPages:
         )
 
     async def show_proof(self, visit: Visit) -> Answer:
-        """The proof alone, for a script that waits for it."""
+        """The result of the check alone, for the script that polls for it."""
         return visit.page("ledger_proof.html", proof=await proofs.last(self._desk.db))
 
     async def prove(self, visit: Visit) -> Answer:
         await proofs.ask(self._desk.db)
-        return visit.redirect("/ledger", done="A worker proves the books now.")
+        return visit.redirect("/ledger", done="A worker is checking the ledger.")
 
     async def show_postings(self, visit: Visit) -> Answer:
         scope, wanted = _scope(visit), _filter(visit)
@@ -115,7 +115,7 @@ class LedgerPages:
         )
 
     async def _sums(self) -> list[AccountBalance] | None:
-        """None where adding them up takes too long for a page."""
+        """Returns None if calculating the balances takes too long for a page."""
         try:
             async with asyncio.timeout(OPTIONAL_SECONDS):
                 return await balances.balances(self._desk.db)
@@ -124,7 +124,7 @@ class LedgerPages:
 
 
 def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBalance]]]:
-    """By environment and currency; what is real first."""
+    """Groups by environment and currency, production first."""
     keys = sorted({(each.environment, each.currency) for each in sums})
     return [
         (
@@ -137,7 +137,7 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
 
 
 def _shown(row: AccountBalance) -> Money:
-    """What we hold at a provider reads as what we have."""
+    """Shows money that a provider holds for us as a positive balance."""
     is_asset = row.account.partition(":")[0] in ASSETS
     return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
 

@@ -1,4 +1,4 @@
-"""Merchants: who waits for a decision, all of them, and one's whole story."""
+"""Merchants: pending approvals, the list, and the page of one merchant."""
 
 from decimal import Decimal
 from typing import Any
@@ -45,22 +45,22 @@ QUEUE_ROWS = 10
 RECENT_ROWS = 5
 AUDIT_ROWS = 10
 
-# What may become of a merchant, and how its button says it.
+# Allowed next statuses of a merchant, with the label of each button.
 DECISIONS: dict[Status, tuple[tuple[Status, str], ...]] = {
     Status.PENDING: ((Status.APPROVED, "Approve"), (Status.REJECTED, "Reject")),
     Status.APPROVED: ((Status.DISABLED, "Disable"),),
-    Status.REJECTED: ((Status.APPROVED, "Approve after all"),),
-    Status.DISABLED: ((Status.APPROVED, "Enable again"),),
+    Status.REJECTED: ((Status.APPROVED, "Approve"),),
+    Status.DISABLED: ((Status.APPROVED, "Enable"),),
 }
 DONE = {
-    Status.APPROVED: "Approved: production is open for this merchant.",
-    Status.REJECTED: "Rejected. The merchant can read why in the dashboard.",
-    Status.DISABLED: "Disabled: the API refuses this merchant from now on.",
+    Status.APPROVED: "Approved. The merchant can now use production.",
+    Status.REJECTED: "Rejected. The dashboard shows the merchant the reason.",
+    Status.DISABLED: "Disabled. The API now rejects this merchant's requests.",
 }
 CHECKS = {
     "kyc": ("kyc_verified", "KYC"),
-    "phone": ("phone_verified", "The phone number"),
-    "payouts": ("payouts_enabled", "Paying out"),
+    "phone": ("phone_verified", "Phone"),
+    "payouts": ("payouts_enabled", "Payouts"),
 }
 
 COLUMNS: tuple[Column[MerchantRow], ...] = (
@@ -125,10 +125,10 @@ class MerchantPages:
         return visit.page("merchant_new.html", currencies=_currencies(self._desk.methods))
 
     async def create(self, visit: Visit) -> Answer:
-        """The one time that the keys are shown, so a page and no redirect.
+        """Renders a page instead of redirecting, because the keys are shown only once.
 
-        In production mode nobody in the console sees production keys: with them one person could
-        pay out this merchant's money through the API. The owner rotates them in the dashboard.
+        In production mode the console never shows production keys: whoever has them could pay out
+        the merchant's money through the API alone. The owner rotates them in the dashboard.
         """
         try:
             email = persons.read_email(visit.form.needed("email"))
@@ -155,7 +155,7 @@ class MerchantPages:
         )
 
     async def _invite_owner(self, visit: Visit, merchant_id: int, email: str) -> bool:
-        """Only by mail: whoever holds the link becomes an owner."""
+        """Invites the owner by mail only, because whoever has the link becomes an owner."""
         if not self._desk.post.is_open:
             return False
         token = await invitations.invite(
@@ -188,14 +188,14 @@ class MerchantPages:
         )
 
     async def decide(self, visit: Visit) -> Answer:
-        """Two who decide at once: the second is told that it is decided."""
+        """If two administrators decide at the same time, the second one gets an error."""
         merchant = await self._merchant(visit)
         back = f"/merchants/{merchant.id}"
         try:
             status = visit.form.choice("status", Status)
             was = visit.form.choice("was", Status)
             if status not in [to for to, _ in DECISIONS[was]]:
-                raise BadForm(errors={"status": "Please choose one of these."})
+                raise BadForm(errors={"status": "Choose one of the options."})
             reason = visit.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
             await merchants.decide(
                 self._desk.db, self._desk.keyring, merchant.id, status, reason, was=was
@@ -205,16 +205,18 @@ class MerchantPages:
         return visit.redirect(back, done=DONE[status])
 
     async def check(self, visit: Visit) -> Answer:
-        """KYC, phone or payouts: one at a time, so that nobody undoes another's decision."""
+        """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
+        kept.
+        """
         merchant = await self._merchant(visit)
         if visit.form.text("what") not in CHECKS:
-            raise BadForm(errors={"what": "Please choose one of these."})
+            raise BadForm(errors={"what": "Choose one of the options."})
         field, title = CHECKS[visit.form.text("what")]
         is_on = visit.form.is_ticked("is_on")
         wanted = msgspec.convert({field: is_on}, Change)
         await merchants.change(self._desk.db, self._desk.keyring, merchant.id, wanted)
-        words = ("on", "off") if field == "payouts_enabled" else ("verified", "not verified")
-        done = f"{title} is {words[0] if is_on else words[1]} now."
+        words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
+        done = f"{title}: {words[0] if is_on else words[1]}."
         return visit.redirect(f"/merchants/{merchant.id}", done=done)
 
     async def set_commission(self, visit: Visit) -> Answer:
@@ -231,7 +233,7 @@ class MerchantPages:
                 keep=("commission_percent", "reason"),
                 at=((merchants.BadMerchant, "commission_percent"),),
             )
-        return answers.done_or_asked(visit, back, result, f"The commission is {percent} % now.")
+        return answers.done_or_asked(visit, back, result, f"Commission set to {percent} %.")
 
     async def switch_currency(self, visit: Visit) -> Answer:
         merchant = await self._merchant(visit)
@@ -241,30 +243,30 @@ class MerchantPages:
             await merchants.switch_currency(self._desk.db, merchant.id, code, is_on=is_on)
         except Refusal as refusal:
             return visit.sent_back(back, refusal)
-        return visit.redirect(back, done=f"{code} is {'enabled' if is_on else 'disabled'} now.")
+        return visit.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
 
     async def set_wallet(self, visit: Visit) -> Answer:
         merchant = await self._merchant(visit)
         currency, status = visit.parameter("currency"), visit.form.choice("status", WalletStatus)
         await wallets.set_status(self._desk.db, merchant.id, visit.environment, currency, status)
-        done = f"The {visit.environment} wallet in {currency} is {status} now."
+        done = f"The {visit.environment} wallet in {currency} is now {status}."
         return visit.redirect(f"/merchants/{merchant.id}", done=done)
 
     async def _merchant(self, visit: Visit) -> MerchantRow:
         return await merchants.get(self._desk.db, merchant_number(visit))
 
     async def _recent(self, merchant_id: int) -> dict[str, Any]:
-        db, it, few = self._desk.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
-        told = await notifications.notifications(db, it, NotificationFilter(), limit=few)
+        db, scope, limit = self._desk.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
+        recent = await notifications.notifications(db, scope, NotificationFilter(), limit=limit)
         return {
-            "payments": (await payments.payments(db, it, PaymentFilter(), limit=few)).rows,
-            "payouts": (await payouts.payouts(db, it, PayoutFilter(), limit=few)).rows,
-            "cases": (await cases.cases(db, it, CaseFilter(), limit=few)).rows,
-            "notifications": told.rows,
+            "payments": (await payments.payments(db, scope, PaymentFilter(), limit=limit)).rows,
+            "payouts": (await payouts.payouts(db, scope, PayoutFilter(), limit=limit)).rows,
+            "cases": (await cases.cases(db, scope, CaseFilter(), limit=limit)).rows,
+            "notifications": recent.rows,
         }
 
     async def _keys(self, merchant_id: int) -> list[Any]:
-        """The newest credential of each environment; never the secret."""
+        """The newest credential of each environment, without its secret."""
         found = [
             await queries.credentials(self._desk.db, merchant_id, environment)
             for environment in Environment
@@ -282,11 +284,11 @@ def merchant_number(visit: Visit) -> int:
 def _first_status(visit: Visit) -> Status:
     status = visit.form.choice("status", Status)
     if status not in (Status.PENDING, Status.APPROVED):
-        raise BadForm(errors={"status": "Please choose one of these."})
+        raise BadForm(errors={"status": "Choose one of the options."})
     return status
 
 
 def _currencies(methods: Catalogue) -> list[tuple[str, str]]:
-    """Those that some method can pay in or out: others would be wallets that nobody can use."""
+    """Currencies that at least one method supports. A wallet in any other could not be used."""
     codes = {method.currency for kind in Kind for method in methods.all(kind)}
     return [(code, code) for code in sorted(codes, key=lambda code: (code != "NGN", code))]

@@ -1,4 +1,4 @@
-"""Methods of paying in and out: their limits, fees, order, and whether they are offered."""
+"""Deposit and withdrawal methods: limits, fees, order, and whether they are offered."""
 
 import hashlib
 from typing import Any
@@ -22,7 +22,7 @@ from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
-EXAMPLE = 10_000  # major units
+EXAMPLE = 10_000  # in major units
 POSITION_MAX = 10_000
 
 
@@ -44,7 +44,7 @@ class MethodPages:
         return visit.page(
             "methods.html",
             kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in Kind],
-            obstacle=self._obstacle,
+            obstacle=self._not_offered_reason,
             providers=NAMES,
         )
 
@@ -53,7 +53,7 @@ class MethodPages:
         return visit.page("method.html", **self._about(visit, method))
 
     async def show_fee(self, visit: Visit) -> Answer:
-        """What a method would cost as the form stands, while somebody types."""
+        """Fee preview for the unsaved form, updated as the user types."""
         method = await self._method(visit)
         try:
             method, problem = catalogue.preview(method, _change(visit.query, method)), ""
@@ -72,7 +72,7 @@ class MethodPages:
         except Refusal as refusal:
             method = await self._method(visit)
             return visit.refused("method.html", refusal, **self._about(visit, method))
-        return done_or_asked(visit, "/methods", result, f"{wanted.name or method.name} is saved.")
+        return done_or_asked(visit, "/methods", result, f"{wanted.name or method.name} saved.")
 
     async def _method(self, visit: Visit) -> Method:
         code = visit.parameter("code")
@@ -81,19 +81,19 @@ class MethodPages:
                 return method
         raise NotHere
 
-    def _obstacle(self, method: Method) -> str:
-        """Why it is not offered where real money moves; empty: it is."""
+    def _not_offered_reason(self, method: Method) -> str:
+        """Why the method is not offered in production; empty if it is offered."""
         if not method.active:
-            return "Switched off"
+            return "Disabled"
         is_usable = self._desk.methods.is_usable(method, Environment.PRODUCTION)
-        return "" if is_usable else "Its provider is not configured or switched off"
+        return "" if is_usable else "The provider is not configured or is disabled"
 
     def _about(self, visit: Visit, method: Method) -> dict[str, Any]:
         return {
             **self._fee(visit, method),
             "method": method,
             "seen": _version(method),
-            "obstacle": self._obstacle(method),
+            "obstacle": self._not_offered_reason(method),
             "problem": "",
             "providers": NAMES,
             "major": lambda minor: (
@@ -110,12 +110,12 @@ class MethodPages:
 
 
 def _version(method: Method) -> str:
-    """Another one whenever anything of the method is another."""
+    """Changes whenever any field of the method changes."""
     return hashlib.sha256(msgspec.json.encode(method)).hexdigest()[:16]
 
 
 def _change(given: Form, method: Method) -> Change:
-    """The whole form: what is empty and may be has no limit."""
+    """Reads the whole form. An empty optional field means no limit."""
     name = given.needed("name", at_most=catalogue.NAME_LENGTH_MAX)
     position = given.whole("position")
     if position > POSITION_MAX:
@@ -128,7 +128,7 @@ def _change(given: Form, method: Method) -> Change:
         maximum=_amount_or_none(given, "maximum", method),
     )
     if method.kind is Kind.DEPOSIT:
-        return change  # paying in has no fee of its own
+        return change  # deposit methods have no fee
     return msgspec.structs.replace(
         change,
         fee_fixed=_amount(given, "fee_fixed", method),

@@ -1,4 +1,4 @@
-"""What all merchants were told: given up ones first, attempt by attempt, and told again."""
+"""Notifications of all merchants: failed ones first, their attempts, and resending."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ from manilla.web.routes import Answer, Route, form, page
 from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
-FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # of a browser's field for date and time
+FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
 STATES = (State.FAILED, State.WAITING, State.DELIVERED)
 
 COLUMNS: tuple[Column[Notification], ...] = (
@@ -82,7 +82,7 @@ class NotificationDesk:
     async def redeliver(self, visit: Visit) -> Answer:
         found = await self._notification(visit)
         await redeliver.redeliver(self._desk.db, found.id)
-        done = "It is on its way again, under the same id."
+        done = "The notification is being sent again under the same id."
         return visit.redirect(f"/notifications/{found.id}", done=done)
 
     async def redeliver_failed(self, visit: Visit) -> Answer:
@@ -91,7 +91,7 @@ class NotificationDesk:
             sent = await redeliver.redeliver_failed(self._desk.db, since, merchant_id)
         except Refusal as refusal:
             return visit.sent_back("/notifications", refusal)
-        done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
+        done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
         return visit.redirect("/notifications", done=done)
 
     async def _notification(self, visit: Visit) -> Notification:
@@ -102,9 +102,9 @@ class NotificationDesk:
 
 
 def _moment(given: Form, name: str) -> datetime:
-    """In Lagos."""
+    """Reads Lagos time and returns UTC."""
     try:
         at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)
         return at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadForm(errors={name: "A date and a time are needed."}) from None
+        raise BadForm(errors={name: "Enter a date and a time."}) from None

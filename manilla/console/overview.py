@@ -1,4 +1,4 @@
-"""The first page: what waits for a person, and how the platform does."""
+"""The overview: open tasks and platform figures."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -24,14 +24,14 @@ from manilla.web import charts
 from manilla.web.routes import Answer, Route, page
 from manilla.web.visit import Visit
 
-LATELY = timedelta(days=7)
+FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """So many of something that a person must look at."""
+    """The number of open tasks of one kind."""
 
     title: str
-    count: int | None  # None: counting them took too long
+    count: int | None  # None if counting took too long
     path: str
     icon: str
 
@@ -63,24 +63,24 @@ class Overview:
         chosen, suffix = Everyone(environment=environment), ""
         if environment is Environment.SANDBOX:
             suffix = f"?environment={environment}"
-        since = datetime.now(UTC) - LATELY
+        since = datetime.now(UTC) - FAILED_NOTIFICATIONS_AGE
         queues = (
-            ("Merchants to decide on", "/merchants?status=pending", "building-store"),
-            ("Manual payouts to pay", f"/payouts{suffix}", "hand-stop"),
+            ("Pending merchants", "/merchants?status=pending", "building-store"),
+            ("Manual payouts", f"/payouts{suffix}", "hand-stop"),
             ("Open cases", f"/cases{suffix}", "gavel"),
-            ("Approvals waiting", "/approvals", "circle-check"),
-            ("Notifications given up, last 7 days", "/notifications?state=failed", "bell"),
-            ("Parked jobs", "/jobs", "inbox"),
-            ("Rails that are down", "/providers", "plug-connected"),
+            ("Pending approvals", "/approvals", "circle-check"),
+            ("Failed notifications, last 7 days", "/notifications?state=failed", "bell"),
+            ("Failed jobs", "/jobs", "inbox"),
+            ("Rails down", "/providers", "plug-connected"),
         )
         counts = await asyncio.gather(
-            _in_time(roster.count_pending(db)),
-            _in_time(payouts.count_manual(db, chosen)),
-            _in_time(cases.count_open(db, chosen)),
-            _in_time(self._approvals_waiting()),
-            _in_time(notifications.count_failed(db, everyone, since)),
-            _in_time(parked.count_parked(db)),
-            _in_time(self._rails_down()),
+            _count_or_none(roster.count_pending(db)),
+            _count_or_none(payouts.count_manual(db, chosen)),
+            _count_or_none(cases.count_open(db, chosen)),
+            _count_or_none(self._approvals_waiting()),
+            _count_or_none(notifications.count_failed(db, everyone, since)),
+            _count_or_none(parked.count_parked(db)),
+            _count_or_none(self._rails_down()),
         )
         return [
             Waiting(title, count, path, icon)
@@ -94,7 +94,7 @@ class Overview:
         return sum(rail.is_down for rail in await self._desk.rails.health.overview())
 
     async def _figures(self, environment: Environment, currency: str) -> dict[str, Any] | None:
-        """None where counting takes too long: what waits must be seen all the same."""
+        """Returns None if the queries take too long, so that the open tasks are shown anyway."""
         db, scope = self._desk.db, Everyone(environment=environment)
         try:
             async with asyncio.timeout(OPTIONAL_SECONDS):
@@ -112,8 +112,8 @@ class Overview:
         }
 
 
-async def _in_time(counting: Awaitable[int]) -> int | None:
-    """One queue that is slow to count must not hide the others."""
+async def _count_or_none(counting: Awaitable[int]) -> int | None:
+    """Returns None if counting takes too long, so that one slow count does not delay the page."""
     try:
         async with asyncio.timeout(OPTIONAL_SECONDS):
             return await counting

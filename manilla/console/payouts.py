@@ -1,4 +1,4 @@
-"""Payouts that wait for a person: paid by hand, or stuck on their way."""
+"""Payouts that need an administrator: manual, on hold or stuck."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ from manilla.web.visit import Visit
 TEMPLATE = "queue_payout.html"
 STUCK, ON_HOLD = "stuck", "on_hold"
 DONE = {
-    "complete": "Paid. The merchant is told.",
-    "reject": "Rejected. The wallet has its money back, and the merchant is told.",
-    "requeue": "It is worked on at once: look again in a moment.",
+    "complete": "Marked as paid. The merchant is notified.",
+    "reject": "Rejected. The money was returned to the wallet, and the merchant is notified.",
+    "requeue": "The job is running. Reload the page in a moment.",
 }
 
 COLUMNS: tuple[Column[Payout], ...] = (
@@ -172,7 +172,7 @@ class PayoutDesk:
         return _done(visit, "requeue")
 
     async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
-        """Who comes second is told what the first decided."""
+        """If somebody else has already decided the payout, the error includes that decision."""
         details = await self._details(visit)
         if details["decision"] is not None and isinstance(refusal, NotToDecide):
             refusal = NotToDecide(f"{refusal.text} {details['decision']}")

@@ -1,4 +1,4 @@
-"""The console's own people: who they are, in which role, and whether they may come in."""
+"""Console users: their roles and access."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,17 +14,17 @@ from manilla.web.visit import Visit
 
 ID_MAX = 2**63 - 1
 ROLES = (
-    (ConsoleRole.SUPPORT.value, "Support: sees everything, sends notifications again"),
-    (ConsoleRole.OPERATIONS.value, "Operations: also merchants, payouts, refunds and cases"),
-    (ConsoleRole.ADMINISTRATOR.value, "Administrator: everything, people and settings included"),
+    (ConsoleRole.SUPPORT.value, "Support: view everything and resend notifications"),
+    (ConsoleRole.OPERATIONS.value, "Operations: also manage merchants, payouts, refunds and cases"),
+    (ConsoleRole.ADMINISTRATOR.value, "Administrator: everything, including users and settings"),
 )
 
 
 class OperatorNeeded(Refusal):
     status, code = 403, "OPERATOR_NEEDED"
     message = (
-        "In production mode the operator does this, by the command: `manilla user add`, `user"
-        " role`, `user reset` or `user totp-off`, with `--realm console`."
+        "In production mode only the operator can do this, on the command line: `manilla user"
+        " add`, `user role`, `user reset` or `user totp-off` with `--realm console`."
     )
 
 
@@ -57,7 +57,7 @@ class PeoplePages:
     async def add(self, visit: Visit) -> Answer:
         try:
             role = visit.form.choice("role", ConsoleRole)
-            self._refuse_alone(role)
+            self._require_operator(role)
             new = await console_people.create(
                 self._desk.db,
                 email=visit.form.needed("email"),
@@ -74,10 +74,10 @@ class PeoplePages:
         return await self._invited(visit, new.person, new.token)
 
     async def new_link(self, visit: Visit) -> Answer:
-        """To choose a password by: the first one, or a new one."""
+        """Creates a link to choose a password, either the first one or a new one."""
         db, person = self._desk.db, await self._person(visit)
         try:
-            self._refuse_taking_over(visit, person)
+            self._require_operator_for(visit, person)
         except Refusal as refusal:
             return visit.sent_back("/people", refusal)
         if not person.has_password:
@@ -85,60 +85,61 @@ class PeoplePages:
             return await self._invited(visit, person, token)
         link = links.reset(self._desk.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
         self._desk.post.send_later(Letter(mail.Kind.RESET, person.email, link))
-        return await self.show(visit, link, f"{person.email} chooses a new password by it.")
+        return await self.show(visit, link, f"{person.email} can use it to choose a new password.")
 
     async def change_role(self, visit: Visit) -> Answer:
         role = visit.form.choice("role", ConsoleRole)
 
         async def change(person: Person) -> None:
-            self._refuse_alone(role, person.console_role)
+            self._require_operator(role, person.console_role)
             await console_people.change_role(self._desk.db, person.id, role)
 
-        return await self._do(visit, change, f"The role is {role} now.")
+        return await self._do(visit, change, f"role changed to {role}.")
 
     async def disable(self, visit: Visit) -> Answer:
         return await self._do(
             visit,
             lambda person: persons.disable(self._desk.db, person.id),
-            "Disabled, and signed out everywhere.",
+            "disabled and signed out everywhere.",
         )
 
     async def enable(self, visit: Visit) -> Answer:
         return await self._do(
             visit,
             lambda person: persons.enable(self._desk.db, person.id),
-            "Enabled: they may sign in again.",
+            "enabled. The user can sign in again.",
         )
 
     async def reset_second_factor(self, visit: Visit) -> Answer:
         async def reset(person: Person) -> None:
-            self._refuse_taking_over(visit, person)
+            self._require_operator_for(visit, person)
             await second_factor.remove(self._desk.db, person.id)
 
-        done = "The second factor is off and all sessions have ended. Set up a new one at sign-in."
+        done = "second factor removed and all sessions ended. A new one is set up at sign-in."
         return await self._do(visit, reset, done)
 
     async def sign_out(self, visit: Visit) -> Answer:
         return await self._do(
             visit,
             lambda person: persons.sign_out(self._desk.db, person.id),
-            "Signed out everywhere.",
+            "signed out everywhere.",
         )
 
-    # Who asks for a change and who approves it must be two. Whoever could let in somebody who may
-    # do either would hold their link, or set up their second factor, and be both. Support may do
-    # neither.
+    # One person must not be able to both request and approve a change. An administrator who could
+    # add an operations user or another administrator would hold that user's sign-in link, or could
+    # set up their second factor, and so act as both. The support role can do neither, so it may be
+    # added here.
 
-    def _refuse_alone(self, role: str | None, before: str | None = None) -> None:
+    def _require_operator(self, role: str | None, before: str | None = None) -> None:
         if self._desk.is_development:
             return
         may = permissions_of(role)
         if Permission.PAYOUT_DESK in may and not may <= permissions_of(before):
             raise OperatorNeeded
 
-    def _refuse_taking_over(self, visit: Visit, person: Person) -> None:
+    def _require_operator_for(self, visit: Visit, person: Person) -> None:
         if person.id != visit.visitor.person_id:
-            self._refuse_alone(person.console_role)
+            self._require_operator(person.console_role)
 
     async def _do(
         self, visit: Visit, work: Callable[[Person], Awaitable[object]], done: str
@@ -151,13 +152,13 @@ class PeoplePages:
         return visit.redirect("/people", done=f"{person.email}: {done}")
 
     async def _invited(self, visit: Visit, person: Person, token: str) -> Answer:
-        """The link is shown once, whether or not mail can be sent."""
+        """Shows the link once, whether or not mail can be sent."""
         link = links.invitation(self._desk.base_url, Realm.CONSOLE, token)
         self._desk.post.send_later(Letter(mail.Kind.INVITATION, person.email, link))
-        return await self.show(visit, link, f"{person.email} chooses a password by it.")
+        return await self.show(visit, link, f"{person.email} can use it to choose a password.")
 
     async def _person(self, visit: Visit) -> Person:
-        """Of the console: merchants' people are their owners' to manage."""
+        """Returns a console user. Merchants' users are managed by their owners."""
         number = int(visit.parameter("person"))
         if not 0 < number <= ID_MAX:
             raise NotHere

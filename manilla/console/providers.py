@@ -1,4 +1,4 @@
-"""Providers: how their rails do, what they hold for us, their credentials and switches."""
+"""Providers: rail health, balances, credentials and switches."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -32,8 +32,8 @@ COMPARE_SECONDS = 25.0
 SETTLEMENTS = (
     (Kind.TOP_UP, "Top-up: from our bank to the provider"),
     (Kind.SETTLEMENT, "Settlement: from the provider to our bank"),
-    (Kind.FEE, "Fee that the provider has kept"),
-    (Kind.FEE_RETURNED, "Fee that the provider has given back"),
+    (Kind.FEE, "Fee kept by the provider"),
+    (Kind.FEE_RETURNED, "Fee returned by the provider"),
 )
 LABELS = {
     "public_key": "Public key",
@@ -42,18 +42,18 @@ LABELS = {
     "webhook_secret": "Webhook secret",
     "api_key": "API key",
     "business_id": "Business ID",
-    "default_va_bank": "Bank of virtual accounts",
-    "base_url": "Address of its API",
+    "default_va_bank": "Virtual account bank",
+    "base_url": "API URL",
 }
 NAMES = {each: each.shown for each in Provider}
 
 
 class Rail(msgspec.Struct, frozen=True):
-    """One direction of a provider, as its page shows it."""
+    """One direction of a provider, as shown on its page."""
 
     direction: Direction
-    is_open: bool  # configured and switched on
-    health: RailHealth | None  # None: nothing was ever asked of it
+    is_open: bool  # configured and enabled
+    health: RailHealth | None  # None if the rail was never called
 
 
 class ProviderPages:
@@ -88,20 +88,20 @@ class ProviderPages:
         try:
             wanted = _wanted(visit.form, current)
             if not wanted:
-                raise BadForm("Nothing was filled in that differs from what is set.")
+                raise BadForm("Nothing to save: no value was changed.")
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
             return visit.refused("provider.html", refusal, **await self._about(provider))
-        return done_or_asked(visit, _path(provider), result, "The credentials are saved.")
+        return done_or_asked(visit, _path(provider), result, "Credentials saved.")
 
     async def clear(self, visit: Visit) -> Answer:
         provider = _provider(visit)
         result = await apply_or_ask(self._desk.office, ProviderClearing(provider))
-        done = f"{NAMES[provider]} is forgotten, and offered nowhere."
+        done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
         return done_or_asked(visit, _path(provider), result, done)
 
     async def switch(self, visit: Visit) -> Answer:
-        """What this visitor has switched, and no more: nobody undoes another's switching."""
+        """Changes only the switches that this user changed, so that concurrent changes are kept."""
         provider, given = _provider(visit), visit.form
         ticked = {
             field.name: "true" if given.is_ticked(field.name) else "false"
@@ -113,7 +113,7 @@ class ProviderPages:
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
             return visit.sent_back(_path(provider), refusal)
-        return done_or_asked(visit, _path(provider), result, "The switches are set.")
+        return done_or_asked(visit, _path(provider), result, "Switches saved.")
 
     async def try_out(self, visit: Visit) -> Answer:
         provider = _provider(visit)
@@ -122,23 +122,23 @@ class ProviderPages:
         except Refusal as refusal:
             return visit.sent_back(_path(provider), refusal)
         if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
-            failed = f"{NAMES[provider]} did not answer as it should: {tried.problem}"
+            failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
             return visit.redirect(_path(provider), failed=failed)
         banks = len(tried.banks.value)
-        done = f"{NAMES[provider]} answers: it holds {money(tried.balance.value)}, knows {banks}"
+        done = f"Connected to {NAMES[provider]}: balance {money(tried.balance.value)}, {banks}"
         return visit.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
     async def compare(self, visit: Visit) -> Answer:
-        """Asks the provider now, for the balance and about recent transfers."""
+        """Compares the balance and recent transfers with the provider now."""
         provider = _provider(visit)
         adapter = self._desk.rails.adapter(provider)
         if adapter is None:
-            return visit.redirect(_path(provider), failed="Set its credentials first.")
+            return visit.redirect(_path(provider), failed="Set the credentials first.")
         try:
             async with asyncio.timeout(COMPARE_SECONDS):
                 report = await reconcile.reconcile_one(self._desk.db, adapter, provider)
         except (TimeoutError, Unavailable):
-            failed = "It answers too slowly for a page. The worker compares every hour by itself."
+            failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
             return visit.redirect(_path(provider), failed=failed)
         about = {**await self._about(provider), "report": report}
         return visit.page("provider.html", **about)
@@ -148,7 +148,7 @@ class ProviderPages:
         try:
             currency = visit.form.text("currency").upper()
             if currency not in DECIMALS:
-                raise BadForm(errors={"currency": "An ISO currency is needed, such as NGN."})
+                raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
             settled = await settlements.settle(
                 self._desk.db,
                 visit.form.choice("kind", Kind),
@@ -159,7 +159,7 @@ class ProviderPages:
             )
         except Refusal as refusal:
             return visit.refused("provider.html", refusal, **await self._about(provider))
-        done = f"Booked {money(settled.amount)} as {settled.trx_id}."
+        done = f"Recorded {money(settled.amount)} as {settled.trx_id}."
         return visit.redirect(_path(provider), done=done)
 
     async def _current(self, provider: Provider) -> Credentials:
@@ -185,7 +185,7 @@ class ProviderPages:
         }
 
     async def _books(self, provider: Provider) -> Money | None:
-        """None where adding it up takes too long for a page."""
+        """Returns None if the query takes too long for a page."""
         try:
             async with asyncio.timeout(OPTIONAL_SECONDS):
                 books = await reconcile.in_our_books(self._desk.db, provider)
@@ -195,9 +195,10 @@ class ProviderPages:
 
 
 def _wanted(given: Form, current: Credentials) -> dict[str, str]:
-    """What differs from what was shown, so that nobody undoes another's change.
+    """Returns only the fields that differ from what the form showed, so that concurrent changes are
+    kept.
 
-    An empty secret stays as it is, since it is never shown; a tick forgets it.
+    An empty secret is kept, because secrets are never shown. A checkbox deletes it.
     """
     wanted: dict[str, str] = {}
     for field in FIELDS[current.provider]:

@@ -1,4 +1,4 @@
-"""What the lists of the queues have in common: filters that live in the address."""
+"""Filters in the query string that the queue pages share."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from manilla.web.visit import Visit
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
-VIEWS = (ENVIRONMENT, SHOW)  # which list it is, beside its filters
+VIEWS = (ENVIRONMENT, SHOW)  # parameters that select the list itself, apart from its filters
 
 
 def scope(visit: Visit) -> Everyone:
-    """All merchants and both environments, but for what is chosen."""
+    """All merchants and both environments, unless the query selects one."""
     environment = visit.query.text("environment")
     known = environment in set(Environment)
     return Everyone(merchant(visit), Environment(environment) if known else None)
 
 
 def money_scope(visit: Visit) -> Everyone:
-    """Production, unless the sandbox is chosen: a person pays real money by these lists."""
+    """Production unless the sandbox is selected, because people pay real money from these lists."""
     is_sandbox = visit.query.text(ENVIRONMENT) == Environment.SANDBOX
     visit.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
     return Everyone(merchant(visit), visit.environment_or_none)
@@ -33,14 +33,14 @@ def merchant(visit: Visit, name: str = "merchant") -> int | None:
         return None
     number = given.whole(name)
     if not 0 < number <= ids.MERCHANT_ID_MAX:
-        raise BadForm(errors={name: "There is no merchant of this number."})
+        raise BadForm(errors={name: "No merchant has this number."})
     return number
 
 
 def shown(visit: Visit, name: str, options: Sequence[str]) -> str:
-    """What a list is narrowed to: the first option, unless something else or all is asked for.
+    """The selected option, or the first one if the query selects none.
 
-    Who looks for one thing wants to find it whatever its state.
+    A search without a selected option covers all of them.
     """
     given = visit.query.text(name)
     if given in options or given == ALL:

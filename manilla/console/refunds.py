@@ -1,4 +1,4 @@
-"""Refunds: those that wait for a person, and all of them."""
+"""Refunds: those to pay manually, and the list of all."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class RefundPages:
         return visit.page(NEW, **await self._about_payment(visit))
 
     async def start(self, visit: Visit) -> Answer:
-        """On the merchant's behalf, whatever its status."""
+        """Starts a refund on the merchant's behalf, whatever the merchant's status."""
         about = await self._about_payment(visit)
         payment: Payment = about["payment"]
         try:
@@ -80,7 +80,7 @@ class RefundPages:
             )
         except Refusal as refusal:
             return visit.refused(NEW, refusal, **about)
-        done = f"The refund of {money(refund.amount)} has started."
+        done = f"Refund of {money(refund.amount)} started."
         return visit.redirect(f"/refunds/{refund.trx_id}", done=done)
 
     async def _about_payment(self, visit: Visit) -> dict[str, Any]:
@@ -123,10 +123,12 @@ class RefundPages:
         return visit.page(TEMPLATE, **await self._details(visit))
 
     async def confirm(self, visit: Visit) -> Answer:
-        return await self._decide(visit, "note", "Paid. The merchant is told.", is_paid=True)
+        return await self._decide(
+            visit, "note", "Confirmed. The merchant is notified.", is_paid=True
+        )
 
     async def reject(self, visit: Visit) -> Answer:
-        done = "Rejected. The merchant's wallet has its money back."
+        done = "Rejected. The money was returned to the merchant's wallet."
         return await self._decide(visit, "reason", done, is_paid=False)
 
     async def _decide(self, visit: Visit, field: str, done: str, *, is_paid: bool) -> Answer:
@@ -140,7 +142,7 @@ class RefundPages:
         return visit.redirect(f"/refunds/{trx_id}", done=done)
 
     async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
-        """Who comes second is told what the first decided."""
+        """If somebody else has already decided the refund, the error includes that decision."""
         details = await self._details(visit)
         if details["decision"] is not None and isinstance(refusal, RefundRefused):
             refusal = RefundRefused(f"{refusal.text} {details['decision']}")

@@ -1,4 +1,4 @@
-"""The console's addresses, all in one table."""
+"""Routes and navigation of the console."""
 
 from importlib import resources
 from pathlib import Path
@@ -49,7 +49,7 @@ NAVIGATION = (
             Item("Cases", "/cases", "gavel", Permission.CONSOLE_VIEW),
             Item("Approvals", "/approvals", "circle-check", Permission.CONSOLE_VIEW),
             Item("Notifications", "/notifications", "bell", Permission.CONSOLE_VIEW),
-            Item("Parked jobs", "/jobs", "inbox", Permission.CONSOLE_VIEW),
+            Item("Failed jobs", "/jobs", "inbox", Permission.CONSOLE_VIEW),
         ),
     ),
     Section(
@@ -65,7 +65,7 @@ NAVIGATION = (
         (
             Item("Settings", "/settings", "settings", Permission.CONSOLE_VIEW),
             Item("People", "/people", "users", Permission.PEOPLE),
-            Item("Audit", "/audit", "history", Permission.CONSOLE_VIEW),
+            Item("Audit log", "/audit", "history", Permission.CONSOLE_VIEW),
             Item("System", "/system", "heart-rate-monitor", Permission.CONSOLE_VIEW),
         ),
     ),

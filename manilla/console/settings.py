@@ -1,4 +1,4 @@
-"""The platform's settings: what each is for, what it is now, who changed it, and a way back."""
+"""Platform settings: value, default, last change, and reset to the default."""
 
 from typing import Any
 
@@ -41,21 +41,21 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
     ("Payments", ("checkout_minutes", "sandbox_complete_seconds")),
     (
-        "Texts of the site",
+        "Site texts",
         ("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
     ),
 )
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A setting as the page shows it."""
+    """A setting as shown on the page."""
 
     setting: Setting
     bounds: Bounds
     title: str
     value: str
     default: str
-    changed: Entry | None  # the last time
+    changed: Entry | None  # the last change
 
     @property
     def is_default(self) -> bool:
@@ -63,9 +63,9 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> str:
-        """A sentence; empty where there are none to speak of."""
+        """The allowed values as a sentence; empty if there are no limits to mention."""
         if self.setting.key == "adjustment_limits":
-            return "Each currency with whole major units, such as NGN:10000000,USD:10000."
+            return "A whole amount for each currency, such as NGN:10000000,USD:10000."
         unit, words = _unit(self.setting.key), self.bounds.words
         if self.setting.key == DAYS or not words:
             return ""
@@ -106,7 +106,7 @@ class SettingPages:
             return visit.refused(
                 "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
             )
-        return done_or_asked(visit, "/settings", result, f"{row.title} is saved.")
+        return done_or_asked(visit, "/settings", result, f"{row.title} saved.")
 
     async def reset(self, visit: Visit) -> Answer:
         row: Row = (await self._about(visit))["row"]
@@ -115,7 +115,7 @@ class SettingPages:
             result: object | Asked = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
             return visit.sent_back(f"/settings/{row.setting.key}", refusal)
-        return done_or_asked(visit, "/settings", result, f"{row.title} is what it was at first.")
+        return done_or_asked(visit, "/settings", result, f"{row.title} reset to its default.")
 
     async def _rows(self) -> list[Row]:
         changed = await audit.latest(self._desk.db, "setting.change")
@@ -153,10 +153,10 @@ def _given(given: Form, row: Row) -> str:
 
 
 def _shown(key: str, value: str) -> str:
-    """As people say it."""
+    """The value in readable form."""
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]
-        return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No day"
+        return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No days"
     if key == "adjustment_limits":
         limits = settings.parse_limits(value)
         return ", ".join(f"{limit:,} {currency}" for currency, limit in limits.items()) or "None"
@@ -168,7 +168,7 @@ def _shown(key: str, value: str) -> str:
 
 
 def _unit(key: str) -> str:
-    """Of a length of time."""
+    """Unit of a duration; empty for other settings."""
     return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
 
 
@@ -177,6 +177,6 @@ def _title(key: str) -> str:
         key.removesuffix("_" + _unit(key))
         .replace("_", " ")
         .replace("kyc", "KYC")
-        .replace("url", "address")
+        .replace("url", "URL")
     )
     return words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""How the installation does: programs, queues, the database, and how the API answers."""
+"""System health: processes, queues, the database and API response times."""
 
 import asyncio
 import platform
@@ -49,7 +49,7 @@ class SystemPages:
         db = self._desk.db
         store = await vitals.store(db)
         queues = await vitals.queues(db)
-        hours = await _soon(request_figures.hourly(db))
+        hours = await _figures_or_none(request_figures.hourly(db))
         oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
         return visit.page(
             "system.html",
@@ -58,20 +58,20 @@ class SystemPages:
             size=_bytes(store.size_bytes),
             replicas=await vitals.replicas(db),
             queues=queues,
-            oldest=_ago(min(oldest)) if oldest else None,
-            ago=_ago,
+            oldest=_elapsed_since(min(oldest)) if oldest else None,
+            ago=_elapsed_since,
             backlog=await notify.backlog(db),
             waited=duration,
             disk=self._disk(),
             version=__version__,
             python=platform.python_version(),
-            uptime=_ago(self._began),
+            uptime=_elapsed_since(self._began),
             hours=hours,
             charts=None if hours is None else _charts(hours),
         )
 
     def _disk(self) -> Disk | None:
-        """None where there is no data folder: the database is elsewhere."""
+        """Returns None if there is no data folder, because the database runs elsewhere."""
         folder = self._desk.data_folder
         if folder is None or not folder.is_dir():
             return None
@@ -79,8 +79,8 @@ class SystemPages:
         return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
 
 
-async def _soon(figures: Awaitable[Value]) -> Value | None:
-    """None where counting takes too long: the rest of the page must be seen all the same."""
+async def _figures_or_none(figures: Awaitable[Value]) -> Value | None:
+    """Returns None if counting takes too long, so that the rest of the page is shown anyway."""
     try:
         async with asyncio.timeout(OPTIONAL_SECONDS):
             return await figures
@@ -89,7 +89,7 @@ async def _soon(figures: Awaitable[Value]) -> Value | None:
 
 
 def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:
-    """Titles, and what the script draws."""
+    """Pairs of chart title and chart data."""
     moments = [hour.hour for hour in hours]
     return [
         (
@@ -97,21 +97,21 @@ def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:
             charts.hourly(moments, {"Requests": [hour.count for hour in hours]}),
         ),
         (
-            "Answered without fault",
+            "Success rate",
             charts.hourly(
                 moments,
-                {"Answered": [_rounded(hour.success_percent) for hour in hours]},
+                {"Success rate": [_rounded(hour.success_percent) for hour in hours]},
                 unit=" %",
                 high=100,
             ),
         ),
         (
-            "Time to answer",
+            "Response time",
             charts.hourly(
                 moments,
                 {
-                    "Half within": [_rounded(hour.median_milliseconds) for hour in hours],
-                    "95 % within": [_rounded(hour.slow_milliseconds) for hour in hours],
+                    "Median": [_rounded(hour.median_milliseconds) for hour in hours],
+                    "95th percentile": [_rounded(hour.slow_milliseconds) for hour in hours],
                 },
                 unit=" ms",
             ),
@@ -123,7 +123,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _ago(moment: datetime) -> str:
+def _elapsed_since(moment: datetime) -> str:
     return duration(max(int((datetime.now(UTC) - moment).total_seconds()), 0))
 
 

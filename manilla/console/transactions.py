@@ -1,4 +1,4 @@
-"""Transactions of all merchants: payments, payouts and refunds, and the whole story of one."""
+"""Payments, payouts and refunds of all merchants, and the timeline of each."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import StrEnum
@@ -48,14 +48,14 @@ STATUSES = {
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose transactions, and of which environment."""
+    """Filter by merchant and environment."""
 
     merchant: listing.Number | None = None
     environment: Environment | None = None
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A row, and whose it is."""
+    """A row with its merchant's name."""
 
     row: Any
     merchant: str
@@ -136,7 +136,7 @@ class TransactionPages:
         )
 
     async def show(self, visit: Visit) -> Answer:
-        """A payment or a payout; any other id leads to the page of what it belongs to."""
+        """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
         trx_id = visit.parameter("trx_id")
         merchant_id = ids.merchant_of(trx_id)
         db = self._desk.db
@@ -195,7 +195,7 @@ class TransactionPages:
                 return await payments.refunds(db, scope, given_back, after=after, limit=limit)
 
     async def _whole(self, visit: Visit, kind: Kind) -> AsyncIterator[list[Named]]:
-        """What the list shows, whole."""
+        """Yields all rows of the list, for exports."""
 
         async def fetch(after: str | None) -> Page[Any]:
             return await self._page(visit, kind, after, listing.PAGE_ROWS_MAX)
@@ -211,7 +211,7 @@ async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> lis
 
 
 def _view(visit: Visit, kind: Kind, following: str | None) -> lists.ListView:
-    """The kind is a place of its own, and no filter."""
+    """Builds the view of the list. The `kind` parameter does not count as a filter."""
     view = lists.ListView(visit, following)
     view.is_filtered = any(
         name not in ("kind", "after") for name, text in visit.query.pairs() if text
@@ -221,7 +221,7 @@ def _view(visit: Visit, kind: Kind, following: str | None) -> lists.ListView:
 
 
 def _is_search_alone(visit: Visit) -> bool:
-    """Whether the search is the only filter: others would exclude what is found elsewhere."""
+    """Whether the search is the only filter: others could exclude what is found elsewhere."""
     given = {name for name, text in visit.query.pairs() if text}
     return "q" in given and given <= {"kind", "q"}
 

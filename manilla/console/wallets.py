@@ -1,4 +1,4 @@
-"""A merchant's wallet: how it came to what it holds, and putting that right."""
+"""A merchant's wallet: its statement and adjustments."""
 
 import base64
 import binascii
@@ -75,7 +75,9 @@ class WalletPages:
         )
 
     async def adjust(self, visit: Visit) -> Answer:
-        """At once up to the limit for who may do so alone; else somebody else must approve."""
+        """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
+        approval.
+        """
         merchant, wallet = await self._wallet(visit)
         back = f"/merchants/{merchant.id}/wallets/{visit.environment}/{wallet.currency}"
         try:
@@ -90,13 +92,13 @@ class WalletPages:
                 trx_id=self._read_ticket(visit, merchant.id, wallet.currency),
             )
             if amount.minor <= 0:
-                raise BadForm(errors={"amount": "The amount must be above zero."})
+                raise BadForm(errors={"amount": "The amount must be greater than zero."})
             result = await apply_or_ask(self._desk.office, change, change.reason)
         except Refusal as refusal:
             return visit.sent_back(
                 back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD
             )
-        done = "The wallet is adjusted: it stands in the books."
+        done = "Wallet adjusted."
         return answers.done_or_asked(visit, back, result, done)
 
     async def _wallet(self, visit: Visit) -> tuple[MerchantRow, WalletRow]:
@@ -106,9 +108,9 @@ class WalletPages:
         )
         return merchant, wallet
 
-    # A form that is sent twice, by a double click or by going back, must move money once. So it
-    # carries the number of its transaction, sealed: a number of anybody's choice could be one that
-    # is in the books as something else.
+    # A form that is submitted twice, by a double click or the back button, must move money only
+    # once. So the form carries its transaction id. The id is encrypted, so that nobody can submit
+    # the id of another transaction in the ledger.
 
     def _ticket(self, visit: Visit, merchant_id: int, currency: str) -> str:
         context = _context(visit, merchant_id, currency)
@@ -121,7 +123,7 @@ class WalletPages:
             sealed = base64.urlsafe_b64decode(visit.form.text("ticket", at_most=500))
             return self._desk.keyring.open(sealed, context).decode()
         except (binascii.Error, ValueError, SealError):
-            raise BadForm(errors={"ticket": "Please fill in the form once more."}) from None
+            raise BadForm(errors={"ticket": "Fill in the form again."}) from None
 
 
 def _context(visit: Visit, merchant_id: int, currency: str) -> str:

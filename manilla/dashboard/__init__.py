@@ -1,1 +1,1 @@
-"""The merchants' own pages: what they have, what happened, and how it is set up."""
+"""Dashboard pages for merchants: transactions, wallets and configuration."""

@@ -1,4 +1,4 @@
-"""Saved accounts: those that are paid again and again, known to the API by a number."""
+"""Saved accounts: beneficiaries that are paid often. The API refers to them by id."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,8 @@ class AccountPages:
         return [
             page(path, self.show_all, Permission.VIEW),
             page(path + "/new", self.show_new, needs),
-            # They belong to no environment: one that was saved in the sandbox can be paid for real.
+            # Saved accounts belong to no environment: one saved in the sandbox can be paid in
+            # production.
             form(path, self.add, needs, step_up=True, in_both_environments=True),
             form("/accounts/{account:int}/remove", self.remove, needs),
         ]
@@ -75,7 +76,7 @@ class AccountPages:
         return visit.page("account_new.html", **await self._details(caller, method))
 
     async def add(self, visit: Visit) -> Answer:
-        """The rail itself is asked whose account it is, before it is kept."""
+        """Saves an account after the rail has resolved its name."""
         caller = await self._caller(visit)
         method = self._previews.method(caller, visit.form.whole("method"))
         try:
@@ -83,7 +84,7 @@ class AccountPages:
             check_beneficiary(visit.form, method)
             given = given_beneficiary(visit.form, method)
             holder = await self._previews.holder(caller, method, given)
-            # The sandbox's name is nobody's, and the account may be paid in production.
+            # Do not save the sandbox's made-up name: the account may later be paid in production.
             name = None if caller.is_sandbox else holder.account_name
             account_id = await accounts.add(
                 self._desk.db,
@@ -96,7 +97,7 @@ class AccountPages:
         except Refusal as refusal:
             details = await self._details(caller, method)
             return visit.refused("account_new.html", refusal, at=AT_FIELD, **details)
-        done = f"Saved. In the API it is withdraw_account_id {account_id}."
+        done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
         return visit.redirect("~/accounts", done=done)
 
     async def remove(self, visit: Visit) -> Answer:
@@ -106,12 +107,12 @@ class AccountPages:
         ):
             raise NotHere
         back = visit.form.choice("environment", Environment)
-        return visit.redirect(f"/{back}/accounts", done="The account is no longer saved.")
+        return visit.redirect(f"/{back}/accounts", done="Account removed.")
 
     async def _bank_names(
         self, visit: Visit, rows: Sequence[SavedAccount]
     ) -> dict[tuple[str, str], str]:
-        """By method and code, as far as the rails can be asked now."""
+        """Bank names by method and code, for the rails that are available now."""
         caller, names = await self._caller(visit), {}
         for code in {row.method_code for row in rows}:
             method = self._desk.methods.by_code(Kind.WITHDRAW, code)

@@ -1,4 +1,4 @@
-"""Payouts from a file: upload, review, confirm, watch."""
+"""Bulk payouts: upload, review, confirm and follow the progress."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ from manilla.web.visit import NO_STORE, Visit
 
 ROWS = 100
 BATCHES = 20
-# The file, and what else the form has around it.
+# the file and the other fields of the form
 UPLOAD_BYTES_MAX = bulk_file.BYTES_MAX + 64 * 1024
 BANK_OF_EXAMPLE = "GTBank"
 
@@ -87,7 +87,7 @@ class BulkPages:
         try:
             file = visit.form.file("file")
             if file is None or not file.filename:
-                raise BadForm(errors={"file": "Please choose a file."})
+                raise BadForm(errors={"file": "Choose a file."})
             batch_id = await bulk.draft(
                 self._desk.db,
                 self._previews,
@@ -112,7 +112,9 @@ class BulkPages:
         return visit.page("batch.html", coverage=coverage, **await self._progress(visit, batch))
 
     async def show_progress(self, visit: Visit) -> Answer:
-        """Everything on the page that changes while rows are paid; 204 while nothing has."""
+        """Renders the parts of the page that change while rows are paid; 204 if nothing has
+        changed.
+        """
         batch = await self._batch(visit)
         about = await self._progress(visit, batch)
         if visit.query.text(lists.KNOWN) == about["known"]:
@@ -138,7 +140,7 @@ class BulkPages:
         }
 
     async def send_unpaid(self, visit: Visit) -> Answer:
-        """Rows for which nothing was debited, as a file that can be corrected and uploaded."""
+        """Sends the rows that were not debited as a file to correct and upload again."""
         batch = await self._batch(visit)
         lines = [
             [exports.plain(cell) for cell in _cells(row, batch)]
@@ -149,7 +151,7 @@ class BulkPages:
         return _file(f"{batch.id}-not-paid.csv", [list(bulk_file.COLUMNS), *lines])
 
     async def confirm(self, visit: Visit) -> Answer:
-        """Clicked twice, it is confirmed once."""
+        """Confirms the batch. A second click has no effect."""
         batch = await self._batch(visit)
         try:
             tenant = Tenant(visit.merchant_id, visit.environment)
@@ -162,7 +164,7 @@ class BulkPages:
             )
         except Refusal as refusal:
             return visit.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
-        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="The rows are being paid.")
+        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="Payment started.")
 
     async def _overview(self, visit: Visit) -> dict[str, Any]:
         tenant = Tenant(visit.merchant_id, visit.environment)
@@ -195,7 +197,10 @@ def _state(visit: Visit) -> RowState | None:
 
 
 def _cells(row: BatchRow, batch: Batch) -> list[str]:
-    """In the order of a file's columns. It keeps its reference: uploaded twice, it is paid once."""
+    """Cells in the order of the file's columns.
+
+    The reference is kept, so that a row uploaded twice is paid once.
+    """
     amount = Money(batch.currency, row.amount_minor).amount
     return [
         row.amount_text if row.state is RowState.FAULTY else f"{amount:f}",
@@ -206,7 +211,7 @@ def _cells(row: BatchRow, batch: Batch) -> list[str]:
 def _file(name: str, lines: list[list[str]]) -> Answer:
     buffer = io.StringIO()
     csv.writer(buffer).writerows(lines)
-    # With a mark at its beginning, spreadsheets know that it is UTF-8.
+    # Spreadsheet programs need the byte order mark to detect UTF-8.
     return Response(
         buffer.getvalue().encode("utf-8-sig"),
         media_type=exports.CSV_TYPE,

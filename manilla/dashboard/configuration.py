@@ -1,4 +1,4 @@
-"""How payments are taken: which gateways customers are offered, and who bears the commission."""
+"""Payment configuration: gateways on checkout, and who pays the commission."""
 
 from itertools import groupby
 from typing import Any
@@ -15,7 +15,7 @@ from manilla.people.roles import Permission
 from manilla.web.routes import Answer, Route, form, page, part
 from manilla.web.visit import Visit
 
-EXAMPLE = 10_000  # major units
+EXAMPLE = 10_000  # in major units
 
 
 class Configuration:
@@ -48,23 +48,24 @@ class Configuration:
         )
 
     async def choose_gateways(self, visit: Visit) -> Answer:
-        """None chosen means all that are open: that is how the specification reads it."""
+        """Saves the selection. As in the specification, selecting none offers all gateways."""
         is_all = visit.form.text("which") == "all"
         chosen = [] if is_all else visit.form.all("gateway")
         try:
             await self._change(visit, Change(gateways=chosen))
         except Refusal as refusal:
             return visit.redirect("~/gateways", failed=refusal.text)
-        done = "Customers are offered the gateways that you selected."
+        done = "Saved. Checkout now offers the selected gateways."
         return visit.redirect(
-            "~/gateways", done=done if chosen else "Customers are offered every open gateway."
+            "~/gateways",
+            done=done if chosen else "Saved. Checkout now offers all available gateways.",
         )
 
     async def show_commission(self, visit: Visit) -> Answer:
         return visit.page("commission.html", **await self._example(visit))
 
     async def show_example(self, visit: Visit) -> Answer:
-        """The worked example alone, for a script that asks while somebody types."""
+        """The worked example alone, updated as the user types."""
         return visit.page("commission_example.html", **await self._example(visit))
 
     async def _example(self, visit: Visit) -> dict[str, Any]:
@@ -82,14 +83,14 @@ class Configuration:
         bearer = visit.form.choice("bearer", Bearer)
         await self._change(visit, Change(commission_bearer=bearer))
         who = "The customer" if bearer is Bearer.CUSTOMER else "Your business"
-        return visit.redirect("~/commission", done=f"{who} bears the commission from now on.")
+        return visit.redirect("~/commission", done=f"{who} now pays the commission.")
 
     async def _change(self, visit: Visit, change: Change) -> None:
         await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
 
 
 def _amount(visit: Visit, currency: str) -> Money:
-    """What somebody is typing, where it is an amount already."""
+    """The amount typed so far, or the default example if it is not an amount yet."""
     try:
         given = visit.query.money("amount", currency)
     except Refusal:

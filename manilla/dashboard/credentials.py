@@ -1,4 +1,4 @@
-"""Keys and secrets: which are in use, when they were last used, and new ones in their place."""
+"""API keys and secrets: list and rotation."""
 
 import base64
 
@@ -12,10 +12,10 @@ from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
 OVERLAPS = (
-    (0, "End the old ones at once"),
-    (60, "Keep the old ones for an hour"),
-    (24 * 60, "Keep the old ones for a day"),
-    (7 * 24 * 60, "Keep the old ones for a week"),
+    (0, "Expire immediately"),
+    (60, "Keep valid for 1 hour"),
+    (24 * 60, "Keep valid for 1 day"),
+    (7 * 24 * 60, "Keep valid for 1 week"),
 )
 
 
@@ -62,14 +62,16 @@ class CredentialPages:
         about = visit.merchant_id, visit.environment
         for letter in await key_rotations.letters(self._desk.db, *about, self._desk.base_url):
             self._desk.post.send_later(letter)
-        # The one time that they are shown, so a page and no redirect.
-        return visit.page("new_credentials.html", keys=new, webhook_key=_stock(new.api_secret))
+        # Render a page instead of redirecting, because the keys are shown only once.
+        return visit.page(
+            "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)
+        )
 
 
 def _may_rotate(visit: Visit) -> bool:
     return visit.environment is Environment.SANDBOX or visit.may(Permission.MOVE_MONEY)
 
 
-def _stock(secret: str) -> str:
-    """The secret as verifiers of Standard Webhooks want it."""
+def _webhook_secret(secret: str) -> str:
+    """The secret in the format that Standard Webhooks libraries expect."""
     return "whsec_" + base64.b64encode(secret.encode()).decode()

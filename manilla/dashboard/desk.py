@@ -1,4 +1,4 @@
-"""What the dashboard's pages work with."""
+"""Dependencies of the dashboard's pages."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ class Desk(msgspec.Struct, frozen=True):
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
-    show: Show | None  # the demonstration's person, in development mode
+    show: Show | None  # the demo user, in development mode
 
     @property
     def previews(self) -> Previews:

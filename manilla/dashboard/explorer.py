@@ -1,4 +1,4 @@
-"""The explorer: a call of the API, put together in the browser and made in the sandbox."""
+"""The API explorer: builds an API call in the browser and sends it in the sandbox."""
 
 import secrets
 from typing import Any
@@ -21,7 +21,7 @@ from manilla.web.workbench import Attempt, Tool
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
-# Goes into a header: what a browser lets people type must not end it.
+# Used in a header, so it must not contain line breaks.
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
@@ -57,7 +57,7 @@ class Explorer:
         return visit.page("explorer.html", exchange=exchange, **{**about, "given": visit.form})
 
     def _tool(self, wanted: str) -> Tool | None:
-        """One of a fixed list: no address ever comes from the form."""
+        """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
         return next((tool for tool in self._desk.workbench.tools if tool.id == wanted), None)
 
     async def _attempt(self, visit: Visit, tool: Tool) -> Attempt:
@@ -68,7 +68,7 @@ class Explorer:
             merchant_key=rows[0].merchant_key,
             address=visit.address,
             parameters=_parameters(visit, tool),
-            # Browsers send a text's line ends as two characters each.
+            # Browsers submit line breaks in text areas as CRLF.
             body=visit.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
             idempotency_key=_printable(visit, "idempotency_key"),
             scenario=visit.form.choice("scenario", Scenario) if visit.form.text("scenario") else "",
@@ -83,12 +83,14 @@ class Explorer:
                 parameter.name: visit.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
                 for parameter in tool.parameters
             },
-            "scenarios": [("", "By itself"), *((one.value, one.value) for one in Scenario)],
+            "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
             "base_url": self._desk.base_url,
         }
 
     async def _body(self, visit: Visit, tool: Tool) -> str:
-        """The endpoint's example, with a new reference, a receiver and a method that there are."""
+        """The endpoint's example body with a new reference, and with a receiver and method that
+        exist.
+        """
         if tool.example is None:
             return ""
         body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
@@ -100,7 +102,7 @@ class Explorer:
         return msgspec.json.format(strict_json.encode(body), indent=2).decode()
 
     async def _receiver(self, visit: Visit) -> str | None:
-        """Where notifications arrive: at the merchant's own, or at the demonstration's shop."""
+        """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
         db, environment = self._desk.db, visit.environment
         url = await notifications.last_taken_at(db, visit.merchant_id, environment)
         if url is not None or not self._desk.is_development:
@@ -114,12 +116,12 @@ def _parameters(visit: Visit, tool: Tool) -> dict[str, str]:
     given = {each.name: visit.form.text(each.name) for each in tool.parameters}
     missing = [each.name for each in tool.parameters if each.is_required and not given[each.name]]
     if missing:
-        raise BadForm(errors=dict.fromkeys(missing, "Please fill in this field."))
+        raise BadForm(errors=dict.fromkeys(missing, "This field is required."))
     return {name: value for name, value in given.items() if value}
 
 
 def _printable(visit: Visit, name: str) -> str:
     value = visit.form.text(name)
     if not set(value) <= PRINTABLE:
-        raise BadForm(errors={name: "Plain ASCII characters only."})
+        raise BadForm(errors={name: "Use ASCII characters only."})
     return value

@@ -1,4 +1,4 @@
-"""The first page: what is in the wallets, how payments went, and what needs attention."""
+"""The home page: balances, payment figures, and items that need attention."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,7 +35,7 @@ class Attention(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Of the way from signing up to the first real payment."""
+    """A step from signing up to the first production payment."""
 
     title: str
     is_done: bool
@@ -98,14 +98,14 @@ class Home:
             ),
             (
                 await payments.count_rejected_refunds(db, tenant, since),
-                "refund was refused; its money is back in your wallet",
-                "refunds were refused; their money is back in your wallet",
+                "refund was rejected; the money is back in your wallet",
+                "refunds were rejected; the money is back in your wallet",
                 "~/payments",
             ),
             (
                 await cases.count_open(db, tenant),
-                "transaction is being looked at by the platform's operators",
-                "transactions are being looked at by the platform's operators",
+                "transaction is under review",
+                "transactions are under review",
                 "~/payments",
             ),
         ]
@@ -125,7 +125,9 @@ class Home:
         ]
 
     async def _key_rotations(self, visit: Visit, since: datetime) -> list[Attention]:
-        """For owners: whoever rotated keys holds a secret that pays out."""
+        """Recent key rotations, shown to owners: whoever rotated the keys holds a secret that can
+        pay out.
+        """
         if not visit.may(Permission.MANAGE_TEAM):
             return []
         rotations = await key_rotations.since(self._desk.db, visit.merchant_id, since)
@@ -139,33 +141,33 @@ class Home:
         ]
 
     async def _steps(self, visit: Visit, merchant: MerchantRow) -> list[Step]:
-        """None when all are done."""
+        """Steps to get started; empty if all are done."""
         db, sandbox = self._desk.db, Tenant(visit.merchant_id, Environment.SANDBOX)
         production = Tenant(visit.merchant_id, Environment.PRODUCTION)
         keys = await merchant_queries.credentials(db, visit.merchant_id, Environment.SANDBOX)
         root = visit.shell.root
-        # The explorer signs with the merchant's secret, and uses no key of theirs.
+        # The explorer signs with the merchant's secret but does not use the API key.
         has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
         steps = [
-            Step("Make a signed call in the sandbox", has_called, f"{root}/sandbox/explorer"),
+            Step("Send a signed request in the sandbox", has_called, f"{root}/sandbox/explorer"),
             Step(
-                "Take a first sandbox payment",
+                "Take your first sandbox payment",
                 await payments.has_any(db, sandbox),
                 f"{root}/sandbox/explorer?operation=initiatePayment",
             ),
             Step(
-                "Send a first sandbox payout",
+                "Send your first sandbox payout",
                 await payouts.has_any(db, sandbox),
                 f"{root}/sandbox/payouts/new",
             ),
-            Step("Give the BVN of the owner (optional)", merchant.has_bvn, f"{root}/profile"),
+            Step("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
             Step(
-                "Get approved by the platform",
+                "Get approved for production",
                 merchant.status == Status.APPROVED,
                 f"{root}/profile",
             ),
             Step(
-                "Take a first real payment",
+                "Take your first production payment",
                 await payments.has_any(db, production),
                 f"{root}/production/payments",
             ),

@@ -1,4 +1,4 @@
-"""What the merchant was told, attempt by attempt, and told again."""
+"""The merchant's notifications: their attempts, and resending."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -23,12 +23,12 @@ COLUMNS: list[Column[Notification]] = [
     Column("Time", lambda n: n.created_at),
     Column("Id", lambda n: n.id),
     Column("Event", lambda n: n.event),
-    Column("Status told", lambda n: n.status),
+    Column("Status", lambda n: n.status),
     Column("Transaction", lambda n: n.trx_id),
-    Column("Address", lambda n: n.url),
+    Column("URL", lambda n: n.url),
     Column("Delivery", lambda n: n.state),
     Column("Attempts", lambda n: n.attempts),
-    Column("Decided", lambda n: n.decided_at),
+    Column("Completed", lambda n: n.decided_at),
 ]
 
 
@@ -81,7 +81,7 @@ class NotificationPages:
     async def redeliver(self, visit: Visit) -> Answer:
         found = await self._mine(visit)
         await redeliver.redeliver(self._desk.db, found.id)
-        done = "It is on its way again, under the same id."
+        done = "The notification is being sent again under the same id."
         return visit.redirect(f"~/notifications/{found.id}", done=done)
 
     async def redeliver_failed(self, visit: Visit) -> Answer:
@@ -90,11 +90,11 @@ class NotificationPages:
         sent = await redeliver.redeliver_failed(
             self._desk.db, since, visit.merchant_id, visit.environment
         )
-        done = f"{len(sent)} notification{'' if len(sent) == 1 else 's'} on the way again."
+        done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
         return visit.redirect("~/notifications", done=done)
 
     async def _failed(self, tenant: Tenant) -> int:
-        """How many could be sent again."""
+        """The number of failed notifications that can be sent again."""
         since = datetime.now(UTC) - timedelta(days=REDELIVER_DAYS_MAX)
         return await listing.count_failed(self._desk.db, tenant, since)
 

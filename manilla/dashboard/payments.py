@@ -1,4 +1,4 @@
-"""Payments: the list, all that is known of one, and its refund."""
+"""Payments: the list, the page of one payment, and refunds."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ class PaymentPages:
             return visit.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
         except Refusal as refusal:
             return visit.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))
-        done = f"The refund of {money(refund.amount)} has started."
+        done = f"Refund of {money(refund.amount)} started."
         return visit.redirect(f"~/payments/{payment.trx_id}", done=done)
 
     async def _story(self, visit: Visit) -> PaymentStory:
@@ -127,7 +127,7 @@ def _about(told: PaymentStory) -> dict[str, Any]:
 
 
 def _version(told: PaymentStory) -> str:
-    """Changes with every step of the payment, also of one that leaves its status as it was."""
+    """Changes with every event of the payment, including those that keep its status."""
     return f"{told.payment.status}-{len(told.steps)}"
 
 

@@ -1,4 +1,4 @@
-"""Payouts: the list, all that is known of one, and a new one in three steps."""
+"""Payouts: the list, the page of one payout, and creating one in three steps."""
 
 import secrets
 from collections.abc import Sequence
@@ -35,19 +35,19 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 NAMES_A_MINUTE = 60
-MANUAL_DONE = "Waiting for an administrator: they pay it by hand, and you see it here."
-CHOOSE_BANK = "Please choose a bank."
+MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
+CHOOSE_BANK = "Choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
-ONCE = "once"  # fixed when the form was made: sent twice, it is one payout
-# What is wrong with the order, at the field that can put it right.
+ONCE = "once"  # fixed when the form is rendered, so that submitting it twice creates one payout
+# The form field where each error is shown.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
     (refusals.InvalidBeneficiary, "account_number"),
     (refusals.InsufficientBalance, "amount"),
     (refusals.AmountOutOfRange, "amount"),
 )
-MADE_BEFORE = "A payout with this reference was made before. This is it; no second one was made."
+MADE_BEFORE = "This payout already exists. No second payout was created."
 
 COLUMNS: tuple[Column[Payout], ...] = (
     Column("trx_id", lambda row: row.trx_id),
@@ -128,7 +128,7 @@ class PayoutPages:
         return visit.page("payout_new.html", **await self._details(visit, caller, method))
 
     async def show_name(self, visit: Visit) -> Answer:
-        """A piece of the form: who holds the account that is being typed."""
+        """Part of the form: the holder of the account being typed."""
         if not visit.query.text("method"):
             return visit.page("payout_name.html", holder=None, reason=None)
         caller = await self._caller(visit)
@@ -140,7 +140,7 @@ class PayoutPages:
             f"{visit.merchant_id:011d}:{visit.environment}:names", NAMES_A_MINUTE
         )
         if allowance.exceeded:
-            reason = "Too many accounts were looked up. Please wait a minute."
+            reason = "Too many account lookups. Wait a minute and try again."
             return visit.page("payout_name.html", holder=None, reason=reason)
         try:
             holder = await self._previews.holder(caller, method, given)
@@ -163,7 +163,7 @@ class PayoutPages:
     async def pay(self, visit: Visit) -> Answer:
         caller = await self._caller(visit)
         method = self._method(caller, visit.form)
-        # The API's own limit, for what is clicked.
+        # Same rate limit as the API.
         limit = self._desk.platform.now.rate_limit_per_minute
         ticket = request_limit.ticket(visit.merchant_id, "dashboard", limit)
         try:
@@ -178,7 +178,7 @@ class PayoutPages:
             return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
         return visit.redirect(
             f"~/payouts/{trx_id}",
-            done=MANUAL_DONE if method.is_manual else "The payout is on its way.",
+            done=MANUAL_DONE if method.is_manual else "Payout created.",
         )
 
     async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
@@ -192,13 +192,14 @@ class PayoutPages:
         return await self._previews.preview(caller, method, amount.amount, given)
 
     async def _details(self, visit: Visit, caller: Caller, method: Method) -> dict[str, Any]:
-        """What the form is drawn with."""
+        """The values that the form template needs."""
         saved = await payouts.saved_accounts(
             self._desk.db, visit.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
         )
         wanted = visit.query.text("account") or visit.form.text("account_id")
         chosen = await self._saved(visit, int(wanted)) if _is_number(wanted) else None
-        # A form that is shown again keeps its reference: what was sent may have been taken.
+        # A form that is shown again keeps its reference, because the first submission may have been
+        # accepted.
         once = visit.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
         return {
             "method": method,
@@ -210,7 +211,7 @@ class PayoutPages:
         }
 
     async def _saved(self, visit: Visit, account_id: int) -> SavedAccount | None:
-        """The merchant's own, and not removed."""
+        """The merchant's saved account, unless it was removed."""
         return await accounts.find(self._desk.db, visit.merchant_id, account_id)
 
     async def _caller(self, visit: Visit) -> Caller:
@@ -221,7 +222,7 @@ class PayoutPages:
 
 
 def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
-    """None where there is no list to choose from."""
+    """Returns None if the list of banks is not available."""
     if not banks:
         return []
     return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
@@ -241,13 +242,13 @@ def given_beneficiary(given: Form, method: Method) -> dict[str, str]:
 
 
 def _is_complete(given: dict[str, str], method: Method) -> bool:
-    """Whether it is worth asking: not before the last digit is typed."""
+    """Whether the account number is complete, so that the rail is not called on every digit."""
     number = given.get(methods.ACCOUNT_NUMBER, "")
     return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
 
 
 def check_beneficiary(given: Form, method: Method) -> None:
-    """What a person can leave out or mistype, in words of the form."""
+    """Errors for missing or mistyped beneficiary fields, by form field."""
     if errors := _beneficiary_errors(given, method):
         raise BadForm(errors=errors)
 
@@ -256,9 +257,9 @@ def _beneficiary_errors(given: Form, method: Method) -> dict[str, str]:
     errors = {}
     number = given.text("account_number").replace(" ", "")
     if not given.text("bank_code"):
-        errors["bank_code"] = "Please name the bank." if method.is_manual else CHOOSE_BANK
+        errors["bank_code"] = "Enter the bank." if method.is_manual else CHOOSE_BANK
     if not number:
-        errors["account_number"] = "Please write the account number."
+        errors["account_number"] = "Enter the account number."
     elif not method.is_manual:
         try:
             beneficiary.check_account_number(number)
@@ -277,9 +278,9 @@ def _check_form(given: Form, method: Method) -> None:
     if len(given.text("reference")) > REFERENCE_LENGTH_MAX:
         errors["reference"] = f"At most {REFERENCE_LENGTH_MAX} characters."
     if not given.text("reference").isprintable():
-        errors["reference"] = "Write plain text on one line."
+        errors["reference"] = "Enter plain text on one line."
     if given.text("ipn_url") and not is_web_address(given.text("ipn_url")):
-        errors["ipn_url"] = "A URL begins with https:// or http://."
+        errors["ipn_url"] = "Enter a URL that starts with https:// or http://."
     if errors:
         raise BadForm(errors=errors)
 

@@ -1,4 +1,4 @@
-"""The business as the platform knows it: approval, KYC, phone and the owner's BVN."""
+"""The business profile: approval, KYC, phone and the owner's BVN."""
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
@@ -42,10 +42,10 @@ class Profile:
         return visit.redirect("/profile", done="Saved.")
 
     async def set_bvn(self, visit: Visit) -> Answer:
-        """Sealed at once, and never shown again."""
+        """Encrypts and stores the BVN. It is never shown again."""
         change = Change(bvn=visit.form.text("bvn"))
         try:
             await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
         except Refusal as refusal:
             return visit.sent_back("/profile", refusal, at=((merchants.BadMerchant, "bvn"),))
-        return visit.redirect("/profile", done="The BVN is saved. It is never shown again.")
+        return visit.redirect("/profile", done="BVN saved. It is never shown again.")

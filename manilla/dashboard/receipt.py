@@ -1,4 +1,4 @@
-"""What a receipt says, and the signature by which anybody can ask whether it is true."""
+"""The contents of a receipt, and the signature that proves it is genuine."""
 
 import hmac
 from datetime import datetime
@@ -29,8 +29,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     tone: str  # green, yellow or red
     when: str
     groups: list[Lines]
-    beneficiary: str | None  # masked, for whoever checks it
-    address: str  # where its truth can be asked for
+    beneficiary: str | None  # masked, for the public verification page
+    address: str  # URL of the verification page
 
 
 def sign(keyring: Keyring, trx_id: str) -> str:
@@ -38,7 +38,10 @@ def sign(keyring: Keyring, trx_id: str) -> str:
 
 
 def is_signed(keyring: Keyring, trx_id: str, signature: str) -> bool:
-    """By the master key in use, or one before it: receipts outlive a change of the key."""
+    """Whether the signature was made with the current master key or an earlier one.
+
+    Receipts stay valid after a key change.
+    """
     given = signature.encode("utf-8", "replace")
     keys = keyring.derive_all(PURPOSE)
     return any(hmac.compare_digest(_signature(key, trx_id).encode(), given) for key in keys)
@@ -54,18 +57,18 @@ def of_payment(payment: Payment, merchant_name: str, address: str, *, since: dat
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:
         amounts.append(("Service charge", money(quote.commission)))
-    amounts.append(("Paid" if is_paid else "To be paid", money(quote.customer_pays)))
+    amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
     if refunded.minor:
         amounts.append(("Refunded", money(refunded)))
     about = [
         ("Customer", clean(payment.customer_name or "—", 100)),
         ("Email", clean(payment.customer_email or "—", 100)),
-        ("For", clean(payment.description or "—", 150).replace("\n", " ")),
+        ("Description", clean(payment.description or "—", 150).replace("\n", " ")),
     ]
     state, tone = _payment_state(payment)
     return Receipt(
         trx_id=payment.trx_id,
-        title="Payment receipt" if is_paid else "Record of a payment",
+        title="Payment receipt" if is_paid else "Payment record",
         merchant_name=clean(merchant_name, 100),
         is_sandbox=payment.is_sandbox,
         amount=money(quote.customer_pays),
@@ -81,9 +84,9 @@ def of_payment(payment: Payment, merchant_name: str, address: str, *, since: dat
 def _payment_state(payment: Payment) -> tuple[str, str]:
     match payment.status:
         case PaymentStatus.SUCCESS if payment.refunded_minor == payment.amount_minor:
-            return "Paid, and refunded", "yellow"
+            return "Paid and refunded", "yellow"
         case PaymentStatus.SUCCESS if payment.refunded_minor:
-            return "Paid, and partly refunded", "yellow"
+            return "Paid and partly refunded", "yellow"
         case PaymentStatus.SUCCESS:
             return "Paid", "green"
         case PaymentStatus.PENDING:
@@ -92,7 +95,7 @@ def _payment_state(payment: Payment) -> tuple[str, str]:
 
 
 PAYOUT_STATES = {
-    PayoutStatus.PENDING: ("On its way", "yellow"),
+    PayoutStatus.PENDING: ("In progress", "yellow"),
     PayoutStatus.COMPLETED: ("Delivered", "green"),
     PayoutStatus.FAILED: ("Failed: not delivered", "red"),
     PayoutStatus.CANCELED: ("Canceled: not delivered", "red"),
@@ -106,18 +109,18 @@ def of_payout(
     amounts = [
         ("Sent", money(payout.amount)),
         ("Fee", money(payout.fee)),
-        ("Debited in all", money(payout.payable)),
+        ("Total debited", money(payout.payable)),
     ]
     about = [
         ("To", clean(payout.account_name or "—", 100)),
         ("Account", mask_number(payout.account_number)),
         ("Bank", clean(bank, 80)),
-        ("For", clean(payout.description or "—", 150).replace("\n", " ")),
+        ("Description", clean(payout.description or "—", 150).replace("\n", " ")),
     ]
     delivered = payout.status is PayoutStatus.COMPLETED
     return Receipt(
         trx_id=payout.trx_id,
-        title="Payout receipt" if delivered else "Record of a payout",
+        title="Payout receipt" if delivered else "Payout record",
         merchant_name=clean(merchant_name, 100),
         is_sandbox=payout.is_sandbox,
         amount=money(payout.amount),
@@ -136,7 +139,7 @@ def _masked(payout: Payout) -> str:
 
 
 def mask_name(name: str) -> str:
-    """`ADA OBI` as `A•• O••`: enough for who knows it, no use to who does not."""
+    """`ADA OBI` as `A•• O••`: recognizable only for people who know the name."""
     return " ".join(f"{part[0]}••" for part in clean(name, 100).split())
 
 
@@ -149,5 +152,7 @@ def _references(row: Payment | Payout) -> Lines:
 
 
 def _when(since: datetime) -> str:
-    """When it became what it is, in Nigeria's time: a paper has no zone of its reader."""
+    """When it reached its current status, in Lagos time, because a printout has no reader's time
+    zone.
+    """
     return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

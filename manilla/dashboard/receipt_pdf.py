@@ -1,4 +1,4 @@
-"""A receipt as a PDF file: one page of A5, with letters that have a sign for the naira."""
+"""A receipt as a one-page A5 PDF, with a font that has the naira sign."""
 
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,7 @@ from manilla.dashboard.receipt import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"
-WIDTH, HEIGHT, MARGIN = 148, 210, 14  # millimetres: A5
+WIDTH, HEIGHT, MARGIN = 148, 210, 14  # A5, in millimeters
 INNER = WIDTH - 2 * MARGIN
 LABELS, QR_SIZE = 34, 30
 INK, QUIET, LINE = (23, 33, 28), (91, 106, 99), (205, 212, 206)
@@ -42,22 +42,22 @@ def draw(receipt: Receipt, site_name: str) -> bytes:
 
 def _head(pdf: FPDF, receipt: Receipt, site_name: str) -> None:
     _text(pdf, 13, INK, "B")
-    _say(pdf, receipt.merchant_name, 6)
+    _write(pdf, receipt.merchant_name, 6)
     _text(pdf, 8.5, QUIET)
-    _say(pdf, f"{receipt.title} · by {site_name}", 5)
+    _write(pdf, f"{receipt.title} · by {site_name}", 5)
     if receipt.is_sandbox:
         _text(pdf, 8.5, TONES["yellow"], "B")
-        _say(pdf, "Sandbox: no real money moved.", 5)
+        _write(pdf, "Sandbox: no real money moved.", 5)
     pdf.ln(5)
 
 
 def _amount(pdf: FPDF, receipt: Receipt) -> None:
     _text(pdf, 24, INK, "B")
-    _say(pdf, receipt.amount, 11)
+    _write(pdf, receipt.amount, 11)
     _text(pdf, 10, TONES.get(receipt.tone, INK), "B")
-    _say(pdf, receipt.state, 6)
+    _write(pdf, receipt.state, 6)
     _text(pdf, 9, QUIET)
-    _say(pdf, receipt.when, 5)
+    _write(pdf, receipt.when, 5)
     pdf.ln(2)
 
 
@@ -72,10 +72,10 @@ def _rule(pdf: FPDF) -> None:
 def _line(pdf: FPDF, label: str, value: str) -> None:
     top = pdf.get_y()
     _text(pdf, 8.5, QUIET)
-    pdf.cell(LABELS, 5.4, _known(pdf, label))
+    pdf.cell(LABELS, 5.4, _supported(pdf, label))
     _text(pdf, 9, INK)
     pdf.set_xy(MARGIN + LABELS, top)
-    _say(pdf, value, 5.4, width=INNER - LABELS, align=Align.R)
+    _write(pdf, value, 5.4, width=INNER - LABELS, align=Align.R)
     pdf.set_x(MARGIN)
 
 
@@ -87,21 +87,23 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
     width = INNER - QR_SIZE - 5
     pdf.set_xy(MARGIN + QR_SIZE + 5, top + 2)
     _text(pdf, 9, INK, "B")
-    _say(pdf, "Is this receipt genuine?", 5.5, width=width)
+    _write(pdf, "Is this receipt genuine?", 5.5, width=width)
     _text(pdf, 8, QUIET)
-    said = "Scan the code. Its page says what this transaction is now:"
-    _say(pdf, f"{said} {receipt.address}", 4.2, width=width)
+    instruction = "Scan the code to see the current status of this transaction:"
+    _write(pdf, f"{instruction} {receipt.address}", 4.2, width=width)
 
 
-def _say(
+def _write(
     pdf: FPDF, text: str, height: float, *, width: float = INNER, align: Align = Align.L
 ) -> None:
-    """Lines of this width, below which the next begin."""
-    pdf.multi_cell(width, height, _known(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT)
+    """Writes text wrapped to this width and moves below it."""
+    pdf.multi_cell(
+        width, height, _supported(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT
+    )
 
 
 def _qr(pdf: FPDF, address: str, left: float, top: float) -> None:
-    """Module by module, as lines and not as a picture: sharp at any size."""
+    """Draws the QR code as vectors, so that it is sharp at any size."""
     rows = list(segno.make(address, error="m").matrix_iter(border=0))
     module = QR_SIZE / len(rows)
     pdf.set_fill_color(0, 0, 0)
@@ -116,8 +118,10 @@ def _text(pdf: FPDF, size: float, colour: tuple[int, int, int], style: str = "")
     pdf.set_text_color(*colour)
 
 
-def _known(pdf: FPDF, text: str) -> str:
-    """What the font has no letter for is a box: a name in another script must not be a blank."""
+def _supported(pdf: FPDF, text: str) -> str:
+    """Replaces characters that the font lacks with a box, so that names in other scripts are not
+    blank.
+    """
     font = pdf.current_font
     assert isinstance(font, TTFFont)
     return "".join(each if ord(each) in font.cmap else MISSING for each in text)

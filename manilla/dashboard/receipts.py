@@ -1,4 +1,4 @@
-"""Receipts: a page and a file for each payment and payout, and a page that says if one is true."""
+"""Receipts: a page and a PDF for each payment and payout, and a public verification page."""
 
 import asyncio
 from datetime import datetime
@@ -25,7 +25,7 @@ from manilla.web.shell import NotHere, Shell
 from manilla.web.visit import NO_STORE, Visit
 
 VERIFY = "/verify"
-# What is named in the path, by where it stands.
+# Name of the path parameter, by type of transaction.
 PARAMETERS = {"payments": "trx_id", "payouts": "payout"}
 
 
@@ -58,7 +58,7 @@ class ReceiptPages:
         async def send(visit: Visit) -> Answer:
             made = await self._receipt(visit, kind)
             site_name = self._desk.platform.now.site_name
-            content = await asyncio.to_thread(_drawn, made, site_name)
+            content = await asyncio.to_thread(_render_pdf, made, site_name)
             name = f"receipt-{made.trx_id}.pdf"
             return Response(
                 content,
@@ -78,7 +78,7 @@ class ReceiptPages:
     async def find(
         self, merchant_id: int, trx_id: str, kind: str, environment: Environment | None = None
     ) -> Receipt | None:
-        """Of the merchant's own, in the environment, where one is named."""
+        """Returns None if the merchant has no such transaction in the environment, if given."""
         address = (
             f"{self._desk.base_url}{VERIFY}/{trx_id}/{receipt.sign(self._desk.keyring, trx_id)}"
         )
@@ -87,18 +87,21 @@ class ReceiptPages:
             if payment is None or environment not in (None, payment.environment):
                 return None
             caller = await self._desk.directory.of(payment.environment, merchant_id)
-            since = await self._since(payment)
+            since = await self._status_since(payment)
             return receipt.of_payment(payment, caller.name, address, since=since)
         payout = await payouts.payout(self._desk.db, merchant_id, trx_id)
         if payout is None or environment not in (None, payout.environment):
             return None
         caller = await self._desk.directory.of(payout.environment, merchant_id)
         bank = await self._previews.bank_name(payout)
-        since = await self._since(payout)
+        since = await self._status_since(payout)
         return receipt.of_payout(payout, caller.name, address, since=since, bank=bank)
 
-    async def _since(self, row: Payment | Payout) -> datetime:
-        """When it got the status that it has. A refund changes the row, not when it was paid."""
+    async def _status_since(self, row: Payment | Payout) -> datetime:
+        """When the row got its current status.
+
+        A refund changes the row but not the time of payment.
+        """
         steps = await timeline.steps(self._desk.db, row.merchant_id, row.trx_id)
         arrived = [
             step.at
@@ -109,7 +112,7 @@ class ReceiptPages:
 
 
 def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
-    """Open to everybody who holds a receipt: its address cannot be guessed."""
+    """Public: anyone with the link to a receipt can open it. The URL cannot be guessed."""
     receipts = ReceiptPages(desk)
 
     @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
@@ -129,8 +132,8 @@ def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
     return verify
 
 
-def _drawn(made: Receipt, site_name: str) -> bytes:
-    # Loaded for the first PDF: it is a third of what the whole program takes to start.
+def _render_pdf(made: Receipt, site_name: str) -> bytes:
+    # Imported for the first PDF only, because it takes a third of the program's startup time.
     from manilla.dashboard import receipt_pdf
 
     return receipt_pdf.draw(made, site_name)

@@ -1,4 +1,4 @@
-"""What a merchant calls a transaction, and what we do."""
+"""Finds our transaction ids by the merchant's own references."""
 
 from manilla.kit import listing
 from manilla.kit.db import Database
@@ -8,9 +8,9 @@ from manilla.payouts import listing as payouts
 
 
 async def named(db: Database, tenant: Tenant, searched: str | None) -> list[str]:
-    """The transactions that a reference of the merchant's own stands for.
+    """Ids of the transactions that have this merchant reference.
 
-    A payment and a payout may have the same one.
+    A payment and a payout may have the same reference.
     """
     text = listing.searched(searched)
     if text is None:

@@ -1,4 +1,4 @@
-"""The log of API calls: what was asked, how it was answered, and why it was refused."""
+"""The log of API requests with their responses and errors."""
 
 from manilla.dashboard.desk import Desk
 from manilla.ledger.scope import Tenant
@@ -21,8 +21,8 @@ COLUMNS: list[Column[Request]] = [
     Column("Path", lambda r: r.path),
     Column("Status", lambda r: r.status),
     Column("Error code", lambda r: r.error_code),
-    Column("Reason", lambda r: r.error),
-    Column("At fault", lambda r: "; ".join(f"{k}: {v}" for k, v in r.errors.items())),
+    Column("Error", lambda r: r.error),
+    Column("Invalid fields", lambda r: "; ".join(f"{k}: {v}" for k, v in r.errors.items())),
     Column("Milliseconds", lambda r: f"{r.milliseconds:.1f}"),
     Column("From", lambda r: r.address),
     Column("Reference", lambda r: r.ref_trx),
@@ -54,5 +54,5 @@ class RequestPages:
             "requests.html",
             requests=found.rows,
             listing=ListView(visit, found.next),
-            outcomes=[(name, name.title()) for name in OUTCOMES],
+            outcomes=[("answered", "Accepted"), ("refused", "Rejected")],
         )

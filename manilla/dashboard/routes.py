@@ -1,4 +1,4 @@
-"""The dashboard's addresses, all in one table."""
+"""Routes and navigation of the dashboard."""
 
 from importlib import resources
 from pathlib import Path

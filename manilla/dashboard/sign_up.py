@@ -1,4 +1,4 @@
-"""Signing up: a business, its owner, and keys of both environments at once."""
+"""Sign-up: creates a merchant, its owner, and keys for both environments."""
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
@@ -43,5 +43,5 @@ class SignUp:
         visit.begin(new.session)
         person_id = new.session.person_id
         visit.remember_device(devices.issue(self._desk.keyring, Realm.DASHBOARD, person_id))
-        # The one time that the secrets are shown, so a page and no redirect.
+        # Render a page instead of redirecting, because the secrets are shown only once.
         return visit.page("welcome.html", merchant=new.merchant)

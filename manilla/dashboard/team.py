@@ -1,4 +1,4 @@
-"""Who belongs to the merchant, in which role, and who is invited."""
+"""The merchant's users, their roles, and open invitations."""
 
 from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
@@ -9,13 +9,13 @@ from manilla.web.routes import Answer, Route, form, page
 from manilla.web.visit import Visit
 
 ROLES = (
-    (Role.VIEWER.value, "Viewer: sees everything but secrets"),
-    (Role.FINANCE.value, "Finance: also pays out, refunds and keeps saved accounts"),
+    (Role.VIEWER.value, "Viewer: view everything except secrets"),
+    (Role.FINANCE.value, "Finance: also create payouts and refunds, and manage saved accounts"),
     (
         Role.DEVELOPER.value,
-        "Developer: also sandbox keys, gateways and notifications; moves no money",
+        "Developer: also manage sandbox keys, gateways and notifications, but move no money",
     ),
-    (Role.OWNER.value, "Owner: everything, the team included"),
+    (Role.OWNER.value, "Owner: everything, including the team"),
 )
 
 
@@ -43,7 +43,7 @@ class Team:
         )
 
     async def invite(self, visit: Visit) -> Answer:
-        """The link is shown once, whether or not mail can be sent."""
+        """Shows the link once, whether or not mail can be sent."""
         try:
             email, role = visit.form.needed("email"), visit.form.choice("role", Role)
             token = await invitations.invite(
@@ -60,7 +60,7 @@ class Team:
     async def withdraw(self, visit: Visit) -> Answer:
         number = int(visit.parameter("invitation"))
         await invitations.withdraw(self._desk.db, visit.merchant_id, number)
-        return visit.redirect("/team", done="The invitation is withdrawn.")
+        return visit.redirect("/team", done="Invitation withdrawn.")
 
     async def change_role(self, visit: Visit) -> Answer:
         person_id, role = int(visit.parameter("person")), visit.form.choice("role", Role)
@@ -68,7 +68,7 @@ class Team:
             await members.change_role(self._desk.db, visit.merchant_id, person_id, role)
         except members.LastOwner as refusal:
             return visit.redirect("/team", failed=refusal.text)
-        return visit.redirect("/team", done="The role is changed.")
+        return visit.redirect("/team", done="Role changed.")
 
     async def remove(self, visit: Visit) -> Answer:
         person_id = int(visit.parameter("person"))
@@ -76,4 +76,4 @@ class Team:
             await members.remove(self._desk.db, visit.merchant_id, person_id)
         except members.LastOwner as refusal:
             return visit.redirect("/team", failed=refusal.text)
-        return visit.redirect("/team", done="They are no longer a member.")
+        return visit.redirect("/team", done="Member removed.")

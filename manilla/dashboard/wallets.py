@@ -1,4 +1,4 @@
-"""Currencies and wallets: what is in them, how it came there, and test money for the sandbox."""
+"""Wallets: balances, statements, and test money for the sandbox."""
 
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.references import named
@@ -19,7 +19,7 @@ from manilla.web.shell import NotHere
 from manilla.web.visit import Visit
 
 _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
-TOP_UP_MAX = 10_000_000  # major units: enough to try anything, and no overflow
+TOP_UP_MAX = 10_000_000  # in major units: enough for every test, without overflow
 KINDS = tuple((kind, display.title(kind)) for kind in _KINDS)
 
 COLUMNS: list[Column[StatementLine]] = [
@@ -34,7 +34,7 @@ COLUMNS: list[Column[StatementLine]] = [
 
 
 class TopUpRefused(Refusal):
-    message = f"A top-up is at most {TOP_UP_MAX:,}."
+    message = f"A top-up can be at most {TOP_UP_MAX:,}."
 
 
 class WalletPages:
@@ -77,7 +77,7 @@ class WalletPages:
         )
 
     async def top_up(self, visit: Visit) -> Answer:
-        """Test money; there is no such way to real money."""
+        """Adds test money. Production wallets cannot be topped up this way."""
         if visit.environment is not Environment.SANDBOX:
             raise NotHere
         wallet = await self._wallet(visit)
@@ -90,7 +90,7 @@ class WalletPages:
             )
         except Refusal as refusal:
             return visit.sent_back(f"~/wallets/{wallet.currency}", refusal, keep=("amount",))
-        return visit.redirect(f"~/wallets/{wallet.currency}", done="The test money is there.")
+        return visit.redirect(f"~/wallets/{wallet.currency}", done="Test money added.")
 
     async def _wallet(self, visit: Visit) -> WalletRow:
         found = await merchant_queries.wallet(

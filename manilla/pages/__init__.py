@@ -1,1 +1,1 @@
-"""What is not the merchants' API: the front page, static files, health and metrics."""
+"""Pages and endpoints outside the merchant API: front page, static files, health and metrics."""

@@ -1,4 +1,4 @@
-"""The pages as one Litestar application, under a strict content security policy."""
+"""The pages as one Litestar application, with a strict content security policy."""
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 FOLDER = Path(str(resources.files("manilla.pages")))
 
-# No inline script or style, no third party, no frame around us.
+# No inline scripts or styles, no third parties, no framing.
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -39,12 +39,12 @@ SECURITY_HEADERS: Mapping[str, str] = {
     ),
 }
 
-PATH_MAX = 200  # of a file
+PATH_MAX = 200  # maximum length of a file's path
 
 REFUSED = {
-    404: ("NOT_FOUND", "There is nothing at this address."),
-    405: ("METHOD_NOT_ALLOWED", "This address does not answer to that method."),
-    413: ("TOO_LARGE", "What was sent is too large."),
+    404: ("NOT_FOUND", "This page does not exist."),
+    405: ("METHOD_NOT_ALLOWED", "This URL does not support that method."),
+    413: ("TOO_LARGE", "The request is too large."),
 }
 
 Asked = Request[Any, Any, Any]
@@ -59,7 +59,7 @@ def build(
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """`rooms`: the routes of the rooms that have pages."""
+    """Builds the application. `rooms` are the routes of the other packages that have pages."""
     templates = environment(FOLDER / "templates")
     front, problem = templates.get_template("front.html"), templates.get_template("problem.html")
 
@@ -70,7 +70,7 @@ def build(
         )
 
     def answer(request: Asked, status: int, code: str, text: str, **more: Any) -> Response[Any]:
-        """As a page for whoever asked for one."""
+        """Answers with a page if the client accepts HTML, otherwise with JSON."""
         if "text/html" not in request.headers.get("accept", ""):
             return Response({"error": text, "error_code": code}, status_code=status, **more)
         page = problem.render(site_name=platform.now.site_name, status=status, text=text)
@@ -100,11 +100,11 @@ def build(
         openapi_config=None,
         request_max_body_size=64 * 1024,
     )
-    return hardened(_with_possible_names(site))
+    return hardened(_reject_invalid_file_names(site))
 
 
-def _with_possible_names(asgi: Any) -> Any:
-    """A name that no file can have is a fault to the file system; to us it is one that is not."""
+def _reject_invalid_file_names(asgi: Any) -> Any:
+    """Answers 404 for file names that the file system would reject with an error."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
@@ -116,7 +116,7 @@ def _with_possible_names(asgi: Any) -> Any:
 
 
 def hardened(asgi: Any) -> Any:
-    """Puts the security headers and a request id on every answer, errors and files included."""
+    """Adds the security headers and a request id to every response, including errors and files."""
     fixed = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

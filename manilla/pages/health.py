@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can serve, and what it has counted."""
+"""Health checks and metrics."""
 
 import ipaddress
 from typing import Any
@@ -17,14 +17,14 @@ Answer = Response[dict[str, str]]
 
 @get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers; nothing else is asked."""
+    """Whether the process responds. Checks nothing else."""
     return {"status": "ok"}
 
 
 def readyz(db: Database, drain: Drain) -> HTTPRouteHandler:
     @get("/readyz")
     async def handler() -> Answer:
-        """The database answers too, and the process is not about to stop."""
+        """Whether the database responds and the process is not shutting down."""
         if drain.is_on:
             return Response({"status": "stopping"}, status_code=503)
         try:
@@ -42,17 +42,17 @@ def readyz(db: Database, drain: Drain) -> HTTPRouteHandler:
 
 @get("/metrics", media_type=MediaType.TEXT)
 async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """For the scraper on our own network; a request that came through a proxy is not it."""
-    if not _is_near(request):
+    """For scrapers on the local network. Requests through a proxy get 404."""
+    if not _is_local(request):
         raise NotFoundException
     return Response(metrics.render(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
-# Any of these is a proxy's word: what it passes on comes from elsewhere.
+# A request with any of these headers came through a proxy, so its origin is unknown.
 BY_PROXY = ("x-forwarded-for", "forwarded", "x-real-ip", "via")
 
 
-def _is_near(request: Request[Any, Any, Any]) -> bool:
+def _is_local(request: Request[Any, Any, Any]) -> bool:
     if any(name in request.headers for name in BY_PROXY) or request.client is None:
         return False
     try:

@@ -1,1 +1,1 @@
-"""What dashboard and console share: visits, forms, lists, their look, the account pages."""
+"""Shared by dashboard and console: requests, forms, lists, templates and account pages."""

@@ -1,4 +1,4 @@
-"""Pages about somebody's own account: signing in and out, second factor, password, sessions."""
+"""Pages of the user's own account: sign-in, sign-out, second factor, password and sessions."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ from manilla.web.visit import Visit, way_on
 
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)
-KEPT = "kept."  # before the names of an interrupted form's fields
+KEPT = "kept."  # prefix for the fields of an interrupted form
 
 
 class Account:
@@ -99,7 +99,7 @@ class Account:
         try:
             entered = await self._sign_in(visit, email, password, None)
         except TooManyAttempts as refusal:
-            # A right code passes the limit, together with the right password.
+            # A valid code together with the right password bypasses the limit.
             ticket = tickets.write(self._keyring, visit.csrf, email, password)
             return visit.refused(
                 "code.html", refusal, next=onward, ticket=ticket, is_over_limit=True
@@ -152,13 +152,13 @@ class Account:
     async def sign_out(self, visit: Visit) -> Answer:
         await sessions.end(self._db, self._realm, visit.session_token)
         visit.set_cookie(visit.shell.cookie, "", 0)
-        return visit.redirect("/sign-in", done="You are signed out.")
+        return visit.redirect("/sign-in", done="You have signed out.")
 
     async def show_forgot(self, visit: Visit) -> Answer:
         return visit.page("forgot.html", is_sent=False, has_mail=self._post.is_open)
 
     async def forgot(self, visit: Visit) -> Answer:
-        """Says the same, and as soon, whether somebody has this address or not."""
+        """Answers the same, and equally fast, whether or not an account has this email address."""
         try:
             email = visit.form.needed("email")
             await resets.count(self._db, self._realm, email, visit.address)
@@ -188,7 +188,7 @@ class Account:
             await resets.use(self._db, self._realm, visit.parameter("token"), password)
         except passwords.WeakPassword as refusal:
             return visit.refused("reset.html", refusal, at=PASSWORD)
-        return visit.redirect("/sign-in", done="The password is changed. Sign in with it.")
+        return visit.redirect("/sign-in", done="Password changed. Sign in with the new password.")
 
     async def show_invitation(self, visit: Visit) -> Answer:
         return visit.page("invitation.html", **await self._invitation(visit))
@@ -216,7 +216,7 @@ class Account:
 
     async def join(self, visit: Visit) -> Answer:
         await invitations.join(self._db, visit.visitor, visit.parameter("token"))
-        return visit.redirect("/", done="You have joined.")
+        return visit.redirect("/", done="You have joined the team.")
 
     async def show(self, visit: Visit) -> Answer:
         return visit.page("account.html", **await self._about(visit))
@@ -237,7 +237,7 @@ class Account:
         except Refusal as refusal:
             at = ((passwords.WrongPassword, "old"), (passwords.WeakPassword, "new"))
             return visit.refused("account.html", refusal, at=at, **await self._about(visit))
-        return visit.redirect("/account", done="The password is changed; other sessions ended.")
+        return visit.redirect("/account", done="Password changed. Your other sessions have ended.")
 
     async def choose_merchant(self, visit: Visit) -> Answer:
         await sessions.choose_merchant(self._db, visit.visitor, visit.form.whole("merchant_id"))
@@ -246,12 +246,12 @@ class Account:
     async def end_session(self, visit: Visit) -> Answer:
         session_id = int(visit.parameter("session"))
         await sessions.revoke(self._db, visit.visitor.person_id, session_id)
-        return visit.redirect("/account", done="That session has ended.")
+        return visit.redirect("/account", done="Session ended.")
 
     async def end_others(self, visit: Visit) -> Answer:
         visitor = visit.visitor
         await sessions.revoke_all_but(self._db, visitor.person_id, visitor.session_id)
-        return visit.redirect("/account", done="All other sessions have ended.")
+        return visit.redirect("/account", done="All other sessions ended.")
 
     async def begin_second_factor(self, visit: Visit) -> Answer:
         issuer = visit.shell.platform.now.site_name
@@ -266,7 +266,8 @@ class Account:
                 self._db, self._keyring, visit.visitor, visit.form.text("code")
             )
         except second_factor.CodeRefused as refusal:
-            # The page that was shown to them, as they have it: no secret is read again for it.
+            # Show the same page again from the submitted values, so that no secret is read from the
+            # database.
             secret, uri = visit.form.text("secret"), visit.form.text("uri", at_most=500)
             about = {**_to_scan(secret, uri), **_interrupted(visit)}
             return visit.refused("second_factor.html", refusal, at=CODE, **about)
@@ -279,9 +280,9 @@ class Account:
     async def end_second_factor(self, visit: Visit) -> Answer:
         await second_factor.turn_off(self._db, visit.visitor)
         if not visit.visitor.has_totp:
-            return visit.redirect("/account", done="The second factor is off.")
+            return visit.redirect("/account", done="Second factor turned off.")
         visit.set_cookie(visit.shell.cookie, "", 0)
-        done = "The second factor is off, and all your sessions have ended. Sign in again."
+        done = "Second factor turned off. All your sessions have ended. Sign in again."
         return visit.redirect("/sign-in", done=done)
 
 
@@ -291,7 +292,7 @@ def _to_scan(secret: str, uri: str) -> dict[str, Any]:
 
 
 def _interrupted(visit: Visit) -> dict[str, Any]:
-    """The form that somebody wanted to send when they were asked to set up a second factor."""
+    """The form that was interrupted when the user had to set up a second factor."""
     onward = way_on(visit.shell, visit.form.text("onward", at_most=2000), "")
     carried = [
         (name.removeprefix(KEPT), value)

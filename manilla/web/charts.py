@@ -1,4 +1,4 @@
-"""Figures by day, as the pages draw them."""
+"""Chart data: figures by day and by hour."""
 
 import calendar
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,10 @@ from manilla.ledger.daily import Day
 
 
 def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> str:
-    """For the script that draws it. A day stands at its noon, wherever it is read."""
+    """Data for the chart script.
+
+    Each day is placed at noon, so that it is the same day in every time zone.
+    """
     noons = [calendar.timegm(datetime.combine(day.day, time(12)).timetuple()) for day in paid_in]
     series = [
         {"label": "Paid in", "values": [day.volume.amount for day in paid_in]},
@@ -23,7 +26,7 @@ def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> st
 
 
 def share(days: Sequence[Day], word: str) -> str:
-    """`2 of 19 paid`: a volume is that of what succeeded, and says so."""
+    """`2 of 19 paid`: the volume counts only successful transactions, so this shows their share."""
     return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
 
 
@@ -40,7 +43,7 @@ def hourly(
     unit: str = "",
     high: int | None = None,
 ) -> str:
-    """Any figures by hour; `high` is where the axis ends, if that is known."""
+    """Data for a chart by hour. `high` is the end of the axis, if known."""
     drawn = {
         "days": [int(hour.timestamp()) for hour in hours],
         "hours": True,

@@ -1,4 +1,4 @@
-"""Forms come from our own pages: a token that only the browser's own cookie can have been given."""
+"""Protection against forged forms: a token derived from the browser's cookie."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ FIELD = "csrf"
 
 class ForgedForm(Refusal):
     status, code = 403, "FORGED_FORM"
-    message = "This form is too old or did not come from this site. Please go back and try again."
+    message = "This form has expired or did not come from this site. Go back and try again."
 
 
 class Csrf:
@@ -19,11 +19,11 @@ class Csrf:
         self._keys = keyring.derive_all("csrf")
 
     def token(self, cookie: str) -> str:
-        """For the forms of whoever holds this cookie."""
+        """The token for forms sent by the browser that has this cookie."""
         return self._tokens(cookie)[0]
 
     def check(self, cookie: str, given: str, fetch_site: str | None) -> None:
-        """Old browsers do not say where a form comes from; the token decides in any case."""
+        """Raises ForgedForm unless the token is valid. Old browsers send no `Sec-Fetch-Site`."""
         if fetch_site not in (None, "same-origin", "none"):
             raise ForgedForm
         sent = given.encode()

@@ -1,4 +1,4 @@
-"""How money, time and states look on the pages."""
+"""Formatting of money, times and statuses on pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from manilla.kit.money import Money
 
 __all__ = ["badge", "browser", "clean", "minor", "moment", "money", "said", "title"]
 
-# What a state means for whoever looks at it, in the colours of the style sheet.
+# Colors of the style sheet, by status.
 TONES = {
     "success": "green",
     "completed": "green",
@@ -41,7 +41,7 @@ TONES = {
 }
 
 
-# The first that is found counts: each names those that it wants to be taken for as well.
+# The first match wins, because most browsers also name other browsers in their user agent.
 BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -64,19 +64,19 @@ SYSTEMS = (
 )
 
 
-# Later ones cannot be written in a zone that is ahead of UTC.
+# Later times cannot be represented in a time zone ahead of UTC.
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
-    """A state as a word with a mark; the word alone says it."""
+    """A status as a colored label. The text alone carries the meaning."""
     tone = TONES.get(state, "secondary")
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 
 
 def moment(at: datetime | None) -> Markup:
-    """In Lagos, as the filters and the payout days; the page says so once. UTC for who hovers."""
+    """A time in Lagos, like the date filters and payout days; the tooltip shows UTC."""
     if at is None:
         return Markup('<span class="quiet">never</span>')
     utc = min(at.astimezone(UTC), LATEST)
@@ -90,7 +90,7 @@ def moment(at: datetime | None) -> Markup:
 
 
 def browser(user_agent: str) -> str:
-    """`Chrome on Windows`, as far as a browser says so; they all name those before them too."""
+    """`Chrome on Windows`, as far as the user agent tells."""
     name = next((word for mark, word in BROWSERS if mark in user_agent), "Unknown browser")
     system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
@@ -107,7 +107,7 @@ def title(word: str) -> str:
 
 
 def said(detail: Mapping[str, Any]) -> list[str]:
-    """What a line of the audit log, or an approval, has to say: `Status: pending → approved`."""
+    """The details of an audit log entry or approval in words: `Status: pending → approved`."""
     texts: list[str] = []
     for name, value in detail.items():
         match value:

@@ -1,4 +1,4 @@
-"""The door of a realm: who it is, whether they may, and whether the form is ours."""
+"""Authentication and authorization of a realm's routes, and its CSRF check."""
 
 import secrets
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from manilla.web.visit import Visit
 
 log = structlog.get_logger(__name__)
 
-ANONYMOUS = "manilla_visit"  # whom the forms of somebody not signed in are bound to
+ANONYMOUS = "manilla_visit"  # cookie that the CSRF token is bound to before sign-in
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
@@ -50,7 +50,7 @@ class NotAllowed(Refusal):
 
 class SecondFactorNeeded(Refusal):
     status, code = 403, "SECOND_FACTOR_NEEDED"
-    message = "Here a second factor is required. Set one up under Your account."
+    message = "A second factor is required. Set one up under Your account."
 
 
 class Door:
@@ -84,7 +84,7 @@ class Door:
         token = request.cookies.get(self._shell.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
-        except Refusal as refusal:  # the database is away: nobody can be known
+        except Refusal as refusal:  # the database is unavailable, so the session cannot be checked
             return Visit(self._shell, request, None, csrf="").turned_away(refusal)
         name = self._shell.cookie_named(ANONYMOUS)
         anonymous = request.cookies.get(name) or secrets.token_urlsafe(24)
@@ -106,7 +106,7 @@ class Door:
         self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
     ) -> Answer:
         await self._admit(route, visit, visitor, binding)
-        answer = await self._before_step_up(route, visit, visitor)
+        answer = await self._step_up_page(route, visit, visitor)
         if answer is not None:
             return answer
         answer = await route.handler(visit)
@@ -140,7 +140,9 @@ class Door:
     async def _admit(
         self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
     ) -> None:
-        """Raises where the visit ends at the door; else it has all that was sent with it."""
+        """Raises if the request may not continue; otherwise sets the request's environment, query
+        and form.
+        """
         if not route.is_public and visitor is None:
             raise _SignInFirst
         _check_parameters(visit.request)
@@ -167,10 +169,14 @@ class Door:
         if route.affects_production(visit.environment_or_none):
             raise NotAllowed
 
-    async def _before_step_up(
+    async def _step_up_page(
         self, route: Route, visit: Visit, visitor: Visitor | None
     ) -> Answer | None:
-        """Asks them to show once more who they are; what they were about to send is kept."""
+        """Returns the page that asks the user to confirm their identity, or None if that is not
+        needed.
+
+        The page keeps the submitted fields.
+        """
         if not route.step_up or visitor is None:
             return None
         needs_code = self._needs_code(route, visit)
@@ -182,7 +188,7 @@ class Door:
         alert = None
         if STEP_UP in visit.form:
             try:
-                await self._prove(visitor, visit.form.secret(STEP_UP))
+                await self._check_identity(visitor, visit.form.secret(STEP_UP))
                 visit.stepped_up()
                 return None
             except Refusal as refusal:
@@ -191,7 +197,7 @@ class Door:
         return visit.page("step_up.html", status, kept=_kept(visit), problem_text=alert)
 
     def _needs_code(self, route: Route, visit: Visit) -> bool:
-        """Whether a password does not suffice: the route moves a merchant's money."""
+        """Whether a password is not enough, because the route moves a merchant's money."""
         return (
             self._shell.realm is Realm.DASHBOARD
             and bool(self._shell.platform.now.second_factor_for_money)
@@ -199,8 +205,8 @@ class Door:
             and route.affects_production(visit.environment_or_none)
         )
 
-    async def _prove(self, visitor: Visitor, secret: str) -> None:
-        """By the code where there is a second factor, else by the password."""
+    async def _check_identity(self, visitor: Visitor, secret: str) -> None:
+        """Checks the code if the user has a second factor, otherwise the password."""
         given = {"code" if visitor.has_totp else "password": secret}
         try:
             await sessions.step_up(self._db, self._keyring, visitor, **given)
@@ -225,7 +231,7 @@ class Door:
 
 
 class _SignInFirst(Exception):
-    """Nobody is signed in."""
+    """The user is not signed in."""
 
 
 def _who(visitor: Visitor) -> Who:
@@ -233,12 +239,12 @@ def _who(visitor: Visitor) -> Who:
 
 
 def _kept(visit: Visit) -> list[tuple[str, str]]:
-    """What they were about to send."""
+    """The submitted fields."""
     return [pair for pair in visit.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
 def _check_parameters(request: Request[Any, Any, Any]) -> None:
-    """What the database could not even look for is not here."""
+    """Raises NotHere for values that the database could not look up."""
     for value in request.path_params.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise NotHere

@@ -1,4 +1,4 @@
-"""A filtered view as a file, row by row: the whole of it is never held in memory."""
+"""Exports of a filtered list as a file, streamed so that it is never in memory as a whole."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
 XLSX_ROWS_MAX = 1_048_575
 
-# A spreadsheet takes a text that begins like this for a formula.
+# Spreadsheet programs treat text that starts with one of these as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -34,13 +34,15 @@ class Column(msgspec.Struct, Generic[Row], frozen=True):
 
 
 class File(Stream):
-    """What is sent as it is made."""
+    """A file that is streamed while it is produced."""
 
     name: str
     file_format: str
 
     async def begin(self) -> None:
-        """Makes its first bytes: a list that is refused is so before anything was sent."""
+        """Produces the first bytes, so that errors in the list are raised before the response
+        starts.
+        """
         content = cast(AsyncIterator[bytes], self.iterator)
         self.iterator = _rejoined(await anext(content, b""), content)
 
@@ -52,7 +54,7 @@ def is_wanted(visit: Visit) -> bool:
 def send(
     visit: Visit, name: str, columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
 ) -> File:
-    """Page by page: no connection is held while the reader is slow."""
+    """Streams page by page, so that a slow reader does not hold a database connection."""
     kind = visit.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
@@ -70,7 +72,7 @@ def send(
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:
-    """Each page of a long file has as long as a whole page on the screen."""
+    """Gives each page of rows the time limit of one request."""
     async for rows in pages:
         yield rows
         deadline.renew()
@@ -99,11 +101,11 @@ async def as_csv(
 async def as_xlsx(
     columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
-    """Its rows go to a file as they come; what is sent is read from there."""
-    import xlsxwriter  # with the first such file
+    """Writes the rows to a temporary file first and streams from that."""
+    import xlsxwriter  # imported for the first such file only
 
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-        # Closed whatever happens: where a reader goes before the end, no file of ours stays behind.
+        # The context managers remove the temporary file even if the reader disconnects early.
         with xlsxwriter.Workbook(
             file, {"constant_memory": True, "strings_to_formulas": False}
         ) as book:
@@ -124,7 +126,7 @@ async def as_xlsx(
 
 
 class _MoneyFormats:
-    """Number formats that show all decimals of an amount: 22.50 and not 22.5."""
+    """Number formats that show all decimals of an amount: 22.50, not 22.5."""
 
     def __init__(self, book: Any) -> None:
         self._book = book
@@ -141,7 +143,7 @@ class _MoneyFormats:
 
 
 def _write(sheet: Any, row: int, place: int, cell: Cell, formats: _MoneyFormats) -> None:
-    # A spreadsheet's numbers have 15 digits: longer ones stay exact as text.
+    # Spreadsheet numbers have 15 digits, so longer ones are written as text to stay exact.
     if isinstance(cell, Decimal | int) and len(str(cell)) <= 15:
         sheet.write_number(row, place, float(cell), formats.of(cell))
     elif cell is not None:

@@ -1,4 +1,4 @@
-"""What a form or an address brings: text, looked at before anybody uses it."""
+"""Input from forms and query strings: text, validated before use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -16,19 +16,19 @@ VALUE_LENGTH_MAX = 20_000
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-# Which field a refusal is about, where the refusal itself does not say; the first that fits counts.
+# The form field for errors that do not name one themselves. The first match wins.
 FieldsByRefusal = Sequence[tuple[type[Refusal], str]]
 
 
 class BadForm(Refusal):
-    """`errors` says what is wrong with which field."""
+    """`errors` has a message for each invalid field."""
 
     status, code = 400, "VALIDATION_FAILED"
-    message = "Please correct the marked fields."
+    message = "Correct the marked fields."
 
 
 def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
-    """What to write at each field."""
+    """The message for each invalid field."""
     if refusal.errors:
         return dict(refusal.errors)
     field = next((name for kind, name in at if isinstance(refusal, kind)), None)
@@ -49,20 +49,20 @@ class Form:
         return name in self._values
 
     def text(self, name: str, *, at_most: int = 255) -> str:
-        """Without the white space around it; empty where it is missing."""
+        """The text without surrounding white space; empty if the field is missing."""
         value = self._values.get(name, [""])[-1].strip()
         if len(value) > at_most:
             raise BadForm(errors={name: f"At most {at_most} characters."})
         return value
 
     def secret(self, name: str) -> str:
-        """A password: as it was typed."""
+        """A password exactly as typed."""
         return self._values.get(name, [""])[-1]
 
     def needed(self, name: str, *, at_most: int = 255) -> str:
         value = self.text(name, at_most=at_most)
         if not value:
-            raise BadForm(errors={name: "Please fill in this field."})
+            raise BadForm(errors={name: "This field is required."})
         return value
 
     def all(self, name: str) -> list[str]:
@@ -72,12 +72,12 @@ class Form:
         try:
             return of(self.text(name))
         except ValueError:
-            raise BadForm(errors={name: "Please choose one of these."}) from None
+            raise BadForm(errors={name: "Choose one of the options."}) from None
 
     def whole(self, name: str) -> int:
         value = self.text(name)
         if not (value.isascii() and value.isdigit() and len(value) <= 15):
-            raise BadForm(errors={name: "Write a whole number, such as 15."})
+            raise BadForm(errors={name: "Enter a whole number, such as 15."})
         return int(value)
 
     def decimal(self, name: str) -> Decimal:
@@ -103,7 +103,7 @@ class Form:
 
 
 def _checked(name: str, value: str) -> str:
-    """No NUL and no half of a character: the database could not store them."""
+    """Rejects NUL and surrogate characters, which the database cannot store."""
     if len(value) > VALUE_LENGTH_MAX:
         raise BadForm(errors={name: "This is too long."})
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):

@@ -1,4 +1,4 @@
-"""Lists: filters that live in the address, and a way on by keyset."""
+"""Lists: filters in the query string, and keyset pagination."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,13 +9,13 @@ from manilla.web.forms import BadForm, Form
 from manilla.web.visit import Visit
 
 ROWS = 50
-ZONE = ZoneInfo("Africa/Lagos")  # in which a day of a filter begins and ends
+ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
 AFTER, FORMAT, KNOWN = "after", "format", "known"
 NO_FILTERS = (AFTER, FORMAT, KNOWN)
 
 
 class ListView:
-    """What a template needs to draw around the rows of a list."""
+    """What a template needs around the rows of a list."""
 
     def __init__(
         self,
@@ -25,9 +25,10 @@ class ListView:
         *,
         views: Sequence[str] = (),
     ) -> None:
-        """`path` is the page's own, where a part of the page is drawn by itself.
+        """`path` is the URL of the page, if only a part of the page is rendered.
 
-        `views` name parameters that choose the list itself: clearing its filters keeps them.
+        `views` names parameters that select the list itself. They are kept when filters are
+        cleared.
         """
         self.given: Form = visit.query
         self._path = path or visit.request.url.path
@@ -49,12 +50,12 @@ class ListView:
 
 
 def after(visit: Visit) -> str | None:
-    """The place in the list where this page begins."""
+    """The cursor where this page starts."""
     return visit.query.text(AFTER, at_most=500) or None
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
-    """The beginning of the day that was given, or of the one after it."""
+    """The start of the given day, or of the day after it if `is_end`."""
     given = form.text(name)
     if not given:
         return None
@@ -62,4 +63,4 @@ def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
         start = datetime.strptime(given, "%Y-%m-%d").replace(tzinfo=ZONE)
         return (start + timedelta(days=is_end)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadForm(errors={name: "A date is needed, such as 2026-01-31."}) from None
+        raise BadForm(errors={name: "Enter a date, such as 2026-01-31."}) from None

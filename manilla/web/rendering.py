@@ -1,4 +1,4 @@
-"""Templates that escape by default, and how money, time and states look in them."""
+"""The template environment: autoescaping, and filters for money, times and statuses."""
 
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,7 @@ TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """A room's own templates first, then those that all share."""
+    """Finds a package's own templates first, then the shared ones."""
     made = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.FileSystemLoader(folder), jinja2.FileSystemLoader(TEMPLATES)]

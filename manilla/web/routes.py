@@ -1,7 +1,7 @@
-"""The table of a realm's addresses: what each needs of whoever asks for it.
+"""Route tables: each route with the permissions that it needs.
 
-Every page and form stands in such a table, so that tests can go through all of them: nobody without
-the permission, of another merchant or with a forged form gets past the door.
+Every page and form is listed in such a table, so that tests can check for all of them that requests
+without the permission, for another merchant or with a forged form are rejected.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,29 +19,33 @@ Handler = Callable[[Visit], Awaitable[Answer]]
 
 BODY_BYTES_MAX = 64 * 1024
 
-# Whoever is signed in may, whatever their role: their own account, and the way out.
+# Any signed-in user, whatever their role: for the own account and sign-out.
 SIGNED_IN: Literal["signed_in"] = "signed_in"
-Needs = Permission | Literal["signed_in"] | None  # None: open to everybody, signed in or not
+Needs = Permission | Literal["signed_in"] | None  # None: public
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: Literal["GET", "POST"]
-    path: str  # below the realm's root
+    path: str  # relative to the realm's root
     handler: Handler
     needs: Needs
-    needs_in_production: Permission | None = None  # as well, where production can be affected
-    step_up: bool = False  # whether they must have shown again, just now, who they are
-    enrolls: bool = False  # open without a second factor where one is required
-    in_both_environments: bool = False  # what it changes, whichever environment the path names
+    needs_in_production: Permission | None = (
+        None  # additionally needed if production can be affected
+    )
+    step_up: bool = False  # whether the user must have confirmed their identity recently
+    enrolls: bool = False  # available without a second factor even if one is required
+    in_both_environments: bool = (
+        False  # whether it changes both environments, whichever one the path names
+    )
     body_bytes_max: int = BODY_BYTES_MAX
-    is_page: bool = True  # or a part of one, or a file
+    is_page: bool = True  # or a part of a page, or a file
 
     @property
     def is_public(self) -> bool:
         return self.needs is None
 
     def affects_production(self, environment: Environment | None) -> bool:
-        """False only for what stays within the sandbox."""
+        """False only for routes that affect nothing but the sandbox."""
         return self.in_both_environments or environment is not Environment.SANDBOX
 
 
@@ -50,7 +54,7 @@ def page(path: str, handler: Handler, needs: Needs, *, enrolls: bool = False) ->
 
 
 def part(path: str, handler: Handler, needs: Needs) -> Route:
-    """A part of a page for a script that asks for it, or a file."""
+    """A part of a page requested by a script, or a file."""
     return Route(method="GET", path=path, handler=handler, needs=needs, is_page=False)
 
 

@@ -1,4 +1,4 @@
-"""What stands around a realm's pages: templates, navigation, names."""
+"""The layout of a realm's pages: templates, navigation and cookie names."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from manilla.web.rendering import environment
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A line of the navigation. What stands in an environment begins with `~`."""
+    """A navigation link. A path that depends on the environment starts with `~`."""
 
     title: str
     path: str
@@ -47,7 +47,7 @@ class Shell:
         self.navigation = navigation
         self.base_url = base_url
         self.trusted_proxies = trusted_proxies
-        self.show = show  # the demonstration's person, in development mode
+        self.show = show  # the demo user, in development mode
         self.is_development = is_development
         self.is_secure = base_url.startswith("https://")
         self._templates = environment(templates)
@@ -55,11 +55,11 @@ class Shell:
 
     @property
     def cookie(self) -> str:
-        """Of the session."""
+        """Name of the session cookie."""
         return self.cookie_named(f"manilla_{self.realm}")
 
     def cookie_named(self, name: str) -> str:
-        """Browsers take a `__Secure-` one over https alone."""
+        """Adds the `__Secure-` prefix over https. Browsers reject it over http."""
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:
@@ -74,4 +74,4 @@ class Shell:
 
 class NotHere(Refusal):
     status, code = 404, "NOT_FOUND"
-    message = "There is nothing at this address."
+    message = "This page does not exist."

@@ -1,4 +1,4 @@
-"""Static files, kept in memory and sent compressed, under an address that changes with them."""
+"""Static files, kept in memory and sent compressed, under a URL that changes with them."""
 
 import gzip
 import hashlib
@@ -42,7 +42,7 @@ def handler() -> HTTPRouteHandler:
 
 
 def version() -> str:
-    """Changes with any of the files."""
+    """Changes when any of the files changes."""
     digest = hashlib.sha256()
     for path in sorted(STATIC.rglob("*")):
         if path.is_file():

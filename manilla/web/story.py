@@ -1,4 +1,4 @@
-"""What happened to a transaction, from all that is known of it, in the order of time."""
+"""The timeline of a transaction, from everything recorded about it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,23 +22,23 @@ BAD = frozenset(
     {"failed", "rejected", "reversed", "refund_failed", "declined", "canceled", "charge_declined"}
 )
 POSTINGS = {
-    "payment": "The money was credited",
-    "commission": "The commission was booked",
-    "refund": "The refund was debited",
-    "refund_paid": "The refund was paid",
-    "refund_returned": "The refund came back to the wallet",
-    "payout": "The wallet was debited",
-    "payout_delivered": "The money left for the bank",
-    "payout_refund": "The wallet has its money back",
+    "payment": "Payment credited to the wallet",
+    "commission": "Commission recorded",
+    "refund": "Refund debited from the wallet",
+    "refund_paid": "Refund paid",
+    "refund_returned": "Refund returned to the wallet",
+    "payout": "Wallet debited",
+    "payout_delivered": "Money sent to the bank",
+    "payout_refund": "Money returned to the wallet",
 }
-# At one moment, a cause comes before what it brings about.
+# Order of events with the same time: a cause comes before its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    place: int  # among those of the same moment
-    source: str  # who knows of it
+    place: int  # order among events with the same time
+    source: str  # where the event was recorded
     title: str
     detail: str = ""
     tone: str = ""  # green, yellow or red
@@ -46,7 +46,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_payment(story: PaymentStory, *, all_accounts: bool = False) -> list[Happening]:
-    """`all_accounts`: the platform's own too, which are no merchant's to see."""
+    """`all_accounts` includes the platform's own accounts, which merchants must not see."""
     charges = (_charge(each) for each in story.charges)
     return _in_order(*charges, *_common(story, all_accounts=all_accounts))
 
@@ -56,7 +56,7 @@ def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[Happeni
 
 
 def of_webhooks(heard: Sequence[Heard]) -> list[Happening]:
-    """Where no transaction of ours is known that they are about."""
+    """The timeline of webhooks that match none of our transactions."""
     return _in_order(*(_heard(each) for each in heard))
 
 
@@ -83,18 +83,19 @@ def _request(request: Request) -> Happening:
         place=REQUEST,
         source="API",
         title=f"{request.method} {request.path}",
-        detail=f"Answered {request.status}{refused}. Request {request.request_id}.",
+        detail=f"Response {request.status}{refused}. Request {request.request_id}.",
         tone="red" if request.status >= 400 else "",
     )
 
 
 def _charge(charge: Charge) -> Happening:
+    status = "held for review" if charge.status == "suspense" else charge.status
     detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."
     return Happening(
         at=charge.created_at,
         place=CHARGE,
         source="Checkout",
-        title=f"The customer chose how to pay; this try is {charge.status}",
+        title=f"Customer chose a payment method; charge {status}",
         detail=f"{detail} {charge.reason or ''}".strip(),
     )
 
@@ -155,13 +156,13 @@ def _told(told: Told) -> Iterable[Happening]:
         at=notification.created_at,
         place=NOTIFICATION,
         source="IPN",
-        title=f"A notification was written: {notification.event} {notification.status}",
-        detail=f"To {notification.url}. It is {notification.state}.",
+        title=f"Notification created: {notification.event} {notification.status}",
+        detail=f"To {notification.url}. Delivery: {notification.state}.",
         notification_id=notification.id,
     )
     for attempt in told.attempts:
         is_good = attempt.error is None
-        answer = f"was answered {attempt.status}" if attempt.status else "failed"
+        answer = f"returned {attempt.status}" if attempt.status else "failed"
         yield Happening(
             at=attempt.at,
             place=ATTEMPT,

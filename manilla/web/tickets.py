@@ -1,4 +1,4 @@
-"""Between the password and the code: what was typed, sealed so that only we can read it again."""
+"""Keeps the email and password between the two sign-in steps, encrypted in the form."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 def write(keyring: Keyring, browser: str, email: str, password: str) -> str:
-    """Good for five minutes, in the browser that it was given to."""
+    """Valid for five minutes, and only in the same browser."""
     ticket = Ticket(email, password, time.time() + SECONDS)
     sealed = keyring.seal(msgspec.json.encode(ticket), _context(browser))
     return base64.urlsafe_b64encode(sealed).decode()

@@ -1,4 +1,4 @@
-"""A visit: one request of somebody who may do what they ask for, and ways to answer it."""
+"""A page request by an authorized user, and the ways to respond to it."""
 
 import base64
 import binascii
@@ -24,17 +24,17 @@ from manilla.web.shell import Shell
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
-KEPT_LENGTH_MAX = 300  # of a value in the cookie
+KEPT_LENGTH_MAX = 300  # maximum length of a value in the cookie
 
 
 class Flash(msgspec.Struct, frozen=True):
-    """What the page before has done, told once by the next."""
+    """A message for the next page, shown once."""
 
     tone: str
     text: str
     errors: dict[str, str] = {}  # by field
-    given: dict[str, str] = {}  # what was written into the form, as far as it may be kept
-    form: str = ""  # the address that the form was sent to
+    given: dict[str, str] = {}  # submitted values to fill in again
+    form: str = ""  # the path that the form was submitted to
 
 
 class Visit:
@@ -75,7 +75,7 @@ class Visit:
         return self.visitor.merchant_id
 
     def parameter(self, name: str) -> str:
-        """A part of the path."""
+        """A path parameter."""
         return str(self.request.path_params[name])
 
     def may(self, permission: Permission) -> bool:
@@ -98,7 +98,7 @@ class Visit:
         values.setdefault("page_errors", flash.errors if flash else {})
         values.setdefault("page_given", Form(flash.given) if flash and flash.given else None)
         values.setdefault("failed_form", flash.form if flash else self.request.url.path)
-        # A form's errors and values also go by the names that a template passes on to a macro.
+        # Templates that pass a form's errors and values on to a macro use these names.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
         text = self.shell.render(
@@ -128,7 +128,7 @@ class Visit:
         failed: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Response[Any]:
-        """To an address of this realm; what is `done` or has `failed` is told there."""
+        """Redirects to a path of this realm, which shows the message `done` or `failed`."""
         flash = None
         if done is not None or failed is not None:
             flash = Flash("danger", failed) if failed is not None else Flash("success", done or "")
@@ -145,9 +145,11 @@ class Visit:
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
 
     def watched(self, state: str) -> Response[Any] | None:
-        """For an open page that asks whether the state it shows has changed; None: none asks.
+        """Answers an open page that polls for a new state.
 
-        The answer is nothing, or that the page should be loaded anew.
+        Returns None if the request is no such poll.
+
+        The response is empty, or makes the page reload.
         """
         known = self.query.text("known")
         if not known:
@@ -156,9 +158,10 @@ class Visit:
         return Response(None, status_code=204, headers=headers)
 
     def at(self, path: str) -> str:
-        """An address of this realm: `/payments` as `/dashboard/sandbox/payments`.
+        """The full path of a page in this realm: `/payments` as `/dashboard/payments`.
 
-        What stands in an environment begins with `~`: `~/payments`.
+        A path that starts with `~` gets the environment: `~/payments` as
+        `/dashboard/sandbox/payments`.
         """
         if path.startswith("~"):
             path = f"/{self.environment}{path[1:]}"
@@ -167,7 +170,7 @@ class Visit:
     def refused(
         self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
     ) -> Response[Any]:
-        """The form as it was filled in, with each error at its field."""
+        """Shows the form again with the submitted values and the error of each field."""
         status = refusal.status if refusal.status >= 400 else 422
         return self.page(
             template,
@@ -182,9 +185,9 @@ class Visit:
     def sent_back(
         self, path: str, refusal: Refusal, *, keep: Sequence[str] = (), at: FieldsByRefusal = ()
     ) -> Response[Any]:
-        """To the page that has the form, with each error at its field.
+        """Redirects to the page with the form, which shows the error of each field.
 
-        The values in `keep` are filled in again. They travel in a cookie, so never name a secret.
+        The values in `keep` are filled in again. They are sent in a cookie, so never name a secret.
         """
         flash = Flash(
             "danger",
@@ -196,7 +199,7 @@ class Visit:
         return self._redirect(path, flash)
 
     def turned_away(self, refusal: Refusal) -> Response[Any]:
-        """A page that says why."""
+        """A page with the error message."""
         headers = _retry_after(refusal)
         return self.page("refused.html", refusal.status, headers=headers, refusal=refusal)
 
@@ -206,7 +209,7 @@ class Visit:
 
     @property
     def address(self) -> str:
-        """Where the visitor's browser is, as far as we can know."""
+        """The IP address of the user's browser, as far as known."""
         peer = self.request.client.host if self.request.client else ""
         forwarded = self.request.headers.get("x-forwarded-for")
         given = None if forwarded is None else forwarded.encode("latin-1")
@@ -217,7 +220,7 @@ class Visit:
         return self.request.headers.get("user-agent", "")
 
     def stepped_up(self) -> None:
-        """They have just shown once more who they are: known to what asks in this request too."""
+        """Records in this request, too, that the user has just confirmed their identity."""
         self._visitor = msgspec.structs.replace(
             self.visitor,
             stepped_up_at=datetime.now(UTC),
@@ -225,7 +228,7 @@ class Visit:
         )
 
     def begin(self, session: NewSession) -> None:
-        """From now on this browser is theirs."""
+        """Sets the session cookie."""
         seconds = int(session.lasts.total_seconds())
         self.set_cookie(self.shell.cookie, session.token, seconds)
 
@@ -234,7 +237,9 @@ class Visit:
         return self.request.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """For the throttle: a known device is not shut out by a stranger's wrong passwords."""
+        """Remembers this browser, so that other people's wrong passwords do not lock the user out
+        here.
+        """
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property
@@ -256,9 +261,9 @@ class Visit:
 
 
 def way_on(shell: Shell, wanted: str, otherwise: str) -> str:
-    """Where to go after signing in: an address of this realm and no other site's."""
+    """The path to open after sign-in. Rejects URLs of other sites and realms."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
-    # Browsers read a dot that is written as %2e like any other.
+    # Browsers treat `%2e` in a path like a dot.
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
     is_ours = is_plain and wanted.startswith(shell.root + "/") and ".." not in segments
     return wanted[len(shell.root) :] if is_ours else otherwise

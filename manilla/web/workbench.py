@@ -1,4 +1,4 @@
-"""What the explorer needs of whoever can make a call of the API: handed in from above."""
+"""The interface that the API explorer uses to send API calls; implemented by the API package."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A part of the path or of the query."""
+    """A path or query parameter."""
 
     name: str
     is_required: bool
@@ -15,26 +15,26 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint that can be tried out."""
+    """An endpoint of the explorer."""
 
     id: str
     title: str
     group: str
     method: str
     path: str
-    documentation: str  # its address
+    documentation: str  # URL of its documentation
     parameters: Sequence[Parameter]
-    example: Mapping[str, Any] | None  # of a body; none where it takes none
+    example: Mapping[str, Any] | None  # example body; None if the endpoint takes no body
     is_repeatable: bool
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to be sent."""
+    """The request that the user wants to send."""
 
     tool: Tool
     merchant_id: int
     merchant_key: str
-    address: str  # where they are: for the rate limit, and the log of requests
+    address: str  # the user's IP address, for the rate limit and the request log
     parameters: Mapping[str, str]
     body: str = ""
     idempotency_key: str = ""
@@ -42,7 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent, byte for byte, and what came back."""
+    """The exact request that was sent, and its response."""
 
     method: str
     target: str
@@ -52,7 +52,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     answer_headers: Sequence[tuple[str, str]]
     answer: str
-    trx_id: str | None  # of the transaction that it made
+    trx_id: str | None  # id of the created transaction
 
 
 class Workbench(Protocol):

@@ -19,7 +19,7 @@ TARGET_PIXELS = 44
 
 A_PAGE, B_PAGE, C_PAGE = (f"Provider {name}\N{RIGHT SINGLE QUOTATION MARK}s page" for name in "ABC")
 ON_A, ON_B, ON_C = (f"Card, bank transfer or USSD on {page}" for page in (A_PAGE, B_PAGE, C_PAGE))
-TO_ACCOUNT = "Bank transfer to an account made for this payment, with Provider A"
+TO_ACCOUNT = "Bank transfer to an account for this payment only, with Provider A"
 
 
 async def sees(page: Page, text: str) -> None:
@@ -55,7 +55,7 @@ async def test_a_customer_pays_on_a_providers_page_and_comes_back(
     ("card", "reason"),
     [
         ("The bank declines", "Your bank declined the payment."),
-        ("Insufficient funds", "There was not enough money in the account or on the card."),
+        ("Insufficient funds", "The account or card did not have enough money."),
     ],
 )
 async def test_a_customer_who_was_declined_reads_why_and_pays_in_another_way(
@@ -134,7 +134,7 @@ async def test_who_cancels_on_a_providers_page_is_offered_the_other_ways(
         await page.get_by_role("button", name=re.compile("Cancel")).click()
         await page.get_by_role("link", name="Return").click()
         await sees(page, "How would you like to pay?")
-        left = "You left without paying. Choose another way."
+        left = "You left without paying. Choose a payment method."
         await expect(page.get_by_role("alert")).to_contain_text(left)
         await press(page, TO_ACCOUNT)
         await sees(page, "Make a bank transfer")
@@ -162,7 +162,7 @@ async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
         await page.wait_for_url(f"{shop.simulator}/**")
         await page.goto(checkout.url)
         await page.get_by_role("link", name="Choose another way to pay").click()
-        await expect(page.get_by_text("Please do not pay twice")).to_be_visible()
+        await expect(page.get_by_text("To avoid paying twice")).to_be_visible()
         await press(page, TO_ACCOUNT)
         await sees(page, "Make a bank transfer")
 
@@ -189,9 +189,9 @@ async def test_who_says_that_they_have_sent_the_money_is_believed_when_it_is_the
     charge = await shop.choose(checkout, ACCOUNT)
     async with opened(browser, checkout.url, scripts=scripts) as page:
         await press(page, "I have sent the money")
-        await expect(page.get_by_text("We are watching for your transfer.")).to_be_visible()
+        await expect(page.get_by_text("We are waiting for your transfer.")).to_be_visible()
         await shop.pay(charge)
-        await press(page, "Look again")
+        await press(page, "Refresh")
         await sees(page, "Payment successful")
 
 
@@ -221,7 +221,7 @@ async def test_a_charge_that_another_request_is_opening_is_waited_for(
 @pytest.mark.parametrize(
     ("bearer", "lines"),
     [
-        (Bearer.CUSTOMER, ["Price ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
+        (Bearer.CUSTOMER, ["Amount ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
         (Bearer.MERCHANT, []),
     ],
 )
@@ -264,7 +264,7 @@ async def test_a_provider_that_is_down_is_shown_and_cannot_be_chosen(
         await expect(buttons).to_have_count(2)
         for button in await buttons.all():
             await expect(button).to_be_disabled()
-            await expect(button).to_contain_text("Not answering at the moment.")
+            await expect(button).to_contain_text("Currently unavailable.")
         await expect(page.get_by_role("button", name="Provider B").first).to_be_enabled()
 
 
@@ -310,7 +310,7 @@ async def test_a_customer_cancels_and_goes_back(
         await press(page, "Cancel and go back to Ada Stores")
         await sees(page, "Payment canceled")
         if scripts:
-            await expect(page.get_by_role("status")).to_contain_text("Taking you back in 5 seconds")
+            await expect(page.get_by_role("status")).to_contain_text("You will return in 5 seconds")
         await page.get_by_role("link", name="Return to Ada Stores").click()
         assert page.url.startswith(f"https://shop.example/cart?trx_id={checkout.trx_id}&")
         assert page.url.endswith("&status=failed")
@@ -336,7 +336,7 @@ async def test_a_payment_that_was_decided_elsewhere_shows_what_became_of_it(
     [
         ("Pay", "Payment successful", None),
         ("Decline", "Payment declined", ErrorCode.PAYMENT_DECLINED),
-        ("Insufficient funds", "Not enough money", ErrorCode.INSUFFICIENT_FUNDS),
+        ("Insufficient funds", "Insufficient funds", ErrorCode.INSUFFICIENT_FUNDS),
         ("Cancel", "Payment canceled", ErrorCode.PAYMENT_CANCELED),
     ],
 )
@@ -375,7 +375,7 @@ async def test_the_sandbox_takes_no_outcome_where_there_is_no_way_to_pay(shop: S
 async def test_a_success_goes_back_by_itself_and_says_so(shop: Shop, browser: Browser) -> None:
     async with opened(browser, "about:blank") as page:
         checkout = await _succeed(shop, page)
-        await expect(page.get_by_role("status")).to_contain_text("Taking you back in 5 seconds.")
+        await expect(page.get_by_role("status")).to_contain_text("You will return in 5 seconds.")
         await page.clock.fast_forward(5_500)
         await page.wait_for_url(re.compile("https://shop.example/thanks"))
         assert checkout.trx_id in page.url

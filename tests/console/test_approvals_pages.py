@@ -50,7 +50,7 @@ async def test_two_administrators_race_and_one_is_told(
     said = await asyncio.gather(*(approve(page) for page in pages))
     assert sorted(said) == [
         f"Approval {number} is approved already.",
-        f"Approval {number}: done, as it was asked for.",
+        f"Approval {number}: the change was applied.",
     ]
     for page in pages:
         await page.context.close()
@@ -69,14 +69,14 @@ async def test_nobody_approves_what_they_asked_for(
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
-    assert "Balance today: " in page  # what it would change, as it stands today
+    assert "Current balance: " in page  # what it would change, as it stands today
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})
-    assert "Please fill in this field." in await visitor.follow(silent)
+    assert "This field is required." in await visitor.follow(silent)
     back = await visitor.post(f"/approvals/{number}/refuse", {"reason": "not needed any more"})
     page = await visitor.follow(back)
-    assert f"Approval {number} is refused." in page
+    assert f"Approval {number} was rejected." in page
     assert "not needed any more" in page
     for unknown in (10**9, 10**30):
         assert (await visitor.post(f"/approvals/{unknown}/approve", {})).status == 404
@@ -92,7 +92,7 @@ async def test_operations_take_back_their_own_and_decide_nothing_else(
     assert (await officer.post(f"/approvals/{theirs}/approve", {})).status == 403
     assert (await officer.post(f"/approvals/{theirs}/refuse", {"reason": "no"})).status == 403
     back = await officer.post(f"/approvals/{own}/refuse", {"reason": "my mistake"})
-    assert f"Approval {own} is refused." in await officer.follow(back)
+    assert f"Approval {own} was rejected." in await officer.follow(back)
     assert (await approvals.find(services.db, theirs)).status == "waiting"
 
 

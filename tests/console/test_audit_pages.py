@@ -47,7 +47,7 @@ async def test_the_log_goes_on_over_pages(services: Services, house: House) -> N
         for status in (WalletStatus.INACTIVE, WalletStatus.ACTIVE):
             await wallets.set_status(services.db, number, SANDBOX, "NGN", status)
     first = (await house.administrator.get(f"/audit?merchant={number}")).body.decode()
-    assert first.count('data-label="What"') == 50
+    assert first.count('data-label="Action"') == 50
     onward = first.split(f'href="/console/audit?merchant={number}&amp;after=')[1].split('"')[0]
     later = await house.administrator.get(f"/audit?merchant={number}&after={onward}")
     assert "Merchant create" in later.body.decode()
@@ -62,4 +62,4 @@ async def test_the_log_is_proved_by_a_button(
     assert f"Chain verified: {lines} entries, last at" in page
     async with tampered(owner, "UPDATE audit SET actor_name = 'nobody' WHERE id = 1"):
         broken = (await visitor.post("/audit/verify", {})).body.decode()
-    assert "The chain breaks at line 1: The line was changed." in broken
+    assert "The chain breaks at entry 1: The line was changed." in broken

@@ -65,7 +65,7 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     page = await context.new_page()
     base = f"{services.settings.base_url}/console"
     await page.goto(f"{base}/")
-    await page.get_by_role("link", name="Merchants to decide on").click()
+    await page.get_by_role("link", name="Pending merchants").click()
     await page.locator(f'a[href="/console{at(merchant)}"]').click()
     assert await page.get_by_text("Pending").first.is_visible()
     await services.db.execute(
@@ -75,10 +75,10 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     await page.get_by_role("button", name="Approve", exact=True).click()
     assert (await merchants.get(services.db, merchant.new.id)).status == Status.PENDING
     await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Confirm and go on").click()
-    await page.get_by_text("production is open for this merchant").wait_for()
-    await page.get_by_role("button", name=re.compile("Mark as verified.*KYC")).click()
-    await page.get_by_text("KYC is verified now.").wait_for()
+    await page.get_by_role("button", name="Confirm").click()
+    await page.get_by_text("can now use production").wait_for()
+    await page.get_by_role("button", name=re.compile("Mark verified.*KYC")).click()
+    await page.get_by_text("KYC: verified.").wait_for()
     await context.close()
     row = await merchants.get(services.db, merchant.new.id)
     assert (row.status, row.kyc_verified) == (Status.APPROVED, True)
@@ -101,13 +101,13 @@ async def test_a_wallet_is_adjusted_after_showing_who_it_is(
     base = f"{services.settings.base_url}/console"
     await page.goto(f"{base}{at(merchant)}")
     await page.get_by_role("link", name="NGN, production").click()
-    await page.get_by_text("Adjust this wallet").click()
+    await page.get_by_text("Adjust balance").click()
     await page.get_by_label("Amount, NGN").fill("1500.50")
     await page.get_by_label("Reason").fill("Cash that was counted twice")
     await page.get_by_role("button", name="Adjust").click()
     await page.get_by_label("Your password").fill("three quiet kobo coins")
-    await page.get_by_role("button", name="Confirm and go on").click()
-    await page.get_by_text("it stands in the books").wait_for()
+    await page.get_by_role("button", name="Confirm").click()
+    await page.get_by_text("Wallet adjusted").wait_for()
     assert await page.locator(".figure").inner_text() == "₦1,500.50"
     assert await page.get_by_text("Cash that was counted twice").is_visible()
     await context.close()
@@ -126,8 +126,8 @@ async def test_merchants_are_found_by_name_email_number_and_key(
     both = await house.administrator.get("/merchants?format=csv&q=zuma+rock&status=approved")
     assert unchunked(both).decode().count("\n") == 1  # the titles alone
     first = (await house.administrator.get("/merchants")).body
-    assert b"Waiting for a decision" in first
-    assert first.index(b"Waiting for a decision") < first.index(b"<table")
+    assert b"Pending approval" in first
+    assert first.index(b"Pending approval") < first.index(b"<table")
     for nobody in ("/merchants/999999999", "/merchants/99999999999999999999999", "/merchants/0"):
         assert (await house.administrator.get(nobody)).status == 404
 
@@ -141,17 +141,17 @@ async def test_a_rejected_merchant_reads_why(services: Services, site: Site, hou
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
     assert "Enter a reason." in await officer.follow(silent)
     told = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
-    assert "can read why" in await officer.follow(told)
+    assert "shows the merchant the reason" in await officer.follow(told)
     for path in ("/profile", "/sandbox"):
         assert b"No licence &lt;b&gt;yet&lt;/b&gt;" in (await owner.get(path)).body
     late = await officer.post(at(merchant, "/status"), {"status": "approved", "was": "pending"})
     assert "The merchant is now rejected" in await officer.follow(late)
     wild = await officer.post(at(merchant, "/status"), {"status": "pending", "was": "rejected"})
-    assert "Please choose one of these." in await officer.follow(wild)
+    assert "Choose one of the options." in await officer.follow(wild)
     approved = await officer.post(
         at(merchant, "/status"), {"status": "approved", "was": "rejected"}
     )
-    assert "production is open" in await officer.follow(approved)
+    assert "can now use production" in await officer.follow(approved)
     assert b"No licence" not in (await owner.get("/profile")).body
 
 
@@ -234,13 +234,13 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
         ("-5", {}, "is not an amount"),
         ("0.001", {}, "at most 2 decimals"),
         ("9" * 25, {}, "too large"),
-        ("5", {"reason": ""}, "Please fill in this field."),
-        ("5", {"ticket": "AAAA"}, "fill in the form once more"),
+        ("5", {"reason": ""}, "This field is required."),
+        ("5", {"ticket": "AAAA"}, "Fill in the form again"),
     ):
         reply = await adjust(visitor, merchant, amount, **more)
         assert said in await visitor.follow(reply), amount
     taken = await adjust(visitor, merchant, "4.50", direction="take")
-    assert "stands in the books" in await visitor.follow(taken)
+    assert "Wallet adjusted" in await visitor.follow(taken)
     assert await balance(services, merchant) == 550
 
 
@@ -250,7 +250,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
     merchant = await new_merchant(site, services.db, services.keyring)
     administrator, officer = in_production["administrator"], in_production["operations"]
     small = await adjust(administrator, merchant, "100")
-    assert "stands in the books" in await administrator.follow(small)
+    assert "Wallet adjusted" in await administrator.follow(small)
     large = await administrator.follow(await adjust(administrator, merchant, "10000000.01"))
     assert "Nothing has changed yet" in large
     asked = await officer.follow(await adjust(officer, merchant, "1"))
@@ -261,7 +261,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
     assert all(f"approval {each.id}" in page for each in mine)
     for each in mine:
         done = await in_production["second"].post(f"/approvals/{each.id}/approve", {})
-        assert "done, as it was asked for" in await in_production["second"].follow(done)
+        assert "the change was applied" in await in_production["second"].follow(done)
     assert await balance(services, merchant) == 10_000 + 1_000_000_001 + 100
 
 
@@ -272,7 +272,7 @@ async def test_in_production_a_commission_waits_for_a_second_administrator(
     visitor = in_production["administrator"]
     form = {"commission_percent": "1.5"}
     free = await visitor.post(at(merchant, "/commission"), form)
-    assert "1.5 % now" in await visitor.follow(free)
+    assert "Commission set to 1.5 %" in await visitor.follow(free)
     approved = Change(status=Status.APPROVED)
     await merchants.change(services.db, services.keyring, merchant.new.id, approved)
     text = await visitor.follow(
@@ -281,7 +281,7 @@ async def test_in_production_a_commission_waits_for_a_second_administrator(
         )
     )
     assert "Nothing has changed yet" in text
-    assert "For the administrator who must approve it." in text
+    assert "For the administrator who approves the change." in text
     assert "A new contract" in (await visitor.get("/approvals")).body.decode()
     assert (await merchants.get(desk.db, merchant.new.id)).commission_percent == Decimal("1.5")
     bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})

@@ -15,10 +15,10 @@ from tests.console.conftest import House
 async def test_what_waits_is_counted_and_leads_to_its_queue(house: House) -> None:
     page = (await house.people[ConsoleRole.SUPPORT].get("/?environment=sandbox")).body.decode()
     for title, path in (
-        ("Manual payouts to pay", "/console/payouts?environment=sandbox"),
-        ("Approvals waiting", "/console/approvals"),
+        ("Manual payouts", "/console/payouts?environment=sandbox"),
+        ("Pending approvals", "/console/approvals"),
         ("Open cases", "/console/cases?environment=sandbox"),
-        ("Parked jobs", "/console/jobs"),
+        ("Failed jobs", "/console/jobs"),
     ):
         assert title in page
         assert f'class="card card-way" href="{path}"' in page
@@ -42,5 +42,5 @@ async def test_what_is_slow_to_count_does_not_hide_the_rest(
     monkeypatch.setattr(overview, "OPTIONAL_SECONDS", 0)
     reply = await house.administrator.get("/")
     assert reply.status == 200
-    assert b"Not counted" in reply.body
-    assert b"take too long to count" in reply.body
+    assert b"Unknown" in reply.body
+    assert b"is taking too long" in reply.body

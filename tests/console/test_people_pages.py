@@ -73,7 +73,7 @@ async def test_a_lost_second_factor_is_reset(services: Services, site: Site, hou
         efe.person_id,
     )
     reply = await visitor.post(f"/people/{efe.person_id}/second-factor-off", {})
-    assert "The second factor is off" in await visitor.follow(reply)
+    assert "second factor removed" in await visitor.follow(reply)
     assert not (await persons.get(services.db, efe.person_id)).has_totp
 
 
@@ -96,7 +96,7 @@ async def test_each_change_asks_again_who_it_is(services: Services, house: House
     )
     form = {"name": "Nobody", "email": "nobody@console.example", "role": "administrator"}
     asked = await house.administrator.post("/people/add", form)
-    assert b"confirm that it is you" in asked.body
+    assert b"Confirm your identity" in asked.body
     assert b"nobody@console.example" not in (await house.administrator.get("/people")).body
 
 
@@ -107,7 +107,7 @@ async def test_in_production_nobody_works_without_a_second_factor(
     for path in ("/", "/merchants", "/people", "/audit", "/approvals"):
         reply = await plain.get(path)
         assert reply.status == 403, path
-        assert b"a second factor is required" in reply.body
+        assert b"A second factor is required" in reply.body
         assert b'href="/console/account">Your account' in reply.body
     # What it takes to set one up is open.
     assert (await plain.get("/account")).status == 200
@@ -128,7 +128,7 @@ async def test_in_production_nobody_lets_in_their_own_second_person(
         refused += [(one + "/link", {}), (one + "/second-factor-off", {})]
     for path, fields in refused:
         reply = await visitor.post(path, fields)
-        assert "the operator does this" in await visitor.follow(reply), path
+        assert "only the operator can do this" in await visitor.follow(reply), path
     page = (await visitor.get("/people")).body.decode()
     assert f"/people/{in_production['second'].person_id}/link" not in page
     # Support can neither ask nor approve; who loses rights needs nobody's word.
@@ -136,7 +136,7 @@ async def test_in_production_nobody_lets_in_their_own_second_person(
     assert "/console/invitation/" in added.body.decode()
     efe = await administrator(services, site, "lower@console.example")
     lower = await visitor.post(f"/people/{efe.person_id}/role", {"role": "operations"})
-    assert "The role is operations now" in await visitor.follow(lower)
+    assert "role changed to operations" in await visitor.follow(lower)
 
 
 async def test_the_last_administrator_who_can_sign_in_stays(

@@ -14,11 +14,11 @@ async def test_what_a_provider_holds_for_us_is_shown_as_positive(house: House) -
     balance = re.search(r'data-label="Balance" class="num">(-?)₦', row.group(0))
     assert balance
     assert balance.group(1) == ""
-    assert re.search(r"-₦[\d,.]+ in the books", row.group(0))
+    assert re.search(r"-₦[\d,.]+ in the ledger", row.group(0))
     assert ledger.EXPLANATIONS["clearing"] in page
     adjusted = re.search(r"<strong>Adjustment</strong>.*?</tr>", page, re.DOTALL)
     assert adjusted
-    assert "in the books" not in adjusted.group(0)  # others keep the sign of the books
+    assert "in the ledger" not in adjusted.group(0)  # others keep the ledger's sign
 
 
 async def test_only_currencies_that_a_method_has_are_offered(

@@ -117,7 +117,7 @@ async def test_credentials_are_written_and_never_shown(
     # In production mode another administrator must agree; but not to switching it off.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post(f"{at}/credentials", {"secret_key": "another"})
-    assert "waits for another administrator" in await real.follow(asked)
+    assert "Another administrator must approve" in await real.follow(asked)
     await real.post(f"{at}/switches", {"pay_in_enabled": "on", "sandbox": "on"})
     now = (await credentials.load(services.db, services.keyring))[Provider.B]
     assert now.value("secret_key") == SECRET
@@ -132,7 +132,7 @@ async def test_credentials_are_written_and_never_shown(
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (False, False)
     assert (now.given["business_id"], "base_url" in now.given) == ("b-1", False)
     cleared = await visitor.post(f"{at}/clear", {})
-    assert "offered nowhere" in await visitor.follow(cleared)
+    assert "no longer offered" in await visitor.follow(cleared)
 
 
 @pytest.mark.usefixtures("tidy")
@@ -147,14 +147,14 @@ async def test_a_provider_is_asked_by_the_buttons_alone(
         assert (await visitor.get(at)).status == 200
         assert await _calls(services) == before
         tried = await visitor.follow(await visitor.post(f"{at}/test", {}))
-        assert "Provider A answers: it holds ₦" in tried
+        assert "Connected to Provider A: balance ₦" in tried
         assert await _calls(services) == before + 2
     given = {"secret_key": SECRET, "webhook_secret": SECRET, "base_url": NOWHERE}
     await credentials.change(services.db, services.keyring, Provider.A, given)
     await services.rails.load()
     compared = (await visitor.post(f"{at}/reconcile", {})).body.decode()
-    assert "Reconciled just now" in compared
-    assert "No usable answer" in compared
+    assert "Reconciliation result" in compared
+    assert "No valid answer" in compared
 
 
 async def _calls(services: Services) -> int:
@@ -173,7 +173,7 @@ async def test_a_settlement_that_is_sent_twice_is_booked_once(
     first = await visitor.post(at, {**fields, "once": once})
     second = await visitor.post(at, {**fields, "once": once})
     assert (first.status, second.status) == (303, 303)
-    assert f"Booked ₦1,250.50 as {once}." in await visitor.follow(first)
+    assert f"Recorded ₦1,250.50 as {once}." in await visitor.follow(first)
     lines = await audit.listed(services.db, Filters(action="settle.top_up"))
     assert [line.detail["trx_id"] for line in lines].count(once) == 1
     postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
@@ -219,8 +219,8 @@ async def test_a_method_is_changed_as_a_whole_or_not_at_all(
 
     shown = (await visitor.get(f"{at}/fee?{urlencode({**METHOD, 'amount': '20000'})}")).body
     assert "₦310.00" in shown.decode()
-    assert "outside of its limits" not in shown.decode()
-    assert b"outside of its limits" in (await visitor.get(f"{at}?amount=1")).body
+    assert "outside the method" not in shown.decode()
+    assert b"outside the method" in (await visitor.get(f"{at}?amount=1")).body
     assert (await visitor.post(at, METHOD)).status == 303
     methods = {method.code: method for method in await catalogue.load(services.db)}
     assert methods[CODE].fee.percent == Decimal("1.5")
@@ -266,10 +266,10 @@ async def test_settings_say_who_changed_them_and_go_back_to_their_default(
     assert (await visitor.post(at + "/reset", {})).status == 303
     assert (await settings.load(services.db)).rate_limit_per_minute == 120
 
-    # Unticked means no; and that waits for another administrator where money is real.
+    # Unticked means no; and that Another administrator must approve where money is real.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post("/settings/signature_required", {})
-    assert "waits for another administrator" in await real.follow(asked)
+    assert "Another administrator must approve" in await real.follow(asked)
     assert (await settings.load(services.db)).signature_required
     await visitor.post("/settings/signature_required", {})
     assert not (await settings.load(services.db)).signature_required
@@ -322,19 +322,19 @@ async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
     assert await proofs.last(services.db) == proved  # not due for an hour
 
     assert (await visitor.post("/ledger/proof", {})).status == 303
-    assert b"being proved" in (await visitor.get("/ledger")).body
+    assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
     assert not await proofs.is_mine(services.db)  # another worker has it
     await visitor.post("/ledger/proof", {})
     await prove.run()
     page = (await visitor.get("/ledger/proof")).body.decode()
-    assert "The books are in order" in page
-    assert f"{len(proofs.ALL)} promises" in page
+    assert "All ledger checks passed" in page
+    assert f"{len(proofs.ALL)} invariants" in page
 
     broken = '[{"name": "x", "promise": "Two is one.", "count": 2, "examples": [{"a": "<b>"}]}]'
     await services.db.execute("UPDATE proof SET findings = $1::jsonb", broken)
     page = (await visitor.get("/ledger")).body.decode()
-    assert "1 promise of the books is broken" in page
+    assert "1 ledger invariant violated" in page
     assert "Two is one." in page
     assert "<b>" not in page
     await proofs.ask(services.db)
@@ -348,12 +348,12 @@ async def test_the_system_page_tells_how_the_api_answers(
     await house.merchant.get("/api/v1/site-info")
     await services.requests.flush()
     page = (await visitor.get("/system")).body.decode()
-    for part in ("tests", "PostgreSQL", "Half within", "Jobs by kind", "Notifications waiting"):
+    for part in ("tests", "PostgreSQL", "Median", "Jobs by kind", "Pending notifications"):
         assert part in page
-    assert "No request in this time" not in page
+    assert "No requests in this period" not in page
     sums = (await visitor.get("/ledger")).body.decode()
     assert "Must be zero" in sums
-    assert "Broken" not in sums
+    assert "Not zero" not in sums
 
 
 @pytest.mark.usefixtures("tidy")
@@ -366,16 +366,16 @@ async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
     async with opened(browser, f"{base}/sign-in") as page:
         await visitor.enter(page.context)
         await page.goto(f"{base}/methods/{CODE}")
-        await page.get_by_label("Fixed part").fill("25")
-        await page.get_by_label("Percent of the amount").fill("2")
+        await page.get_by_label("Fixed fee").fill("25")
+        await page.get_by_label("Percentage of amount").fill("2")
         await page.get_by_label("Amount, NGN").fill("5000")
         await page.locator("#fee").get_by_text("₦125.00").wait_for()
-        await page.get_by_label("Percent of the amount").fill("200")
+        await page.get_by_label("Percentage of amount").fill("200")
         await page.locator("#fee").get_by_text("between 0 and 100 percent").wait_for()
-        await page.get_by_label("Percent of the amount").fill("1.5")
+        await page.get_by_label("Percentage of amount").fill("1.5")
         await page.locator("#fee").get_by_text("₦100.00").wait_for()
         await page.get_by_role("button", name="Save").click()
-        await page.get_by_text("is saved").wait_for()
+        await page.get_by_text("saved.").wait_for()
         await page.get_by_text("₦25.00 + 1.5 %").wait_for()
 
         await page.goto(f"{base}/settings/payout_days")
@@ -386,7 +386,7 @@ async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
         assert (await settings.load(services.db)).payout_days == "mon,tue,wed,thu,fri"
 
         await page.goto(f"{base}/providers/providera")
-        await page.get_by_role("button", name="Test the connection").click()
-        await page.get_by_text("did not answer as it should").wait_for()
+        await page.get_by_role("button", name="Test connection").click()
+        await page.get_by_text("Connection test failed").wait_for()
         assert not await faults_found(page)
         assert SECRET not in await page.content()

@@ -91,7 +91,7 @@ async def main_of(page: Page) -> str:
 
 async def confirm(page: Page) -> None:
     await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Confirm and go on").click()
+    await page.get_by_role("button", name="Confirm").click()
 
 
 def text(reply: Reply) -> str:
@@ -112,11 +112,11 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
             await visitor.enter(page.context)
             await page.goto(f"{base}/payouts?q={trx_id}")
             await page.locator("a.row-link").click()
-            await page.get_by_text("Pay exactly").wait_for()
-        await one.get_by_label("Bank's reference").fill("FT-2026-77")
+            await page.get_by_text("Amount to pay").wait_for()
+        await one.get_by_label("Bank reference").fill("FT-2026-77")
         await other.get_by_label("Reason").fill("The account is closed")
         await asyncio.gather(
-            one.get_by_role("button", name="Complete").click(),
+            one.get_by_role("button", name="Mark as paid").click(),
             other.get_by_role("button", name="Reject").click(),
         )
         for page in (one, other):
@@ -125,11 +125,11 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
     paid = f"completed already. {operations.email} has paid it, bank reference FT-2026-77."
     rejected = f"canceled already. {second.email} has rejected it: The account is closed"
     if (await office.payout(trx_id)).status == "completed":
-        assert "Paid. The merchant is told." in said[0]
+        assert "Marked as paid. The merchant is notified." in said[0]
         assert paid in said[1]
         decision = ("payout.complete", operations.email)
     else:
-        assert "Rejected. The wallet has its money back" in said[1]
+        assert "Rejected. The money was returned to the wallet" in said[1]
         assert rejected in said[0]
         decision = ("payout.reject", second.email)
     assert await audited(services, f"payout:{trx_id}") == [decision]
@@ -153,13 +153,13 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
         await operations.enter(page.context)
         await page.goto(f"{base}/cases?merchant={shop.merchant.new.id}")
         await page.get_by_role("link", name="Wrong amount received").click()
-        await page.get_by_role("heading", name="The evidence").wait_for()
+        await page.get_by_role("heading", name="Evidence").wait_for()
         ours, theirs = await page.locator(".sides > section").all_inner_texts()
         assert "₦1,000.00" in ours
         assert "Provider A sent a signed webhook" in theirs
         assert "₦400.00" in theirs
-        await page.get_by_role("button", name="Ask the provider now").click()
-        await page.get_by_text("Asked just now: Paid, ₦400.00").wait_for()
+        await page.get_by_role("button", name="Query provider").click()
+        await page.get_by_text("Provider's answer just now: Paid, ₦400.00").wait_for()
         await page.get_by_label("Credit the merchant").check()
         await page.get_by_label("Note").fill("The customer agrees to pay the rest")
         await page.get_by_role("button", name="Resolve").click()
@@ -256,21 +256,21 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
         async with opened(browser, f"{base}/sign-in", width=1280) as page:
             await support.enter(page.context)
             await page.goto(f"{base}/notifications?merchant={merchant.new.id}")
-            assert (await main_of(page)).count("Given up") >= 2
+            assert (await main_of(page)).count("Failed") >= 2
             await page.goto(f"{base}/notifications?q={trx_ids[0]}")
             await page.locator("a.row-link").click()
-            await page.get_by_text("Attempt 3: answered 500").wait_for()
+            await page.get_by_text("Attempt 3: HTTP 500").wait_for()
             assert not await faults_found(page)
-            await page.get_by_role("button", name="Send it again").click()
-            await page.get_by_text("It is on its way again").wait_for()
+            await page.get_by_role("button", name="Resend").click()
+            await page.get_by_text("is being sent again").wait_for()
             await mailroom.deliver()
             await page.reload()
-            assert "Attempt 4: answered 200" in await main_of(page)
+            assert "Attempt 4: HTTP 200" in await main_of(page)
             # The rest by their time, of this merchant alone.
             await page.goto(f"{base}/notifications")
-            await page.get_by_label("Of merchant number").fill(str(merchant.new.id))
-            await page.get_by_role("button", name="Send again").click()
-            await page.get_by_text("1 notification on the way again.").wait_for()
+            await page.locator("#f-merchant").fill(str(merchant.new.id))
+            await page.get_by_role("button", name="Resend").click()
+            await page.get_by_text("Resending 1 notification.").wait_for()
         await mailroom.deliver()
         assert [await mailroom.state(trx_id) for trx_id in trx_ids] == ["delivered"] * 2
     done = await audited(services, f"notification:{first.id}")
@@ -300,7 +300,9 @@ async def test_support_sees_the_queues_and_decides_nothing(
         assert (await support.post(path, fields)).status == 403, path
     assert (await office.payout(trx_id)).status == "pending"
     assert (await refunds.find(services.db, refund)).status == "pending"
-    assert "Your role may look, but not decide." in text(await support.get(f"/payouts/{trx_id}"))
+    assert "Your role can view this but not change it." in text(
+        await support.get(f"/payouts/{trx_id}")
+    )
 
 
 async def _case(services: Services, shop: Shop) -> int:
@@ -342,7 +344,7 @@ async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
     assert (again.status, told in text(again)) == (422, True)
     lines = await audited(services, f"refund:{refund}")
     assert lines[-1] == ("refund.confirm", operations.email)
-    assert "waits for a person" not in text(await operations.get(f"/refunds?q={refund}"))
+    assert "Needs manual payment" not in text(await operations.get(f"/refunds?q={refund}"))
 
 
 async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_allow(
@@ -475,7 +477,7 @@ async def test_a_case_whose_difference_has_vanished_is_closed_in_one_click(
         services.db, kind, reference, "Both say 5.00 NGN.", merchant_id=0, is_vanished=True
     )
     page = text(await operations.get(f"/cases/{case}"))
-    assert "The difference has vanished" in page
+    assert "The difference is gone" in page
     assert "Close case" in page
     await operations.post(f"/cases/{case}/close", {})
     assert (await cases.find(services.db, case)).status == "resolved"

@@ -128,7 +128,7 @@ async def test_somebody_pays_the_part_of_a_file_that_the_wallet_covers(
     async with till.sat_at(browser, batch, width=390) as page:
         await page.get_by_role("button", name="Pay only the first 2 rows").click()
         await page.get_by_label("Your password").fill(PASSWORD)
-        await page.get_by_role("button", name="Confirm and go on").click()
+        await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Paying: 2 of 4").wait_for()
         await till.run_jobs()
         await page.get_by_text("Done: 2 of 4 delivered").wait_for()

@@ -25,16 +25,16 @@ async def test_a_payment_is_made_and_verified_without_code(
         await page.get_by_label("Body").fill(body.replace("Two books", "Ìwé méjì"))
         await page.get_by_label("X-Sandbox-Scenario").select_option("pending")
         await page.get_by_role("button", name="Send").click()
-        await expect(page.get_by_role("heading", name="Answer: 200")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Response: 200")).to_be_visible()
         assert await faults_found(page) == []
-        request = await page.get_by_label("Request").inner_text()
+        request = await page.get_by_label("Request", exact=True).inner_text()
         signed = await page.get_by_label("Signed string").inner_text()
         assert "X-API-Key: (your API key" in request
         assert house.merchant.credentials.api_secret not in await page.content()
         assert _signature(house, signed) in request
-        await page.get_by_role("link", name="Verify what became of it").click()
+        await page.get_by_role("link", name="Verify status").click()
         await page.get_by_role("button", name="Send").click()
-        answer = await page.get_by_label("Answer", exact=True).inner_text()
+        answer = await page.get_by_label("Response", exact=True).inner_text()
         assert '"status": "pending"' in answer
         await services.requests.flush()
         await page.get_by_role("link", name="API requests").first.click()
@@ -85,7 +85,7 @@ async def _last_used(services: Services, house: House) -> object:
 async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
     csrf = await house.owner.csrf()
     closed = await house.owner.get("/production/explorer")
-    assert b"works in the sandbox only" in closed.body
+    assert b"Sandbox only" in closed.body
     for path, operation in (
         ("/production/explorer", "siteInfo"),
         (PATH, "initiatePaymentLegacy"),
@@ -94,10 +94,10 @@ async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
         reply = await house.owner.post(path, {"operation": operation}, csrf=csrf)
         assert reply.status == 404, (path, operation)
     missing = await house.owner.post(PATH, {"operation": "verifyPayment"}, csrf=csrf)
-    assert (missing.status, b"Please fill in this field." in missing.body) == (400, True)
+    assert (missing.status, b"This field is required." in missing.body) == (400, True)
     sneaky = {"operation": "initiatePayment", "idempotency_key": "a\r\nX-API-Key: b", "body": "{}"}
     refused = await house.owner.post(PATH, sneaky, csrf=csrf)
-    assert (refused.status, b"Plain ASCII" in refused.body) == (400, True)
+    assert (refused.status, b"Use ASCII" in refused.body) == (400, True)
 
 
 async def test_the_example_names_where_the_merchant_takes_notifications(
@@ -117,10 +117,10 @@ async def test_a_call_from_the_explorer_is_a_step_of_getting_started(
     services: Services, site: Site
 ) -> None:
     till = await new_till(services, site)
-    to_do = b">Make a signed call in the sandbox</a>"
+    to_do = b">Send a signed request in the sandbox</a>"
     assert to_do in (await till.owner.get("/sandbox")).body
     await till.owner.post(PATH, {"operation": "siteInfo"})
     await services.requests.flush()
     home = (await till.owner.get("/sandbox")).body
     assert to_do not in home
-    assert b"Make a signed call in the sandbox" in home
+    assert b"Send a signed request in the sandbox" in home

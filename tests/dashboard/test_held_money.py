@@ -18,7 +18,7 @@ from tests.web.visitors import member
     ("action", "text"),
     [
         (Action.CREDIT, "Resolved: ₦720.00 was credited to your wallet."),
-        (Action.RETURN, "Resolved: ₦720.00 goes back to the customer."),
+        (Action.RETURN, "Resolved: ₦720.00 is returned to the customer."),
         (Action.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
     ],
 )
@@ -39,7 +39,7 @@ async def test_a_wrong_amount_is_shown_on_the_payment_and_how_it_was_resolved(
     known = before.split("?known=")[1].split('"')[0]
     assert (await owner.get(f"{page}?known={known}")).headers["hx-refresh"] == "true"
     held = (await owner.get(page)).body.decode()
-    for part in ("Wrong amount received", "We received ₦720.00", "₦1,000.00 was asked for"):
+    for part in ("Wrong amount received", "We received ₦720.00", "the amount due was ₦1,000.00"):
         assert part in held
 
     [case] = [each for each in await cases.cases(db) if each.reference == charge.reference]

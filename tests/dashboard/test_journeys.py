@@ -76,7 +76,7 @@ async def _sign_in(page: Page, email: str) -> None:
 async def _sign_out(page: Page) -> None:
     await page.locator("details.drop summary").click()
     await page.get_by_role("button", name="Sign out").click()
-    await _told(page, "You are signed out.")
+    await _told(page, "You have signed out.")
 
 
 async def _statuses(site: Site, *keys: list[str]) -> list[int]:
@@ -100,18 +100,20 @@ async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
         await page.get_by_label("Email").fill(email)
         await page.get_by_label("Password").fill("short")
         await page.locator("form").evaluate("form => form.noValidate = true")
-        await page.get_by_role("button", name="Create the account").click()
+        await page.get_by_role("button", name="Create account").click()
         await _told(page, "A password must have 12 to 256 characters.")
         await expect(page.get_by_label("Email")).to_have_value(email)
         await page.get_by_label("Password").fill(PASSWORD)
-        await page.get_by_role("button", name="Create the account").click()
+        await page.get_by_role("button", name="Create account").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Welcome, Kobo & Sons")
         keys = await page.locator(".secret code").all_inner_texts()
         assert len(set(keys)) == 6
         assert await _statuses(site, keys[:3]) == [200]
-        await page.get_by_role("link", name="I have saved them").click()
+        await page.get_by_role("link", name="Go to dashboard").click()
         await expect(page.get_by_role("heading", name="Getting started")).to_be_visible()
-        await expect(page.get_by_role("link", name="Take a first sandbox payment")).to_be_visible()
+        await expect(
+            page.get_by_role("link", name="Take your first sandbox payment")
+        ).to_be_visible()
         await _sign_out(page)
         await page.goto(f"{base}/sandbox/credentials")
         await _sign_in(page, email)
@@ -123,15 +125,15 @@ async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
             "UPDATE person SET totp_last_step = NULL WHERE email = $1", email
         )
         await page.goto(f"{base}/sandbox/credentials")
-        await page.get_by_role("button", name="Make new ones").click()
+        await page.get_by_role("button", name="Rotate keys").click()
         await page.get_by_label("Code from your authenticator app").fill(codes.now())
-        await page.get_by_role("button", name="Confirm and go on").click()
-        await expect(page.get_by_text("Shown now and never again.")).to_be_visible()
+        await page.get_by_role("button", name="Confirm").click()
+        await expect(page.get_by_text("shown only once.")).to_be_visible()
         new = (await page.locator(".secret code").all_inner_texts())[:3]
         # Every process knows them within a second.
         await _becomes([200, 200], lambda: _statuses(site, keys[:3], new))
         assert await _statuses(site, [*new[:2], "test_secret_of_nobody"]) == [401]
-        await page.get_by_role("link", name="I have saved them").click()
+        await page.get_by_role("link", name="Done").click()
         await expect(page.locator("tbody tr")).to_have_count(2)
         assert not [key for key in new[1:] if key in await page.content()]
 
@@ -139,28 +141,28 @@ async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
 async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP:
     """Sets up a second factor, and comes in by a code and by a recovery code."""
     await page.goto(f"{base}/account")
-    await page.get_by_role("button", name="Set it up").click()
+    await page.get_by_role("button", name="Set up").click()
     await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Confirm and go on").click()
+    await page.get_by_role("button", name="Confirm").click()
     secret = await page.locator(".copyable code").first.inner_text()
     await page.get_by_label("Code").fill("not a code")
-    await page.get_by_role("button", name="Turn it on").click()
+    await page.get_by_role("button", name="Turn on").click()
     await _told(page, "The code is wrong")
     assert await page.locator(".copyable code").first.inner_text() == secret
     totp = pyotp.TOTP(secret)
     await page.get_by_label("Code").fill(totp.now())
-    await page.get_by_role("button", name="Turn it on").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Your recovery codes")
+    await page.get_by_role("button", name="Turn on").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
     recovery = await page.locator(".secret code").all_inner_texts()
     assert len(recovery) == 10
     for code in (totp.at(int(time.time()) + 30), recovery[0]):
         await _sign_out(page)
         await _sign_in(page, email)
         await page.get_by_label("Code").fill("000000")
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Continue").click()
         await _told(page, "The code is wrong")
         await page.get_by_label("Code").fill(code)
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Continue").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
     await page.goto(f"{base}/account")
     await page.get_by_text("9 recovery codes left").wait_for()
@@ -180,11 +182,11 @@ async def test_a_merchant_chooses_how_it_is_paid_told_and_staffed(
         await page.get_by_role("link", name="Wallets").click()
         await page.get_by_role("link", name="Statement").first.click()
         before = await till.balance()
-        await page.get_by_label("Top up with test money").fill("2,500.50")
+        await page.get_by_label("Test money").fill("2,500.50")
         await page.get_by_role("button", name="Top up").click()
-        await _told(page, "The test money is there.")
+        await _told(page, "Test money added.")
         assert await till.balance() == before + 250_050
-        await page.get_by_label("Top up with test money").fill("-1")
+        await page.get_by_label("Test money").fill("-1")
         await page.get_by_role("button", name="Top up").click()
         await expect(page.locator(".notice-danger")).to_be_visible()
         assert await till.balance() == before + 250_050
@@ -202,16 +204,16 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
     assert len(everything) > 2
     for code in everything[:2]:
         await page.locator(f'input[value="{code}"]').check()
-    await expect(page.get_by_label("Only those that I select below")).to_be_checked()
+    await expect(page.get_by_label("Selected gateways")).to_be_checked()
     await page.get_by_role("button", name="Save").click()
-    await _told(page, "Customers are offered the gateways that you selected.")
+    await _told(page, "Checkout now offers the selected gateways.")
     # What was just saved is shown, not what is remembered.
     assert await page.locator("input[name=gateway]:checked").count() == 2
     assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
     await _becomes(everything[:2], offered)
     await page.locator('input[value="all"]').check()
     await page.get_by_role("button", name="Save").click()
-    await _told(page, "Customers are offered every open gateway.")
+    await _told(page, "Checkout now offers all available gateways.")
     await _becomes(everything, offered)
 
 
@@ -230,8 +232,8 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
     await page.get_by_label("My business").check()
     await page.get_by_role("button", name="Save").click()
     await page.get_by_label("Your password").fill(PASSWORD)
-    await page.get_by_role("button", name="Confirm and go on").click()
-    await _told(page, "Your business bears the commission from now on.")
+    await page.get_by_role("button", name="Confirm").click()
+    await _told(page, "Your business now pays the commission.")
     await _becomes(1000, customer_pays)
 
 
@@ -251,15 +253,15 @@ async def _has_a_notification_sent_again(page: Page, till: Till) -> None:
         await mailroom.deliver()
         await page.get_by_role("link", name="Notifications").click()
         await page.get_by_label("Search").fill(trx_id)
-        await page.get_by_role("button", name="Show").click()
+        await page.get_by_role("button", name="Apply").click()
         await expect(page.locator("tbody tr")).to_have_count(1)
         await page.locator("a.row-link").click()
-        await expect(page.get_by_text("Attempt 1: answered 500")).to_be_visible()
-        await page.get_by_role("button", name="Send it again").click()
-        await _told(page, "It is on its way again, under the same id.")
+        await expect(page.get_by_text("Attempt 1: HTTP 500")).to_be_visible()
+        await page.get_by_role("button", name="Resend").click()
+        await _told(page, "The notification is being sent again under the same id.")
         await mailroom.deliver()
         await page.reload()
-        await expect(page.get_by_text("Attempt 2: answered 200")).to_be_visible()
+        await expect(page.get_by_text("Attempt 2: HTTP 200")).to_be_visible()
         first, second = receiver.received
         assert first.body == second.body
         assert first.headers["webhook-id"] == second.headers["webhook-id"]
@@ -277,10 +279,10 @@ async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant)
         await theirs.get_by_label("Choose a password").fill("four loud cedi notes")
         await theirs.get_by_role("button", name="Join").click()
         await expect(theirs.get_by_role("heading", level=1)).to_have_text("Home")
-        await expect(theirs.get_by_role("link", name="Pay out")).to_be_visible()
+        await expect(theirs.get_by_role("link", name="New payout")).to_be_visible()
         await expect(theirs.get_by_role("link", name="Credentials")).to_have_count(0)
         await theirs.goto(link)
-        await expect(theirs.get_by_role("heading", level=1)).to_have_text("Nothing here")
+        await expect(theirs.get_by_role("heading", level=1)).to_have_text("Page not found")
     await page.reload()
     await expect(page.get_by_role("rowheader", name=email)).to_be_visible()
 

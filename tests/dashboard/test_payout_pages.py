@@ -59,8 +59,8 @@ async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without
     assert row[2] == "completed"
     shown = (await till.owner.get(f"{PAYOUTS}/{trx_id}")).body.decode()
     assert f"Ordered by {till.owner.email}" in shown
-    assert "None: no address was given" in shown
-    assert "The wallet was debited" in shown
+    assert "None: no notification URL was given" in shown
+    assert "Wallet debited" in shown
     assert await _notifications(till, trx_id) == []
 
 
@@ -92,7 +92,7 @@ async def _notifications(till: Till, trx_id: str) -> list[str]:
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
         ({"account_id": "999999999"}, "There is no such saved account."),
-        ({"ipn_url": "javascript:alert(1)"}, "A URL begins with https:// or http://."),
+        ({"ipn_url": "javascript:alert(1)"}, "Enter a URL that starts with https:// or http://."),
     ],
 )
 async def test_a_refused_payout_says_why_and_debits_nothing(
@@ -115,9 +115,9 @@ async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(til
         rail.record(Unknown("no answer", is_rail_down=True), 0.1)
     try:
         live = await till.owner.get("/production/payouts/new")
-        assert live.body.count(b"Does not answer now") == 1
+        assert live.body.count(b"Currently unavailable") == 1
         sandbox = await till.owner.get(f"{PAYOUTS}/new")
-        assert b"Does not answer now" not in sandbox.body  # where no provider is asked
+        assert b"Currently unavailable" not in sandbox.body  # where no provider is asked
     finally:
         await health.mark_up(rail)
 
@@ -315,8 +315,8 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         assert "₦2,500.50" in await page.inner_text("main")
         await page.get_by_role("button", name="Pay ").click()
         await page.get_by_label("Your password").fill(PASSWORD)
-        await page.get_by_role("button", name="Confirm and go on").click()
-        await page.get_by_text("The payout is on its way.").wait_for()
+        await page.get_by_role("button", name="Confirm").click()
+        await page.get_by_text("Payout created.").wait_for()
         assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
         assert not await faults_found(page)
         await till.run_jobs()
@@ -335,7 +335,7 @@ async def test_somebody_pays_a_file_and_watches(till: Till, browser: Browser) ->
         await page.get_by_text("1 row has an error").wait_for()
         await page.get_by_role("button", name="Pay ").click()
         await page.get_by_label("Your password").fill(PASSWORD)
-        await page.get_by_role("button", name="Confirm and go on").click()
+        await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Paying: 0 of 2").wait_for()
         await till.run_jobs()
         await page.get_by_text("2 delivered", exact=True).wait_for()

@@ -49,7 +49,7 @@ async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
     assert "₦1,500.00" in receipt.body.decode()
     address = _verification(receipt.body)
     shown = (await site.send("GET", address)).body.decode()
-    for part in ("Ada Stores", "₦1,500.00", "Delivered", "S•• B••", "••••6789", "sandbox"):
+    for part in ("Ada Stores", "₦1,500.00", "Delivered", "S•• B••", "••••6789", "Sandbox"):
         assert part in shown
     for secret in (ACCOUNT, "BENEFICIARY", till.owner.email, "DASH-"):
         assert secret not in shown
@@ -81,7 +81,7 @@ async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
         "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id
     )
     now = (await site.send("GET", address)).body.decode()
-    assert "Paid, and refunded" in now
+    assert "Paid and refunded" in now
     assert _date(now) == _date(paid)
 
 

@@ -172,14 +172,14 @@ async def test_having_shown_who_one_is_wears_off(
     )
     asked = await owner.post(path, wish)
     assert asked.status == 200
-    assert b"Please confirm that it is you" in asked.body
+    assert b"Confirm your identity" in asked.body
     assert b'name="overlap_minutes" value="60"' in asked.body
     wrong = await owner.post(path, {**wish, "step_up_secret": "guess-7319"})
     assert wrong.status == 403
     assert b"guess-7319" not in wrong.body
     assert await generations() == 1
     shown = await owner.post(path, {**wish, "step_up_secret": PASSWORD})
-    assert b"Shown now and never again" in shown.body
+    assert b"shown only once" in shown.body
     assert await generations() == 2
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", owner.person_id
@@ -218,8 +218,8 @@ async def test_an_unknown_address_is_a_page_for_people_and_json_for_programs(
     shown = await site.send("GET", f"{root}/no/such/page", {"Accept": "text/html,*/*;q=0.8"})
     assert shown.status == 404
     assert shown.headers["content-type"].startswith("text/html")
-    assert b"There is nothing at this address." in shown.body
-    assert b"<h1>Nothing here</h1>" in shown.body
+    assert b"This page does not exist." in shown.body
+    assert b"<h1>Page not found</h1>" in shown.body
     told = await site.send("GET", f"{root}/no/such/page", {"Accept": "*/*"})
     assert (told.status, told.code) == (404, "NOT_FOUND")
     refused = await site.send("PUT", f"{root}/", {"Accept": "text/html"})

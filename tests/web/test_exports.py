@@ -136,4 +136,4 @@ async def test_a_view_that_cannot_be_is_refused_by_a_page(owner: Visitor, query:
             continue  # a file begins at the beginning
         reply = await owner.get(f"/sandbox/wallets/NGN?{query}{format_}")
         assert reply.status == 400
-        assert b"<h1>That did not work</h1>" in reply.body
+        assert b"<h1>Request failed</h1>" in reply.body

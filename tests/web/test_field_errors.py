@@ -44,8 +44,8 @@ def _error(page: str, field: str) -> str:
     ("changed", "field", "text"),
     [
         ({"account_number": "12345"}, "account_number", "The account number must have 10 digits."),
-        ({"account_number": ""}, "account_number", "Please write the account number."),
-        ({"bank_code": ""}, "bank_code", "Please choose a bank."),
+        ({"account_number": ""}, "account_number", "Enter the account number."),
+        ({"bank_code": ""}, "bank_code", "Choose a bank."),
         ({"bank_code": "58"}, "bank_code", "Did you mean 058, Guaranty Trust Bank?"),
         ({"amount": "1500,50"}, "amount", "Write 1500.50."),
         ({"amount": "99"}, "amount", "The amount must be at least 100.00 NGN"),
@@ -140,7 +140,7 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
     await page.get_by_label("Your name").fill("Ada")
     await page.get_by_label("Email").fill(f"{secrets.token_hex(4)}@example.com")
     await page.get_by_label("Password").fill("password1234")
-    await page.get_by_role("button", name="Create the account").click()
+    await page.get_by_role("button", name="Create account").click()
     await page.locator("#h-password").wait_for()
     assert await _focused(page) == "f-password"
     assert not await faults_found(page)

@@ -26,7 +26,7 @@ from tests.web.forms import shown
 from tests.web.money_routes import DASHBOARD, Effect
 from tests.web.visitors import PASSWORD, Visitor, administrator, member
 
-NEEDED = b"Set up a second factor first"
+NEEDED = b"Second factor required"
 # One of each parameter, of nothing that there is: what is not refused before answers 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
@@ -131,7 +131,7 @@ async def test_somebody_without_one_enrolls_and_what_they_wanted_is_done(
     fields = _fields(begun.body.decode())
     code = pyotp.TOTP(fields["secret"]).now()
     codes = await owner.post("/account/second-factor/confirm", {**fields, "code": code})
-    assert b"recovery codes" in codes.body
+    assert b"Recovery codes" in codes.body
     assert f'action="/dashboard{path}"'.encode() in codes.body
     assert await _generations(services, owner.person_id) == before
     done = await owner.post(path, _fields(codes.body.decode()))

@@ -1,10 +1,10 @@
-// What makes checkout pleasanter where scripts run. Every page works without.
+// Improves checkout if scripts are available. Every page works without this script.
 "use strict";
 
 const all = (selector) => [...document.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 
-// Counts from the seconds that the server says are left: a customer's clock may be wrong.
+// Counts down from the seconds that the server reports, because the customer's clock may be wrong.
 function countDown(timer) {
   const seconds = Number(timer.dataset.seconds);
   const end = Date.now() + seconds * 1000;
@@ -14,7 +14,7 @@ function countDown(timer) {
     timer.closest("p").classList.toggle("soon", left < 120);
     if (left > 0) return;
     clearInterval(ticking);
-    // A page that came with nothing left stays, or it would load itself for ever.
+    // Do not reload a page that started at zero, or it would reload forever.
     if (seconds > 0 && timer.dataset.next) location.replace(timer.dataset.next);
   };
   const ticking = setInterval(tick, 1000);
@@ -30,7 +30,7 @@ function clock(seconds) {
   return hours ? `${hours}:${two(minutes)}:${rest}` : `${minutes}:${rest}`;
 }
 
-// Asks every 3 seconds, after two minutes every 10, and not at all while nobody looks.
+// Polls every 3 seconds, every 10 seconds after two minutes, and not while the page is hidden.
 function follow(live) {
   const words = live.querySelector("[data-words]");
   const usual = words.textContent;
@@ -50,7 +50,7 @@ function follow(live) {
       }
       say(usual);
     } catch {
-      say("You seem to be offline. We keep trying.");
+      say("You seem to be offline. We will keep trying.");
     }
     later();
   };
@@ -79,12 +79,12 @@ async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copiedTheOldWay(text);
+    return copiedByCommand(text);
   }
 }
 
-// Without TLS, and in older browsers, there is no clipboard to ask for.
-function copiedTheOldWay(text) {
+// Fallback for pages without TLS and for older browsers, which have no clipboard API.
+function copiedByCommand(text) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "unseen";
@@ -112,7 +112,7 @@ function returnSoon(link) {
   }
 }
 
-// One click is one try, however often it is made.
+// Prevents a double click from submitting a form twice.
 function sendOnce(form) {
   form.addEventListener("submit", (event) => {
     if (form.hasAttribute("aria-busy")) return event.preventDefault();

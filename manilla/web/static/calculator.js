@@ -1,4 +1,4 @@
-// The signature calculator: everything is computed here, and nothing is sent or stored.
+// The signature calculator. Everything is computed in the browser; nothing is sent or stored.
 "use strict";
 (() => {
   const root = document.querySelector("[data-calculator]");
@@ -21,7 +21,7 @@
     return whole;
   }
 
-  // Newlines, tabs and spaces are where two strings differ without looking so.
+  // Marks newlines, tabs and spaces, because they differ without being visible.
   function showString(bytes) {
     const text = new TextDecoder().decode(bytes);
     const pieces = text.split(/([\n\r\t ])/).filter(Boolean).map((piece) => {
@@ -50,12 +50,12 @@
     const head = new TextEncoder().encode(`${timestamp.value}.${method.value}.${path.value}.`);
     const bytes = joined(head, await bytesOfBody());
     const digest = hex(await crypto.subtle.digest("SHA-256", bytes));
-    let signature = "Type your API secret.";
+    let signature = "Enter your API secret.";
     if (secret.value) {
       const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(secret.value), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
       signature = hex(await crypto.subtle.sign("HMAC", key, bytes));
     }
-    if (mine !== round) return; // typed on meanwhile
+    if (mine !== round) return; // the input has changed meanwhile
     showString(bytes);
     part("digest").textContent = digest;
     part("signature").textContent = signature;
@@ -63,7 +63,7 @@
   }
 
   if (!window.crypto?.subtle) {
-    part("signature").textContent = "Browsers compute signatures on secure pages only: open this one over https.";
+    part("signature").textContent = "Browsers compute signatures only on secure pages. Open this page over https.";
     return;
   }
   part("inputs").addEventListener("submit", (event) => event.preventDefault());

@@ -1,10 +1,10 @@
-// Copy buttons, the language that the reader chose, the search, and where on the page they are.
+// Copy buttons, the chosen language, search, and the current heading.
 "use strict";
 (() => {
   const LANGUAGE = "manilla-docs-language";
   const FOUND_MAX = 12;
 
-  function remember(language) { try { localStorage.setItem(LANGUAGE, language); } catch { /* not allowed: forgotten */ } }
+  function remember(language) { try { localStorage.setItem(LANGUAGE, language); } catch { /* storage not allowed: not remembered */ } }
   function remembered() { try { return localStorage.getItem(LANGUAGE); } catch { return null; } }
 
   function chooseLanguage(language) {
@@ -20,7 +20,7 @@
     setTimeout(() => { words.textContent = "Copy"; }, 1500);
   }
 
-  // The same rules as the server's search: every word must be there; titles count more.
+  // Same rules as the server's search: all words must match, and matches in titles rank higher.
   function find(index, query) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
     const weights = { page: 8, heading: 6, text: 1 };
@@ -53,7 +53,7 @@
       const found = find(await load(), query);
       if (input.value.trim() !== query) return;
       const nothing = document.createElement("p");
-      nothing.textContent = "Nothing found. Try fewer words, an error code, or the name of a field.";
+      nothing.textContent = "No results. Try fewer words, an error code or a field name.";
       box.replaceChildren(...(found.length ? found.map(line) : [nothing]));
       box.hidden = false;
     };
@@ -71,7 +71,7 @@
     });
   }
 
-  // On wide screens the contents are always there.
+  // On wide screens the table of contents is always open.
   function openMenu(menu) {
     const wide = matchMedia("(min-width: 62rem)");
     const show = () => { menu.open = wide.matches; };

@@ -1,4 +1,4 @@
-// Before the first paint: light or dark, as the reader's system says.
+// Sets the light or dark theme from the system's preference, before the first paint.
 "use strict";
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");

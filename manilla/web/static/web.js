@@ -1,19 +1,17 @@
-// Values to copy, menus that close, charts. Every page works without it.
+// Copy buttons, menus and charts. Every page works without this script.
 "use strict";
 (() => {
-  const ZONE = "Africa/Lagos"; // of every time on the pages
+  const ZONE = "Africa/Lagos"; // time zone of all times on the pages
 
   async function copy(button) {
     const label = button.querySelector(".visually-hidden");
     const before = label && label.textContent;
-    // Browsers give the clipboard to safe addresses only; elsewhere the text is marked for copying by hand.
+    // Browsers allow clipboard access only over https. Otherwise select the text for copying.
     if (!navigator.clipboard) return getSelection().selectAllChildren(button.previousElementSibling || button);
     await navigator.clipboard.writeText(button.dataset.copy);
     button.classList.add("copied");
     if (label) { label.setAttribute("role", "status"); label.textContent = "Copied"; }
     setTimeout(() => {
-  const ZONE = "Africa/Lagos"; // of every time on the pages
-
       button.classList.remove("copied");
       if (label) { label.textContent = before; label.removeAttribute("role"); }
     }, 1500);
@@ -25,7 +23,7 @@
     }
   }
 
-  // On wide screens the menu is always there.
+  // On wide screens the menu is always open.
   function openMenu() {
     const wide = matchMedia("(min-width: 62rem)");
     const menu = document.querySelector("[data-menu]");
@@ -36,7 +34,7 @@
   }
 
   // <figure data-chart='{"days": [unix seconds], "series": [{"label", "values"}], "money": "₦"}'>
-  // With "hours": true the points are hours; "unit" stands behind numbers; "high" is the axis' end.
+  // With "hours": true the points are hours. "unit" follows numbers. "high" is the end of the axis.
   function draw(figure) {
     const { days, series, money, hours, unit, high: top } = JSON.parse(figure.dataset.chart);
     const style = getComputedStyle(figure);
@@ -50,7 +48,7 @@
     const options = {
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), ZONE),
       width: figure.clientWidth, height: 220, cursor: { y: false }, legend: { live: true },
-      // Of no day in particular, the legend tells of the latest.
+      // Without a cursor, the legend shows the latest day.
       hooks: { setCursor: [(plot) => { if (plot.cursor.idx == null) plot.setLegend({ idx: days.length - 1 }); }] },
       scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, top || Math.max(high * 1.1, money ? 1000 : 1)] } },
       axes: [{ ...axis, grid: { show: false }, ...(hours ? {} : { space: 64, values: (_plot, marks) => marks.map((mark) => day.format(new Date(mark * 1000))) }) }, { ...axis, size: 64, values: (_plot, marks) => marks.map((mark) => (money || "") + compact.format(mark) + (unit || "")) }],
@@ -62,7 +60,7 @@
     new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 220 })).observe(figure);
   }
 
-  // A table wider than the screen is pushed sideways, by keyboard too.
+  // Makes tables that are wider than the screen scrollable by keyboard.
   function reachTables() {
     for (const box of document.querySelectorAll(".table-box")) {
       if (box.scrollWidth <= box.clientWidth || box.hasAttribute("tabindex")) continue;
@@ -89,7 +87,7 @@
     const question = event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
   });
-  // Whoever ticks one of several wants the choice that they belong to.
+  // Checking an option also selects the radio button that it belongs to.
   document.addEventListener("change", (event) => {
     const choice = event.target.checked && document.getElementById(event.target.dataset.picks);
     if (choice) choice.checked = true;
