@@ -22,7 +22,7 @@ from manilla.kit import deadline, http, strict_json
 from manilla.kit.ratelimit import RateLimiter
 from manilla.kit.serving import Drain, DrainingServer
 from manilla.pages import app as pages
-from manilla.people import show
+from manilla.people import demo_login
 from manilla.reference import routes as reference
 from manilla.reference.workbench import Workbench
 from manilla.services import Services, opened
@@ -129,12 +129,12 @@ def dashboard_desk(services: Services) -> Desk:
         banks=services.banks,
         resolver=services.resolver,
         payouts=services.payouts,
-        post=services.post,
+        mailer=services.mailer,
         workbench=Workbench(_gate(services), endpoints, description),
         base_url=settings.base_url,
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
-        show=show.of(services.keyring) if settings.is_development else None,
+        demo_login=demo_login.of(services.keyring) if settings.is_development else None,
     )
 
 
@@ -148,11 +148,11 @@ def console_desk(services: Services) -> ConsoleDesk:
         methods=services.methods,
         rails=services.rails,
         till=services.till,
-        post=services.post,
+        mailer=services.mailer,
         base_url=settings.base_url,
         trusted_proxies=settings.trusted_proxies,
         is_development=settings.is_development,
-        show=show.of(services.keyring) if settings.is_development else None,
+        demo_login=demo_login.of(services.keyring) if settings.is_development else None,
         data_folder=settings.data_folder,
     )
 

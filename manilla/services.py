@@ -15,13 +15,13 @@ from manilla.merchants.directory import Directory
 from manilla.merchants.request_log import RequestLog
 from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
-from manilla.payments.charges import Till
+from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import Links
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
-from manilla.people.mail import Post
+from manilla.people.mail import Mailer
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
@@ -44,14 +44,14 @@ class Services(msgspec.Struct, frozen=True):
     rails: Rails
     methods: Catalogue
     links: Links
-    till: Till
+    till: ChargeService
     checkout: Checkout
     requests: RequestLog
     banks: Banks
     resolver: Resolver
     payments: pay_in.Initiation
     payouts: pay_out.Initiation
-    post: Post
+    mailer: Mailer
 
 
 @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ async def opened(
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await services.requests.close()
-            await services.post.close()
+            await services.mailer.close()
     finally:
         await session.close()
         await db.close()
@@ -104,7 +104,7 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
     rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
     links = Links(keyring, settings.base_url)
-    till = Till(db, keyring, platform, rails, links, settings.base_url)
+    till = ChargeService(db, keyring, platform, rails, links, settings.base_url)
     banks = Banks(rails, methods)
     resolver = Resolver(rails, banks)
     return Services(
@@ -124,5 +124,5 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
         resolver=resolver,
         payments=pay_in.Initiation(db, platform, methods, rails, links),
         payouts=pay_out.Initiation(db, platform, methods, rails, resolver),
-        post=Post(settings.mail_hook),
+        mailer=Mailer(settings.mail_hook),
     )

@@ -24,7 +24,7 @@ from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.methods import catalogue
 from manilla.methods.method import Kind
 from manilla.people import key_rotations
-from manilla.people.mail import Post
+from manilla.people.mail import Mailer
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -187,7 +187,7 @@ def rotate(
         new = await merchants.rotate(
             tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
         )
-        post = Post(tools.mail_hook)
+        post = Mailer(tools.mail_hook)
         for letter in await key_rotations.letters(
             tools.db, merchant_id, environment, tools.base_url
         ):

@@ -142,7 +142,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
     async def refund(self, ipn_url: str) -> dict[str, Any]:
         paid = await self.pay(ipn_url)
         started = await refunds.start(self.db, paid["trx_id"], None, REASON)
-        await self.refund_tasks.go_on(self._job(refunds.SEND, started.trx_id))
+        await self.refund_tasks.advance(self._job(refunds.SEND, started.trx_id))
         return {**paid, "refund_trx_id": started.trx_id}
 
     async def pay_out(self, ipn_url: str, scenario: Scenario) -> dict[str, Any]:

@@ -223,7 +223,7 @@ async def _add_to_merchant(
 
 async def _handed_over(tools: Tools, kind: mail.Kind, email: str, link: str) -> dict[str, Any]:
     """Returns the link, whether or not the mail hook accepted the email."""
-    sent = await mail.Post(tools.mail_hook).send(mail.Letter(kind, email, link))
+    sent = await mail.Mailer(tools.mail_hook).send(mail.Letter(kind, email, link))
     return {"email": email, "link": link, "sent_by_mail_hook": sent}
 
 

@@ -23,12 +23,12 @@ from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.web import lists
+from manilla.web.authentication import NotAllowed
 from manilla.web.display import said, title
-from manilla.web.door import NotAllowed
+from manilla.web.layout import NotHere
 from manilla.web.lists import ROWS, ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 
 class ApprovalPages:
@@ -45,19 +45,19 @@ class ApprovalPages:
             form(one + "/refuse", self.refuse, Permission.PAYOUT_DESK, step_up=True),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         db = self._desk.db
-        before = listing.read_cursor(int, lists.after(visit))
+        before = listing.read_cursor(int, lists.after(request))
         waiting = await approvals.waiting(db) if before is None else []
         rows = await approvals.listed(db, before, ROWS)
         following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
-        return visit.page(
+        return request.page(
             "approvals.html",
             waiting=[
                 (each, _in_words(each, plain(await self._current_values(each)))) for each in waiting
             ],
             decided=[row for row in rows if row.status != "waiting"],
-            listing=ListView(visit, following),
+            listing=ListView(request, following),
             is_own=_is_own,
             place=_place,
             in_words=_in_words,
@@ -89,28 +89,28 @@ class ApprovalPages:
                 return _named(given[Provider(about[0])].shown(), asked.detail)
         return {}
 
-    async def approve(self, visit: Visit) -> Answer:
-        number = _number(visit)
+    async def approve(self, request: PageRequest) -> Answer:
+        number = _number(request)
         try:
             await approvals.approve(self._desk.office, number)
         except approvals.ApprovalNotFound:
             raise
         except Refusal as refusal:
-            return visit.sent_back("/approvals", refusal)
-        return visit.redirect("/approvals", done=f"Approval {number}: the change was applied.")
+            return request.sent_back("/approvals", refusal)
+        return request.redirect("/approvals", done=f"Approval {number}: the change was applied.")
 
-    async def refuse(self, visit: Visit) -> Answer:
+    async def refuse(self, request: PageRequest) -> Answer:
         """Rejects a change. The operations role can only withdraw its own requests."""
-        number = _number(visit)
+        number = _number(request)
         asked = await approvals.find(self._desk.db, number)
-        if not (visit.may(Permission.PLATFORM) or _is_own(asked)):
+        if not (request.may(Permission.PLATFORM) or _is_own(asked)):
             raise NotAllowed
         try:
-            reason = visit.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
+            reason = request.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
             await approvals.refuse(self._desk.office, number, reason)
         except Refusal as refusal:
-            return visit.sent_back("/approvals", refusal)
-        return visit.redirect("/approvals", done=f"Approval {number} was rejected.")
+            return request.sent_back("/approvals", refusal)
+        return request.redirect("/approvals", done=f"Approval {number} was rejected.")
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
@@ -169,8 +169,8 @@ def _is_own(asked: Approval) -> bool:
     return current.get().is_same_as(asked.asked_by)
 
 
-def _number(visit: Visit) -> int:
-    number = int(visit.parameter("approval"))
+def _number(request: PageRequest) -> int:
+    number = int(request.parameter("approval"))
     if not 0 < number <= approvals.ID_MAX:
         raise NotHere
     return number

@@ -15,8 +15,8 @@ from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 VERIFY_SECONDS = 20.0
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
@@ -46,17 +46,17 @@ class AuditPages:
             form("/audit/verify", self.verify, Permission.CONSOLE_VIEW),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        db, wanted = self._desk.db, _filter(visit)
-        if exports.is_wanted(visit):
-            return exports.send(visit, "audit", COLUMNS, listing.all_entries(db, wanted))
-        found = await listing.entries(db, wanted, after=lists.after(visit))
-        return visit.page("audit.html", lines=found.rows, listing=ListView(visit, found.next))
+    async def show(self, request: PageRequest) -> Answer:
+        db, wanted = self._desk.db, _filter(request)
+        if exports.is_wanted(request):
+            return exports.send(request, "audit", COLUMNS, listing.all_entries(db, wanted))
+        found = await listing.entries(db, wanted, after=lists.after(request))
+        return request.page("audit.html", lines=found.rows, listing=ListView(request, found.next))
 
-    async def verify(self, visit: Visit) -> Answer:
+    async def verify(self, request: PageRequest) -> Answer:
         """Verifies the whole log. Only one verification runs at a time, with a time limit."""
         if self._verifying.locked():
-            return visit.redirect(
+            return request.redirect(
                 "/audit", failed="The log is already being verified. Try again later."
             )
         async with self._verifying:
@@ -66,33 +66,33 @@ class AuditPages:
                 with deadline.limited(VERIFY_SECONDS):
                     verdict = await audit.verify(self._desk.db)
             except Unavailable:
-                return visit.redirect("/audit", failed=TOO_LONG)
+                return request.redirect("/audit", failed=TOO_LONG)
         last = await audit.listed(self._desk.db, limit=1)
-        return visit.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
+        return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
 
 
-def _filter(visit: Visit) -> Filters:
-    query = visit.query
+def _filter(request: PageRequest) -> Filters:
+    query = request.query
     return Filters(
-        actor=_printable(visit, "q"),
-        action=_printable(visit, "action"),
-        merchant_id=_merchant(visit),
+        actor=_printable(request, "q"),
+        action=_printable(request, "action"),
+        merchant_id=_merchant(request),
         since=lists.day(query, "since"),
         until=lists.day(query, "until", is_end=True),
     )
 
 
-def _printable(visit: Visit, name: str) -> str | None:
-    text = visit.query.text(name)
+def _printable(request: PageRequest, name: str) -> str | None:
+    text = request.query.text(name)
     if not text.isprintable():
         raise BadForm(errors={name: "This contains characters that cannot be searched for."})
     return text or None
 
 
-def _merchant(visit: Visit) -> int | None:
-    if not visit.query.text("merchant"):
+def _merchant(request: PageRequest) -> int | None:
+    if not request.query.text("merchant"):
         return None
-    number = visit.query.whole("merchant")
+    number = request.query.whole("merchant")
     if number > ids.MERCHANT_ID_MAX:
         raise BadForm(errors={"merchant": "No merchant has this number."})
     return number

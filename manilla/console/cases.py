@@ -21,9 +21,9 @@ from manilla.providers import asking
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 TEMPLATE = "case.html"
 CASE_ID_MAX = 2**63 - 1
@@ -81,70 +81,74 @@ class CasePages:
             form(one + "/resolve", self.resolve, needs, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        db, scope = self._desk.db, queues.money_scope(visit)
-        status = queues.shown(visit, "status", list(CaseStatus))
-        kind = visit.query.text("kind")
+    async def show_all(self, request: PageRequest) -> Answer:
+        db, scope = self._desk.db, queues.money_scope(request)
+        status = queues.shown(request, "status", list(CaseStatus))
+        kind = request.query.text("kind")
         wanted = CaseFilter(
             status=None if status == queues.ALL else CaseStatus(status),
             kind=Kind(kind) if kind in set(Kind) else None,
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
         )
-        if exports.is_wanted(visit):
-            return exports.send(visit, "cases", COLUMNS, listing.all_cases(db, scope, wanted))
-        found = await listing.cases(db, scope, wanted, after=lists.after(visit))
-        return visit.page(
+        if exports.is_wanted(request):
+            return exports.send(request, "cases", COLUMNS, listing.all_cases(db, scope, wanted))
+        found = await listing.cases(db, scope, wanted, after=lists.after(request))
+        return request.page(
             "cases.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
+            listing=lists.ListView(request, found.next, views=queues.VIEWS),
             shown_status=status,
             titles=TITLES,
             kinds=[(each.value, TITLES[each]) for each in Kind],
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page(TEMPLATE, **await self._details(await self._case(visit)))
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page(TEMPLATE, **await self._details(await self._case(request)))
 
-    async def ask(self, visit: Visit) -> Answer:
+    async def ask(self, request: PageRequest) -> Answer:
         """Renders a page instead of redirecting, because the provider's answer is not stored."""
-        details = await self._details(await self._case(visit))
+        details = await self._details(await self._case(request))
         if details["evidence"].question is None:
             raise NotHere
         details["said"] = await asking.ask(self._desk.rails, details["evidence"].question)
-        return visit.page(TEMPLATE, **details)
+        return request.page(TEMPLATE, **details)
 
-    async def resolve(self, visit: Visit) -> Answer:
+    async def resolve(self, request: PageRequest) -> Answer:
         """Resolves the case if the user may move money alone; otherwise requests an approval."""
-        case = await self._case(visit)
+        case = await self._case(request)
         try:
-            action = visit.form.choice("action", Action)
-            note = visit.form.needed("note", at_most=NOTE_LENGTH_MAX)
+            action = request.form.choice("action", Action)
+            note = request.form.needed("note", at_most=NOTE_LENGTH_MAX)
             resolution = CaseResolution(
                 *(case.id, action, note, case.merchant_id or None, case.amount),
-                needs_second=not visit.may(Permission.MONEY_ALONE),
+                needs_second=not request.may(Permission.MONEY_ALONE),
             )
             result = await apply_or_ask(self._desk.office, resolution, note)
         except BadForm as refusal:
-            return visit.refused(TEMPLATE, refusal, **await self._details(case))
+            return request.refused(TEMPLATE, refusal, **await self._details(case))
         except Refusal as refusal:
-            return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
+            return request.refused(
+                TEMPLATE, refusal, **await self._details(await self._case(request))
+            )
         done = f"Resolved: {ACTIONS[action].lower()}."
-        return answers.done_or_asked(visit, f"/cases/{case.id}", result, done)
+        return answers.done_or_asked(request, f"/cases/{case.id}", result, done)
 
-    async def close(self, visit: Visit) -> Answer:
+    async def close(self, request: PageRequest) -> Answer:
         """Closes a case whose difference is gone. No money moves."""
-        case = await self._case(visit)
+        case = await self._case(request)
         try:
             await cases.close_vanished(self._desk.db, case.id)
         except Refusal as refusal:
-            return visit.refused(TEMPLATE, refusal, **await self._details(await self._case(visit)))
-        return visit.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
+            return request.refused(
+                TEMPLATE, refusal, **await self._details(await self._case(request))
+            )
+        return request.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
 
-    async def _case(self, visit: Visit) -> Case:
-        number = int(visit.parameter("case"))
+    async def _case(self, request: PageRequest) -> Case:
+        number = int(request.parameter("case"))
         if not 0 < number <= CASE_ID_MAX:
             raise NotHere
         try:

@@ -11,9 +11,9 @@ from manilla.kit.db import Database
 from manilla.kit.http import Network
 from manilla.merchants.directory import Directory
 from manilla.methods.catalogue import Catalogue
-from manilla.payments.charges import Till
-from manilla.people.mail import Post
-from manilla.people.show import Show
+from manilla.payments.charges import ChargeService
+from manilla.people.demo_login import DemoLogin
+from manilla.people.mail import Mailer
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
@@ -25,12 +25,12 @@ class ConsoleDesk(msgspec.Struct, frozen=True):
     directory: Directory
     methods: Catalogue
     rails: Rails
-    till: Till
-    post: Post
+    till: ChargeService
+    mailer: Mailer
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
-    show: Show | None  # the demo user, in development mode
+    demo_login: DemoLogin | None  # the demo user, in development mode
     data_folder: Path | None  # None if the database runs on another host
 
     @property

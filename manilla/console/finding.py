@@ -9,9 +9,9 @@ from manilla.kit.errors import Unavailable
 from manilla.lookup.find import Found, find, find_request
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 SECONDS_MAX = 5
 
@@ -47,10 +47,10 @@ class RequestPages:
     def routes(self) -> list[Route]:
         return [page("/requests/{request_id:str}", self.show, Permission.CONSOLE_VIEW)]
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         db = self._desk.db
-        request = await find_request(db, visit.parameter("request_id"))
-        if request is None:
+        found = await find_request(db, request.parameter("request_id"))
+        if found is None:
             raise NotHere
-        merchant = await merchants.get(db, request.merchant_id)
-        return visit.page("request.html", request=request, merchant=merchant)
+        merchant = await merchants.get(db, found.merchant_id)
+        return request.page("request.html", api_request=found, merchant=merchant)

@@ -10,8 +10,8 @@ from manilla.people.roles import Permission
 from manilla.platform import work
 from manilla.web import exports, lists
 from manilla.web.exports import Column
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 # Pages of a job's subject, by kind of job.
 PLACES = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
@@ -37,28 +37,28 @@ class JobPages:
             form("/jobs/retry", self.retry, Permission.SUPPORT_TOOLS),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        kind, subject = visit.query.text("kind"), visit.query.text("q")
+    async def show(self, request: PageRequest) -> Answer:
+        kind, subject = request.query.text("kind"), request.query.text("q")
         wanted = ParkedFilter(
-            merchant_id=queues.merchant(visit), kind=kind or None, search=subject or None
+            merchant_id=queues.merchant(request), kind=kind or None, search=subject or None
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             pages = parked.all_parked(self._desk.db, wanted)
-            return exports.send(visit, "failed-jobs", COLUMNS, pages)
-        found = await parked.parked(self._desk.db, wanted, after=lists.after(visit))
-        return visit.page(
+            return exports.send(request, "failed-jobs", COLUMNS, pages)
+        found = await parked.parked(self._desk.db, wanted, after=lists.after(request))
+        return request.page(
             "jobs.html",
             rows=found.rows,
             names=await roster.names(self._desk.db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(visit, found.next),
-            places=PLACES,
+            listing=lists.ListView(request, found.next),
+            concurrency=PLACES,
         )
 
-    async def retry(self, visit: Visit) -> Answer:
-        given = visit.form
+    async def retry(self, request: PageRequest) -> Answer:
+        given = request.form
         try:
             merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
             await work.retry(self._desk.db, merchant_id, kind, given.needed("subject"))
         except Refusal as refusal:
-            return visit.sent_back("/jobs", refusal)
-        return visit.redirect("/jobs", done="The job will run again now.")
+            return request.sent_back("/jobs", refusal)
+        return request.redirect("/jobs", done="The job will run again now.")

@@ -21,8 +21,8 @@ from manilla.people.roles import Permission
 from manilla.proofs import proofs
 from manilla.web import exports, lists
 from manilla.web.exports import Column
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
-from manilla.web.visit import Visit
 
 EXPLANATIONS = {
     "wallet": "Total balance of all merchant wallets",
@@ -85,9 +85,9 @@ class LedgerPages:
             form("/ledger/proof", self.prove, Permission.PAYOUT_DESK),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         sums = await self._sums()
-        return visit.page(
+        return request.page(
             "ledger.html",
             proof=await proofs.last(self._desk.db),
             sums=None if sums is None else _grouped(sums),
@@ -95,23 +95,23 @@ class LedgerPages:
             shown=_shown,
         )
 
-    async def show_proof(self, visit: Visit) -> Answer:
+    async def show_proof(self, request: PageRequest) -> Answer:
         """The result of the check alone, for the script that polls for it."""
-        return visit.page("ledger_proof.html", proof=await proofs.last(self._desk.db))
+        return request.page("ledger_proof.html", proof=await proofs.last(self._desk.db))
 
-    async def prove(self, visit: Visit) -> Answer:
+    async def prove(self, request: PageRequest) -> Answer:
         await proofs.ask(self._desk.db)
-        return visit.redirect("/ledger", done="A worker is checking the ledger.")
+        return request.redirect("/ledger", done="A worker is checking the ledger.")
 
-    async def show_postings(self, visit: Visit) -> Answer:
-        scope, wanted = _scope(visit), _filter(visit)
+    async def show_postings(self, request: PageRequest) -> Answer:
+        scope, wanted = _scope(request), _filter(request)
         db = self._desk.db
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             lines = _lines(books.all_postings(db, scope, wanted))
-            return exports.send(visit, "postings", COLUMNS, lines)
-        found = await books.postings(db, scope, wanted, after=lists.after(visit))
-        return visit.page(
-            "postings.html", rows=found.rows, listing=lists.ListView(visit, found.next)
+            return exports.send(request, "postings", COLUMNS, lines)
+        found = await books.postings(db, scope, wanted, after=lists.after(request))
+        return request.page(
+            "postings.html", rows=found.rows, listing=lists.ListView(request, found.next)
         )
 
     async def _sums(self) -> list[AccountBalance] | None:
@@ -151,15 +151,15 @@ async def _lines(pages: AsyncIterator[list[PostingLine]]) -> AsyncIterator[list[
         yield [Line(posting, entry) for posting in rows for entry in posting.entries]
 
 
-def _scope(visit: Visit) -> Everyone:
-    query = visit.query
+def _scope(request: PageRequest) -> Everyone:
+    query = request.query
     given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
     wanted = listing.read_filter(Wanted, given)
     return Everyone(wanted.merchant, wanted.environment)
 
 
-def _filter(visit: Visit) -> PostingFilter:
-    query = visit.query
+def _filter(request: PageRequest) -> PostingFilter:
+    query = request.query
     wanted = listing.read_filter(
         PostingFilter,
         {

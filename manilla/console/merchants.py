@@ -37,9 +37,9 @@ from manilla.people.roles import Permission, Realm, Role
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 QUEUE_ROWS = 10
 RECENT_ROWS = 5
@@ -102,17 +102,18 @@ class MerchantPages:
             ),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
+    async def show_all(self, request: PageRequest) -> Answer:
         db = self._desk.db
         wanted = listing.read_filter(
-            MerchantFilter, {"status": visit.query.text("status"), "search": visit.query.text("q")}
+            MerchantFilter,
+            {"status": request.query.text("status"), "search": request.query.text("q")},
         )
-        if exports.is_wanted(visit):
-            return exports.send(visit, "merchants", COLUMNS, roster.all_merchants(db, wanted))
-        found = await roster.merchants(db, wanted, after=lists.after(visit))
-        view = lists.ListView(visit, found.next)
+        if exports.is_wanted(request):
+            return exports.send(request, "merchants", COLUMNS, roster.all_merchants(db, wanted))
+        found = await roster.merchants(db, wanted, after=lists.after(request))
+        view = lists.ListView(request, found.next)
         is_plain = not (view.is_filtered or view.is_later)
-        return visit.page(
+        return request.page(
             "merchants.html",
             rows=found.rows,
             listing=view,
@@ -121,55 +122,55 @@ class MerchantPages:
             statuses=[(status.value, status.value.title()) for status in Status],
         )
 
-    async def show_new(self, visit: Visit) -> Answer:
-        return visit.page("merchant_new.html", currencies=_currencies(self._desk.methods))
+    async def show_new(self, request: PageRequest) -> Answer:
+        return request.page("merchant_new.html", currencies=_currencies(self._desk.methods))
 
-    async def create(self, visit: Visit) -> Answer:
+    async def create(self, request: PageRequest) -> Answer:
         """Renders a page instead of redirecting, because the keys are shown only once.
 
         In production mode the console never shows production keys: whoever has them could pay out
         the merchant's money through the API alone. The owner rotates them in the dashboard.
         """
         try:
-            email = persons.read_email(visit.form.needed("email"))
+            email = persons.read_email(request.form.needed("email"))
             new = await merchants.create(
                 self._desk.db,
                 self._desk.keyring,
-                name=visit.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
+                name=request.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
                 email=email,
-                status=_first_status(visit),
-                currencies=[visit.form.needed("currency")],
+                status=_first_status(request),
+                currencies=[request.form.needed("currency")],
             )
         except Refusal as refusal:
-            return visit.refused(
+            return request.refused(
                 "merchant_new.html", refusal, currencies=_currencies(self._desk.methods)
             )
         if self._desk.is_development:
-            return visit.page("merchant_keys.html", new=new, shows_production=True)
-        return visit.page(
+            return request.page("merchant_keys.html", new=new, shows_production=True)
+        return request.page(
             "merchant_keys.html",
             new=new,
             email=email,
             shows_production=False,
-            is_invited=await self._invite_owner(visit, new.id, email),
+            is_invited=await self._invite_owner(request, new.id, email),
         )
 
-    async def _invite_owner(self, visit: Visit, merchant_id: int, email: str) -> bool:
+    async def _invite_owner(self, request: PageRequest, merchant_id: int, email: str) -> bool:
         """Invites the owner by mail only, because whoever has the link becomes an owner."""
-        if not self._desk.post.is_open:
+        if not self._desk.mailer.is_open:
             return False
         token = await invitations.invite(
-            self._desk.db, visit.visitor.person_id, merchant_id, email, Role.OWNER
+            self._desk.db, request.visitor.person_id, merchant_id, email, Role.OWNER
         )
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
-        self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
+        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, email, link))
         return True
 
-    async def show(self, visit: Visit) -> Answer:
-        merchant = await self._merchant(visit)
+    async def show(self, request: PageRequest) -> Answer:
+        merchant = await self._merchant(request)
         db = self._desk.db
         waiting = await approvals.waiting(db)
-        return visit.page(
+        return request.page(
             "merchant.html",
             merchant=merchant,
             decisions=DECISIONS[Status(merchant.status)],
@@ -187,73 +188,76 @@ class MerchantPages:
             lines=await audit.listed(db, Filters(merchant_id=merchant.id), limit=AUDIT_ROWS),
         )
 
-    async def decide(self, visit: Visit) -> Answer:
+    async def decide(self, request: PageRequest) -> Answer:
         """If two administrators decide at the same time, the second one gets an error."""
-        merchant = await self._merchant(visit)
+        merchant = await self._merchant(request)
         back = f"/merchants/{merchant.id}"
         try:
-            status = visit.form.choice("status", Status)
-            was = visit.form.choice("was", Status)
+            status = request.form.choice("status", Status)
+            was = request.form.choice("was", Status)
             if status not in [to for to, _ in DECISIONS[was]]:
                 raise BadForm(errors={"status": "Choose one of the options."})
-            reason = visit.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
+            reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
             await merchants.decide(
                 self._desk.db, self._desk.keyring, merchant.id, status, reason, was=was
             )
         except Refusal as refusal:
-            return visit.sent_back(back, refusal)
-        return visit.redirect(back, done=DONE[status])
+            return request.sent_back(back, refusal)
+        return request.redirect(back, done=DONE[status])
 
-    async def check(self, visit: Visit) -> Answer:
+    async def check(self, request: PageRequest) -> Answer:
         """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
         kept.
         """
-        merchant = await self._merchant(visit)
-        if visit.form.text("what") not in CHECKS:
+        merchant = await self._merchant(request)
+        if request.form.text("what") not in CHECKS:
             raise BadForm(errors={"what": "Choose one of the options."})
-        field, title = CHECKS[visit.form.text("what")]
-        is_on = visit.form.is_ticked("is_on")
+        field, title = CHECKS[request.form.text("what")]
+        is_on = request.form.is_ticked("is_on")
         wanted = msgspec.convert({field: is_on}, Change)
         await merchants.change(self._desk.db, self._desk.keyring, merchant.id, wanted)
         words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
         done = f"{title}: {words[0] if is_on else words[1]}."
-        return visit.redirect(f"/merchants/{merchant.id}", done=done)
+        return request.redirect(f"/merchants/{merchant.id}", done=done)
 
-    async def set_commission(self, visit: Visit) -> Answer:
-        merchant = await self._merchant(visit)
+    async def set_commission(self, request: PageRequest) -> Answer:
+        merchant = await self._merchant(request)
         back = f"/merchants/{merchant.id}"
         try:
-            percent: Decimal = visit.form.decimal("commission_percent")
+            percent: Decimal = request.form.decimal("commission_percent")
             change = MerchantChange(merchant.id, Change(commission_percent=percent))
-            result = await apply_or_ask(self._desk.office, change, visit.form.text("reason"))
+            result = await apply_or_ask(self._desk.office, change, request.form.text("reason"))
         except Refusal as refusal:
-            return visit.sent_back(
+            return request.sent_back(
                 back,
                 refusal,
                 keep=("commission_percent", "reason"),
                 at=((merchants.BadMerchant, "commission_percent"),),
             )
-        return answers.done_or_asked(visit, back, result, f"Commission set to {percent} %.")
+        return answers.done_or_asked(request, back, result, f"Commission set to {percent} %.")
 
-    async def switch_currency(self, visit: Visit) -> Answer:
-        merchant = await self._merchant(visit)
-        code, is_on = visit.form.text("currency").upper(), visit.form.is_ticked("is_on")
+    async def switch_currency(self, request: PageRequest) -> Answer:
+        merchant = await self._merchant(request)
+        code, is_on = request.form.text("currency").upper(), request.form.is_ticked("is_on")
         back = f"/merchants/{merchant.id}"
         try:
             await merchants.switch_currency(self._desk.db, merchant.id, code, is_on=is_on)
         except Refusal as refusal:
-            return visit.sent_back(back, refusal)
-        return visit.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
+            return request.sent_back(back, refusal)
+        return request.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
 
-    async def set_wallet(self, visit: Visit) -> Answer:
-        merchant = await self._merchant(visit)
-        currency, status = visit.parameter("currency"), visit.form.choice("status", WalletStatus)
-        await wallets.set_status(self._desk.db, merchant.id, visit.environment, currency, status)
-        done = f"The {visit.environment} wallet in {currency} is now {status}."
-        return visit.redirect(f"/merchants/{merchant.id}", done=done)
+    async def set_wallet(self, request: PageRequest) -> Answer:
+        merchant = await self._merchant(request)
+        currency, status = (
+            request.parameter("currency"),
+            request.form.choice("status", WalletStatus),
+        )
+        await wallets.set_status(self._desk.db, merchant.id, request.environment, currency, status)
+        done = f"The {request.environment} wallet in {currency} is now {status}."
+        return request.redirect(f"/merchants/{merchant.id}", done=done)
 
-    async def _merchant(self, visit: Visit) -> MerchantRow:
-        return await merchants.get(self._desk.db, merchant_number(visit))
+    async def _merchant(self, request: PageRequest) -> MerchantRow:
+        return await merchants.get(self._desk.db, merchant_number(request))
 
     async def _recent(self, merchant_id: int) -> dict[str, Any]:
         db, scope, limit = self._desk.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
@@ -274,15 +278,15 @@ class MerchantPages:
         return [rows[0] for rows in found if rows]
 
 
-def merchant_number(visit: Visit) -> int:
-    number = int(visit.parameter("merchant"))
+def merchant_number(request: PageRequest) -> int:
+    number = int(request.parameter("merchant"))
     if not 0 < number <= ids.MERCHANT_ID_MAX:
         raise NotHere
     return number
 
 
-def _first_status(visit: Visit) -> Status:
-    status = visit.form.choice("status", Status)
+def _first_status(request: PageRequest) -> Status:
+    status = request.form.choice("status", Status)
     if status not in (Status.PENDING, Status.APPROVED):
         raise BadForm(errors={"status": "Choose one of the options."})
     return status

@@ -18,9 +18,9 @@ from manilla.methods.catalogue import Change
 from manilla.methods.method import Kind, Method
 from manilla.people.roles import Permission
 from manilla.web.forms import BadForm, Form
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 EXAMPLE = 10_000  # in major units
 POSITION_MAX = 10_000
@@ -39,43 +39,43 @@ class MethodPages:
             form(one, self.change, Permission.PLATFORM, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
+    async def show_all(self, request: PageRequest) -> Answer:
         methods = await catalogue.load(self._desk.db)
-        return visit.page(
+        return request.page(
             "methods.html",
             kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in Kind],
             obstacle=self._not_offered_reason,
             providers=NAMES,
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        method = await self._method(visit)
-        return visit.page("method.html", **self._about(visit, method))
+    async def show(self, request: PageRequest) -> Answer:
+        method = await self._method(request)
+        return request.page("method.html", **self._about(request, method))
 
-    async def show_fee(self, visit: Visit) -> Answer:
+    async def show_fee(self, request: PageRequest) -> Answer:
         """Fee preview for the unsaved form, updated as the user types."""
-        method = await self._method(visit)
+        method = await self._method(request)
         try:
-            method, problem = catalogue.preview(method, _change(visit.query, method)), ""
+            method, problem = catalogue.preview(method, _change(request.query, method)), ""
         except Refusal as refusal:
             problem = next(iter((refusal.errors or {}).values()), refusal.text)
-        return visit.page("method_fee.html", **self._fee(visit, method), problem=problem)
+        return request.page("method_fee.html", **self._fee(request, method), problem=problem)
 
-    async def change(self, visit: Visit) -> Answer:
-        method = await self._method(visit)
+    async def change(self, request: PageRequest) -> Answer:
+        method = await self._method(request)
         try:
-            if visit.form.text("seen") not in ("", _version(method)):
+            if request.form.text("seen") not in ("", _version(method)):
                 raise catalogue.ChangedMeanwhile
-            wanted = catalogue.narrowed(_change(visit.form, method), method)
+            wanted = catalogue.narrowed(_change(request.form, method), method)
             change = MethodChange(method.kind, method.code, wanted)
             result = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
-            method = await self._method(visit)
-            return visit.refused("method.html", refusal, **self._about(visit, method))
-        return done_or_asked(visit, "/methods", result, f"{wanted.name or method.name} saved.")
+            method = await self._method(request)
+            return request.refused("method.html", refusal, **self._about(request, method))
+        return done_or_asked(request, "/methods", result, f"{wanted.name or method.name} saved.")
 
-    async def _method(self, visit: Visit) -> Method:
-        code = visit.parameter("code")
+    async def _method(self, request: PageRequest) -> Method:
+        code = request.parameter("code")
         for method in await catalogue.load(self._desk.db):
             if method.code == code:
                 return method
@@ -88,9 +88,9 @@ class MethodPages:
         is_usable = self._desk.methods.is_usable(method, Environment.PRODUCTION)
         return "" if is_usable else "The provider is not configured or is disabled"
 
-    def _about(self, visit: Visit, method: Method) -> dict[str, Any]:
+    def _about(self, request: PageRequest, method: Method) -> dict[str, Any]:
         return {
-            **self._fee(visit, method),
+            **self._fee(request, method),
             "method": method,
             "seen": _version(method),
             "obstacle": self._not_offered_reason(method),
@@ -101,9 +101,9 @@ class MethodPages:
             ),
         }
 
-    def _fee(self, visit: Visit, method: Method) -> dict[str, Any]:
+    def _fee(self, request: PageRequest, method: Method) -> dict[str, Any]:
         try:
-            amount = visit.query.money("amount", method.currency)
+            amount = request.query.money("amount", method.currency)
         except Refusal:
             amount = Money.of(EXAMPLE, method.currency)
         return {"amount": amount, "fee": method.fee.of(amount), "takes": method.takes(amount)}

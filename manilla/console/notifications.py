@@ -13,9 +13,9 @@ from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
 STATES = (State.FAILED, State.WAITING, State.DELIVERED)
@@ -48,54 +48,54 @@ class NotificationDesk:
             form(one + "/redeliver", self.redeliver, needs),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        db, scope = self._desk.db, queues.scope(visit)
-        state = queues.shown(visit, "state", STATES)
+    async def show_all(self, request: PageRequest) -> Answer:
+        db, scope = self._desk.db, queues.scope(request)
+        state = queues.shown(request, "state", STATES)
         wanted = NotificationFilter(
             state=None if state == queues.ALL else State(state),
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             pages = listing.all_notifications(db, scope, wanted)
-            return exports.send(visit, "notifications", COLUMNS, pages)
-        found = await listing.notifications(db, scope, wanted, after=lists.after(visit))
-        return visit.page(
+            return exports.send(request, "notifications", COLUMNS, pages)
+        found = await listing.notifications(db, scope, wanted, after=lists.after(request))
+        return request.page(
             "notifications.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(visit, found.next),
+            listing=lists.ListView(request, found.next),
             state=state,
             a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        db, found = self._desk.db, await self._notification(visit)
-        return visit.page(
+    async def show(self, request: PageRequest) -> Answer:
+        db, found = self._desk.db, await self._notification(request)
+        return request.page(
             "notification.html",
             notification=found,
             attempts=await queries.attempts(db, found.merchant_id, found.id),
             names=await roster.names(db, [found.merchant_id]),
         )
 
-    async def redeliver(self, visit: Visit) -> Answer:
-        found = await self._notification(visit)
+    async def redeliver(self, request: PageRequest) -> Answer:
+        found = await self._notification(request)
         await redeliver.redeliver(self._desk.db, found.id)
         done = "The notification is being sent again under the same id."
-        return visit.redirect(f"/notifications/{found.id}", done=done)
+        return request.redirect(f"/notifications/{found.id}", done=done)
 
-    async def redeliver_failed(self, visit: Visit) -> Answer:
+    async def redeliver_failed(self, request: PageRequest) -> Answer:
         try:
-            since, merchant_id = _moment(visit.form, "since"), queues.merchant(visit)
+            since, merchant_id = _moment(request.form, "since"), queues.merchant(request)
             sent = await redeliver.redeliver_failed(self._desk.db, since, merchant_id)
         except Refusal as refusal:
-            return visit.sent_back("/notifications", refusal)
+            return request.sent_back("/notifications", refusal)
         done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
-        return visit.redirect("/notifications", done=done)
+        return request.redirect("/notifications", done=done)
 
-    async def _notification(self, visit: Visit) -> Notification:
-        found = await queries.notification(self._desk.db, visit.parameter("notification"))
+    async def _notification(self, request: PageRequest) -> Notification:
+        found = await queries.notification(self._desk.db, request.parameter("notification"))
         if found is None:
             raise NotHere
         return found

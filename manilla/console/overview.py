@@ -21,8 +21,8 @@ from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.people.roles import Permission
 from manilla.web import charts
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
-from manilla.web.visit import Visit
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
@@ -43,13 +43,13 @@ class Overview:
     def routes(self) -> list[Route]:
         return [page("/", self.show, Permission.CONSOLE_VIEW)]
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         currencies = await roster.currencies(self._desk.db) or ["NGN"]
-        wanted = visit.query.text("currency")
+        wanted = request.query.text("currency")
         currency = wanted if wanted in currencies else _first(currencies)
-        is_sandbox = visit.query.text("environment") == Environment.SANDBOX
+        is_sandbox = request.query.text("environment") == Environment.SANDBOX
         environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
-        return visit.page(
+        return request.page(
             "overview.html",
             waiting=await self._waiting(environment),
             shown_environment=environment,

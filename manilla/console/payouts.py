@@ -23,9 +23,9 @@ from manilla.payouts.story import PayoutStory, payout_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 TEMPLATE = "queue_payout.html"
 STUCK, ON_HOLD = "stuck", "on_hold"
@@ -91,95 +91,95 @@ class PayoutDesk:
             form(one + "/requeue", self.requeue, needs),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        show = visit.query.text(queues.SHOW)
+    async def show_all(self, request: PageRequest) -> Answer:
+        show = request.query.text(queues.SHOW)
         if show == STUCK:
-            return await self._show_stuck(visit)
+            return await self._show_stuck(request)
         if show == ON_HOLD:
-            return await self._show_on_hold(visit)
-        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
-        if exports.is_wanted(visit):
+            return await self._show_on_hold(request)
+        db, scope, search = self._desk.db, queues.money_scope(request), request.query.text("q")
+        if exports.is_wanted(request):
             pages = queue.all_by_hand(db, scope, search)
-            return exports.send(visit, "manual-payouts", COLUMNS, pages)
-        found = await queue.by_hand(db, scope, search, after=lists.after(visit))
+            return exports.send(request, "manual-payouts", COLUMNS, pages)
+        found = await queue.by_hand(db, scope, search, after=lists.after(request))
         stuck = await queue.stuck(db, Everyone(environment=scope.environment), limit=1)
-        return visit.page(
+        return request.page(
             "queue_payouts.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
             holds=await manual.holds_of(db, found.rows),
-            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
+            listing=lists.ListView(request, found.next, views=queues.VIEWS),
             has_stuck=bool(stuck.rows),
         )
 
-    async def _show_stuck(self, visit: Visit) -> Answer:
-        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
-        if exports.is_wanted(visit):
+    async def _show_stuck(self, request: PageRequest) -> Answer:
+        db, scope, search = self._desk.db, queues.money_scope(request), request.query.text("q")
+        if exports.is_wanted(request):
             pages = queue.all_stuck(db, scope, search)
-            return exports.send(visit, "stuck-payouts", STUCK_COLUMNS, pages)
-        found = await queue.stuck(db, scope, search, after=lists.after(visit))
-        return await self._show_rows(visit, "queue_stuck.html", found)
+            return exports.send(request, "stuck-payouts", STUCK_COLUMNS, pages)
+        found = await queue.stuck(db, scope, search, after=lists.after(request))
+        return await self._show_rows(request, "queue_stuck.html", found)
 
-    async def _show_on_hold(self, visit: Visit) -> Answer:
-        db, scope, search = self._desk.db, queues.money_scope(visit), visit.query.text("q")
-        if exports.is_wanted(visit):
+    async def _show_on_hold(self, request: PageRequest) -> Answer:
+        db, scope, search = self._desk.db, queues.money_scope(request), request.query.text("q")
+        if exports.is_wanted(request):
             pages = queue.all_on_hold(db, scope, search)
-            return exports.send(visit, "payouts-on-hold", ON_HOLD_COLUMNS, pages)
-        found = await queue.on_hold(db, scope, search, after=lists.after(visit))
-        return await self._show_rows(visit, "queue_on_hold.html", found)
+            return exports.send(request, "payouts-on-hold", ON_HOLD_COLUMNS, pages)
+        found = await queue.on_hold(db, scope, search, after=lists.after(request))
+        return await self._show_rows(request, "queue_on_hold.html", found)
 
     async def _show_rows(
-        self, visit: Visit, template: str, found: Page[Stuck] | Page[Waiting]
+        self, request: PageRequest, template: str, found: Page[Stuck] | Page[Waiting]
     ) -> Answer:
         merchant_ids = (row.payout.merchant_id for row in found.rows)
-        return visit.page(
+        return request.page(
             template,
             rows=found.rows,
             names=await roster.names(self._desk.db, merchant_ids),
-            listing=lists.ListView(visit, found.next, views=queues.VIEWS),
+            listing=lists.ListView(request, found.next, views=queues.VIEWS),
             providers=NAMES,
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page(TEMPLATE, **await self._details(visit))
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page(TEMPLATE, **await self._details(request))
 
-    async def complete(self, visit: Visit) -> Answer:
-        reference = visit.form.text("bank_reference")
+    async def complete(self, request: PageRequest) -> Answer:
+        reference = request.form.text("bank_reference")
         try:
             await manual.complete(
                 self._desk.db,
-                visit.parameter("payout"),
+                request.parameter("payout"),
                 reference,
-                already_paid=visit.form.is_ticked("already_paid"),
+                already_paid=request.form.is_ticked("already_paid"),
             )
         except Refusal as refusal:
-            return await self._refused(visit, refusal)
-        return _done(visit, "complete")
+            return await self._refused(request, refusal)
+        return _done(request, "complete")
 
-    async def reject(self, visit: Visit) -> Answer:
-        desk, reason = self._desk, visit.form.text("reason")
+    async def reject(self, request: PageRequest) -> Answer:
+        desk, reason = self._desk, request.form.text("reason")
         try:
-            await lost.reject(desk.db, desk.rails, visit.parameter("payout"), reason)
+            await lost.reject(desk.db, desk.rails, request.parameter("payout"), reason)
         except Refusal as refusal:
-            return await self._refused(visit, refusal)
-        return _done(visit, "reject")
+            return await self._refused(request, refusal)
+        return _done(request, "reject")
 
-    async def requeue(self, visit: Visit) -> Answer:
+    async def requeue(self, request: PageRequest) -> Answer:
         try:
-            await manual.requeue(self._desk.db, visit.parameter("payout"))
+            await manual.requeue(self._desk.db, request.parameter("payout"))
         except Refusal as refusal:
-            return await self._refused(visit, refusal)
-        return _done(visit, "requeue")
+            return await self._refused(request, refusal)
+        return _done(request, "requeue")
 
-    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+    async def _refused(self, request: PageRequest, refusal: Refusal) -> Answer:
         """If somebody else has already decided the payout, the error includes that decision."""
-        details = await self._details(visit)
+        details = await self._details(request)
         if details["decision"] is not None and isinstance(refusal, NotToDecide):
             refusal = NotToDecide(f"{refusal.text} {details['decision']}")
-        return visit.refused(TEMPLATE, refusal, **details)
+        return request.refused(TEMPLATE, refusal, **details)
 
-    async def _details(self, visit: Visit) -> dict[str, Any]:
-        db, told = self._desk.db, await self._story(visit)
+    async def _details(self, request: PageRequest) -> dict[str, Any]:
+        db, told = self._desk.db, await self._story(request)
         payout = told.payout
         about = Filters(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
         return {
@@ -195,8 +195,8 @@ class PayoutDesk:
             "providers": NAMES,
         }
 
-    async def _story(self, visit: Visit) -> PayoutStory:
-        trx_id = visit.parameter("payout")
+    async def _story(self, request: PageRequest) -> PayoutStory:
+        trx_id = request.parameter("payout")
         merchant_id = ids.merchant_of(trx_id)
         told = None
         if merchant_id is not None:
@@ -210,5 +210,5 @@ class PayoutDesk:
         return (await cases.cases(self._desk.db, Everyone(payout.merchant_id), about)).rows
 
 
-def _done(visit: Visit, what: str) -> Answer:
-    return visit.redirect(f"/payouts/{visit.parameter('payout')}", done=DONE[what])
+def _done(request: PageRequest, what: str) -> Answer:
+    return request.redirect(f"/payouts/{request.parameter('payout')}", done=DONE[what])

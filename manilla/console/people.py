@@ -8,9 +8,9 @@ from manilla.people import console_people, links, mail, persons, resets, second_
 from manilla.people.mail import Letter
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 ID_MAX = 2**63 - 1
 ROLES = (
@@ -45,8 +45,8 @@ class PeoplePages:
             form(one + "/link", self.new_link, needs, step_up=True),
         ]
 
-    async def show(self, visit: Visit, link: str | None = None, about: str = "") -> Answer:
-        return visit.page(
+    async def show(self, request: PageRequest, link: str | None = None, about: str = "") -> Answer:
+        return request.page(
             "people.html",
             people=await console_people.list_all(self._desk.db),
             roles=ROLES,
@@ -54,73 +54,75 @@ class PeoplePages:
             about=about,
         )
 
-    async def add(self, visit: Visit) -> Answer:
+    async def add(self, request: PageRequest) -> Answer:
         try:
-            role = visit.form.choice("role", ConsoleRole)
+            role = request.form.choice("role", ConsoleRole)
             self._require_operator(role)
             new = await console_people.create(
                 self._desk.db,
-                email=visit.form.needed("email"),
-                name=visit.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
+                email=request.form.needed("email"),
+                name=request.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
                 role=role,
-                by=visit.visitor.person_id,
+                by=request.visitor.person_id,
             )
         except Refusal as refusal:
             keep = ("name", "email", "role")
-            return visit.sent_back(
+            return request.sent_back(
                 "/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),)
             )
         assert new.token is not None
-        return await self._invited(visit, new.person, new.token)
+        return await self._invited(request, new.person, new.token)
 
-    async def new_link(self, visit: Visit) -> Answer:
+    async def new_link(self, request: PageRequest) -> Answer:
         """Creates a link to choose a password, either the first one or a new one."""
-        db, person = self._desk.db, await self._person(visit)
+        db, person = self._desk.db, await self._person(request)
         try:
-            self._require_operator_for(visit, person)
+            self._require_operator_for(request, person)
         except Refusal as refusal:
-            return visit.sent_back("/people", refusal)
+            return request.sent_back("/people", refusal)
         if not person.has_password:
-            token = await console_people.invite_again(db, person.id, visit.visitor.person_id)
-            return await self._invited(visit, person, token)
+            token = await console_people.invite_again(db, person.id, request.visitor.person_id)
+            return await self._invited(request, person, token)
         link = links.reset(self._desk.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
-        self._desk.post.send_later(Letter(mail.Kind.RESET, person.email, link))
-        return await self.show(visit, link, f"{person.email} can use it to choose a new password.")
+        self._desk.mailer.send_later(Letter(mail.Kind.RESET, person.email, link))
+        return await self.show(
+            request, link, f"{person.email} can use it to choose a new password."
+        )
 
-    async def change_role(self, visit: Visit) -> Answer:
-        role = visit.form.choice("role", ConsoleRole)
+    async def change_role(self, request: PageRequest) -> Answer:
+        role = request.form.choice("role", ConsoleRole)
 
         async def change(person: Person) -> None:
             self._require_operator(role, person.console_role)
             await console_people.change_role(self._desk.db, person.id, role)
 
-        return await self._do(visit, change, f"role changed to {role}.")
+        return await self._do(request, change, f"role changed to {role}.")
 
-    async def disable(self, visit: Visit) -> Answer:
+    async def disable(self, request: PageRequest) -> Answer:
         return await self._do(
-            visit,
+            request,
             lambda person: persons.disable(self._desk.db, person.id),
             "disabled and signed out everywhere.",
         )
 
-    async def enable(self, visit: Visit) -> Answer:
+    async def enable(self, request: PageRequest) -> Answer:
         return await self._do(
-            visit,
+            request,
             lambda person: persons.enable(self._desk.db, person.id),
             "enabled. The user can sign in again.",
         )
 
-    async def reset_second_factor(self, visit: Visit) -> Answer:
+    async def reset_second_factor(self, request: PageRequest) -> Answer:
         async def reset(person: Person) -> None:
-            self._require_operator_for(visit, person)
+            self._require_operator_for(request, person)
             await second_factor.remove(self._desk.db, person.id)
 
         done = "second factor removed and all sessions ended. A new one is set up at sign-in."
-        return await self._do(visit, reset, done)
+        return await self._do(request, reset, done)
 
-    async def sign_out(self, visit: Visit) -> Answer:
+    async def sign_out(self, request: PageRequest) -> Answer:
         return await self._do(
-            visit,
+            request,
             lambda person: persons.sign_out(self._desk.db, person.id),
             "signed out everywhere.",
         )
@@ -137,29 +139,29 @@ class PeoplePages:
         if Permission.PAYOUT_DESK in may and not may <= permissions_of(before):
             raise OperatorNeeded
 
-    def _require_operator_for(self, visit: Visit, person: Person) -> None:
-        if person.id != visit.visitor.person_id:
+    def _require_operator_for(self, request: PageRequest, person: Person) -> None:
+        if person.id != request.visitor.person_id:
             self._require_operator(person.console_role)
 
     async def _do(
-        self, visit: Visit, work: Callable[[Person], Awaitable[object]], done: str
+        self, request: PageRequest, work: Callable[[Person], Awaitable[object]], done: str
     ) -> Answer:
-        person = await self._person(visit)
+        person = await self._person(request)
         try:
             await work(person)
         except Refusal as refusal:
-            return visit.sent_back("/people", refusal)
-        return visit.redirect("/people", done=f"{person.email}: {done}")
+            return request.sent_back("/people", refusal)
+        return request.redirect("/people", done=f"{person.email}: {done}")
 
-    async def _invited(self, visit: Visit, person: Person, token: str) -> Answer:
+    async def _invited(self, request: PageRequest, person: Person, token: str) -> Answer:
         """Shows the link once, whether or not mail can be sent."""
         link = links.invitation(self._desk.base_url, Realm.CONSOLE, token)
-        self._desk.post.send_later(Letter(mail.Kind.INVITATION, person.email, link))
-        return await self.show(visit, link, f"{person.email} can use it to choose a password.")
+        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, person.email, link))
+        return await self.show(request, link, f"{person.email} can use it to choose a password.")
 
-    async def _person(self, visit: Visit) -> Person:
+    async def _person(self, request: PageRequest) -> Person:
         """Returns a console user. Merchants' users are managed by their owners."""
-        number = int(visit.parameter("person"))
+        number = int(request.parameter("person"))
         if not 0 < number <= ID_MAX:
             raise NotHere
         person = await persons.get(self._desk.db, number)

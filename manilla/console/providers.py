@@ -23,9 +23,9 @@ from manilla.providers.credentials import FIELDS, Credentials
 from manilla.providers.port import Direction, Done, Provider
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 BANKS_SINCE = timedelta(days=7)
 COMPARE_SECONDS = 25.0
@@ -73,36 +73,36 @@ class ProviderPages:
             form(one + "/settle", self.settle, Permission.MONEY_ALONE, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
+    async def show_all(self, request: PageRequest) -> Answer:
         current = await credentials.load(self._desk.db, self._desk.keyring)
         health = await self._desk.rails.health.overview()
         rows = [(NAMES[each], current[each], _rails(current[each], health)) for each in Provider]
-        return visit.page("providers.html", rows=rows)
+        return request.page("providers.html", rows=rows)
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page("provider.html", **await self._about(_provider(visit)))
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page("provider.html", **await self._about(_provider(request)))
 
-    async def change(self, visit: Visit) -> Answer:
-        provider = _provider(visit)
+    async def change(self, request: PageRequest) -> Answer:
+        provider = _provider(request)
         current = await self._current(provider)
         try:
-            wanted = _wanted(visit.form, current)
+            wanted = _wanted(request.form, current)
             if not wanted:
                 raise BadForm("Nothing to save: no value was changed.")
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
-            return visit.refused("provider.html", refusal, **await self._about(provider))
-        return done_or_asked(visit, _path(provider), result, "Credentials saved.")
+            return request.refused("provider.html", refusal, **await self._about(provider))
+        return done_or_asked(request, _path(provider), result, "Credentials saved.")
 
-    async def clear(self, visit: Visit) -> Answer:
-        provider = _provider(visit)
+    async def clear(self, request: PageRequest) -> Answer:
+        provider = _provider(request)
         result = await apply_or_ask(self._desk.office, ProviderClearing(provider))
         done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
-        return done_or_asked(visit, _path(provider), result, done)
+        return done_or_asked(request, _path(provider), result, done)
 
-    async def switch(self, visit: Visit) -> Answer:
+    async def switch(self, request: PageRequest) -> Answer:
         """Changes only the switches that this user changed, so that concurrent changes are kept."""
-        provider, given = _provider(visit), visit.form
+        provider, given = _provider(request), request.form
         ticked = {
             field.name: "true" if given.is_ticked(field.name) else "false"
             for field in FIELDS[provider]
@@ -112,55 +112,55 @@ class ProviderPages:
         try:
             result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
         except Refusal as refusal:
-            return visit.sent_back(_path(provider), refusal)
-        return done_or_asked(visit, _path(provider), result, "Switches saved.")
+            return request.sent_back(_path(provider), refusal)
+        return done_or_asked(request, _path(provider), result, "Switches saved.")
 
-    async def try_out(self, visit: Visit) -> Answer:
-        provider = _provider(visit)
+    async def try_out(self, request: PageRequest) -> Answer:
+        provider = _provider(request)
         try:
             tried = await trial.try_out(self._desk.rails, provider)
         except Refusal as refusal:
-            return visit.sent_back(_path(provider), refusal)
+            return request.sent_back(_path(provider), refusal)
         if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
             failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
-            return visit.redirect(_path(provider), failed=failed)
+            return request.redirect(_path(provider), failed=failed)
         banks = len(tried.banks.value)
         done = f"Connected to {NAMES[provider]}: balance {money(tried.balance.value)}, {banks}"
-        return visit.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
+        return request.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
-    async def compare(self, visit: Visit) -> Answer:
+    async def compare(self, request: PageRequest) -> Answer:
         """Compares the balance and recent transfers with the provider now."""
-        provider = _provider(visit)
+        provider = _provider(request)
         adapter = self._desk.rails.adapter(provider)
         if adapter is None:
-            return visit.redirect(_path(provider), failed="Set the credentials first.")
+            return request.redirect(_path(provider), failed="Set the credentials first.")
         try:
             async with asyncio.timeout(COMPARE_SECONDS):
                 report = await reconcile.reconcile_one(self._desk.db, adapter, provider)
         except (TimeoutError, Unavailable):
             failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
-            return visit.redirect(_path(provider), failed=failed)
+            return request.redirect(_path(provider), failed=failed)
         about = {**await self._about(provider), "report": report}
-        return visit.page("provider.html", **about)
+        return request.page("provider.html", **about)
 
-    async def settle(self, visit: Visit) -> Answer:
-        provider = _provider(visit)
+    async def settle(self, request: PageRequest) -> Answer:
+        provider = _provider(request)
         try:
-            currency = visit.form.text("currency").upper()
+            currency = request.form.text("currency").upper()
             if currency not in DECIMALS:
                 raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
             settled = await settlements.settle(
                 self._desk.db,
-                visit.form.choice("kind", Kind),
+                request.form.choice("kind", Kind),
                 provider,
-                visit.form.money("amount", currency),
-                visit.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
-                visit.form.needed("once"),
+                request.form.money("amount", currency),
+                request.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
+                request.form.needed("once"),
             )
         except Refusal as refusal:
-            return visit.refused("provider.html", refusal, **await self._about(provider))
+            return request.refused("provider.html", refusal, **await self._about(provider))
         done = f"Recorded {money(settled.amount)} as {settled.trx_id}."
-        return visit.redirect(_path(provider), done=done)
+        return request.redirect(_path(provider), done=done)
 
     async def _current(self, provider: Provider) -> Credentials:
         return (await credentials.load(self._desk.db, self._desk.keyring))[provider]
@@ -222,9 +222,9 @@ def _rails(current: Credentials, health: list[RailHealth]) -> list[Rail]:
     ]
 
 
-def _provider(visit: Visit) -> Provider:
+def _provider(request: PageRequest) -> Provider:
     try:
-        return Provider(visit.parameter("provider"))
+        return Provider(request.parameter("provider"))
     except ValueError:
         raise NotHere from None
 

@@ -6,29 +6,29 @@ from manilla.kit import ids
 from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.web.forms import BadForm
-from manilla.web.visit import Visit
+from manilla.web.page_request import PageRequest
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
 VIEWS = (ENVIRONMENT, SHOW)  # parameters that select the list itself, apart from its filters
 
 
-def scope(visit: Visit) -> Everyone:
+def scope(request: PageRequest) -> Everyone:
     """All merchants and both environments, unless the query selects one."""
-    environment = visit.query.text("environment")
+    environment = request.query.text("environment")
     known = environment in set(Environment)
-    return Everyone(merchant(visit), Environment(environment) if known else None)
+    return Everyone(merchant(request), Environment(environment) if known else None)
 
 
-def money_scope(visit: Visit) -> Everyone:
+def money_scope(request: PageRequest) -> Everyone:
     """Production unless the sandbox is selected, because people pay real money from these lists."""
-    is_sandbox = visit.query.text(ENVIRONMENT) == Environment.SANDBOX
-    visit.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
-    return Everyone(merchant(visit), visit.environment_or_none)
+    is_sandbox = request.query.text(ENVIRONMENT) == Environment.SANDBOX
+    request.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
+    return Everyone(merchant(request), request.environment_or_none)
 
 
-def merchant(visit: Visit, name: str = "merchant") -> int | None:
-    given = visit.form if visit.request.method == "POST" else visit.query
+def merchant(request: PageRequest, name: str = "merchant") -> int | None:
+    given = request.form if request.http.method == "POST" else request.query
     if not given.text(name):
         return None
     number = given.whole(name)
@@ -37,12 +37,12 @@ def merchant(visit: Visit, name: str = "merchant") -> int | None:
     return number
 
 
-def shown(visit: Visit, name: str, options: Sequence[str]) -> str:
+def shown(request: PageRequest, name: str, options: Sequence[str]) -> str:
     """The selected option, or the first one if the query selects none.
 
     A search without a selected option covers all of them.
     """
-    given = visit.query.text(name)
+    given = request.query.text(name)
     if given in options or given == ALL:
         return given
-    return ALL if visit.query.text("q") else options[0]
+    return ALL if request.query.text("q") else options[0]

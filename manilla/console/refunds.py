@@ -21,9 +21,9 @@ from manilla.payments.story import payment_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
@@ -59,32 +59,32 @@ class RefundPages:
             form("/transactions/{trx_id:str}/refund", self.start, needs, step_up=True),
         ]
 
-    async def show_new(self, visit: Visit) -> Answer:
-        return visit.page(NEW, **await self._about_payment(visit))
+    async def show_new(self, request: PageRequest) -> Answer:
+        return request.page(NEW, **await self._about_payment(request))
 
-    async def start(self, visit: Visit) -> Answer:
+    async def start(self, request: PageRequest) -> Answer:
         """Starts a refund on the merchant's behalf, whatever the merchant's status."""
-        about = await self._about_payment(visit)
+        about = await self._about_payment(request)
         payment: Payment = about["payment"]
         try:
-            given = visit.form.text("amount")
-            amount = visit.form.money("amount", payment.currency) if given else None
+            given = request.form.text("amount")
+            amount = request.form.money("amount", payment.currency) if given else None
             refund = await refunds.start(
                 self._desk.db,
                 payment.trx_id,
                 None if amount is None else f"{amount.amount:f}",
-                visit.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
-                refunded_before=visit.form.whole("refunded_before"),
+                request.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                refunded_before=request.form.whole("refunded_before"),
                 on_behalf=True,
-                with_commission=visit.form.is_ticked("with_commission"),
+                with_commission=request.form.is_ticked("with_commission"),
             )
         except Refusal as refusal:
-            return visit.refused(NEW, refusal, **about)
+            return request.refused(NEW, refusal, **about)
         done = f"Refund of {money(refund.amount)} started."
-        return visit.redirect(f"/refunds/{refund.trx_id}", done=done)
+        return request.redirect(f"/refunds/{refund.trx_id}", done=done)
 
-    async def _about_payment(self, visit: Visit) -> dict[str, Any]:
-        db, trx_id = self._desk.db, visit.parameter("trx_id")
+    async def _about_payment(self, request: PageRequest) -> dict[str, Any]:
+        db, trx_id = self._desk.db, request.parameter("trx_id")
         merchant_id = ids.merchant_of(trx_id)
         told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
         if told is None:
@@ -97,19 +97,20 @@ class RefundPages:
             "commission": payment.quote.customer_pays - payment.amount,
         }
 
-    async def show_all(self, visit: Visit) -> Answer:
-        db, scope = self._desk.db, queues.money_scope(visit)
+    async def show_all(self, request: PageRequest) -> Answer:
+        db, scope = self._desk.db, queues.money_scope(request)
         wanted = listing.read_filter(
-            RefundFilter, {"status": visit.query.text("status"), "search": visit.query.text("q")}
+            RefundFilter,
+            {"status": request.query.text("status"), "search": request.query.text("q")},
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             pages = payments.all_refunds(db, scope, wanted)
-            return exports.send(visit, "refunds", COLUMNS, pages)
-        found = await payments.refunds(db, scope, wanted, after=lists.after(visit))
-        view = lists.ListView(visit, found.next, views=queues.VIEWS)
+            return exports.send(request, "refunds", COLUMNS, pages)
+        found = await payments.refunds(db, scope, wanted, after=lists.after(request))
+        view = lists.ListView(request, found.next, views=queues.VIEWS)
         is_plain = not (view.is_filtered or view.is_later)
         waiting = await refund_queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
-        return visit.page(
+        return request.page(
             "queue_refunds.html",
             rows=found.rows,
             waiting=waiting,
@@ -119,37 +120,39 @@ class RefundPages:
             statuses=[(status.value, status.value.title()) for status in RefundStatus],
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page(TEMPLATE, **await self._details(visit))
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page(TEMPLATE, **await self._details(request))
 
-    async def confirm(self, visit: Visit) -> Answer:
+    async def confirm(self, request: PageRequest) -> Answer:
         return await self._decide(
-            visit, "note", "Confirmed. The merchant is notified.", is_paid=True
+            request, "note", "Confirmed. The merchant is notified.", is_paid=True
         )
 
-    async def reject(self, visit: Visit) -> Answer:
+    async def reject(self, request: PageRequest) -> Answer:
         done = "Rejected. The money was returned to the merchant's wallet."
-        return await self._decide(visit, "reason", done, is_paid=False)
+        return await self._decide(request, "reason", done, is_paid=False)
 
-    async def _decide(self, visit: Visit, field: str, done: str, *, is_paid: bool) -> Answer:
-        trx_id = visit.parameter("refund")
+    async def _decide(
+        self, request: PageRequest, field: str, done: str, *, is_paid: bool
+    ) -> Answer:
+        trx_id = request.parameter("refund")
         try:
             await refunds.decide(
-                self._desk.db, trx_id, is_paid=is_paid, detail=visit.form.text(field)
+                self._desk.db, trx_id, is_paid=is_paid, detail=request.form.text(field)
             )
         except Refusal as refusal:
-            return await self._refused(visit, refusal)
-        return visit.redirect(f"/refunds/{trx_id}", done=done)
+            return await self._refused(request, refusal)
+        return request.redirect(f"/refunds/{trx_id}", done=done)
 
-    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+    async def _refused(self, request: PageRequest, refusal: Refusal) -> Answer:
         """If somebody else has already decided the refund, the error includes that decision."""
-        details = await self._details(visit)
+        details = await self._details(request)
         if details["decision"] is not None and isinstance(refusal, RefundRefused):
             refusal = RefundRefused(f"{refusal.text} {details['decision']}")
-        return visit.refused(TEMPLATE, refusal, **details)
+        return request.refused(TEMPLATE, refusal, **details)
 
-    async def _details(self, visit: Visit) -> dict[str, Any]:
-        db, refund = self._desk.db, await self._refund(visit)
+    async def _details(self, request: PageRequest) -> dict[str, Any]:
+        db, refund = self._desk.db, await self._refund(request)
         told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
         assert told is not None
         about = Filters(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
@@ -164,8 +167,8 @@ class RefundPages:
             "lines": await audit.listed(db, about),
         }
 
-    async def _refund(self, visit: Visit) -> Refund:
-        trx_id = visit.parameter("refund")
+    async def _refund(self, request: PageRequest) -> Refund:
+        trx_id = request.parameter("refund")
         merchant_id = ids.merchant_of(trx_id)
         found = None
         if merchant_id is not None:

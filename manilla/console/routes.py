@@ -26,9 +26,9 @@ from manilla.console.transactions import TransactionPages
 from manilla.console.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
-from manilla.web.door import Door
+from manilla.web.authentication import Authentication
+from manilla.web.layout import Item, Layout, Section
 from manilla.web.routes import Route
-from manilla.web.shell import Item, Section, Shell
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
 
@@ -74,7 +74,7 @@ NAVIGATION = (
 
 def table(desk: ConsoleDesk) -> list[Route]:
     return [
-        *account.Account(desk.db, desk.keyring, Realm.CONSOLE, desk.post).routes(),
+        *account.Account(desk.db, desk.keyring, Realm.CONSOLE, desk.mailer).routes(),
         *Overview(desk).routes(),
         *MerchantPages(desk).routes(),
         *WalletPages(desk).routes(),
@@ -97,15 +97,17 @@ def table(desk: ConsoleDesk) -> list[Route]:
 
 
 def build(desk: ConsoleDesk) -> Router:
-    shell = Shell(
+    layout = Layout(
         Realm.CONSOLE,
         desk.platform,
         TEMPLATES,
         NAVIGATION,
         base_url=desk.base_url,
         trusted_proxies=desk.trusted_proxies,
-        show=desk.show,
+        demo_login=desk.demo_login,
         is_development=desk.is_development,
     )
-    door = Door(shell, desk.db, desk.keyring, needs_second_factor=not desk.is_development)
-    return door.router(table(desk))
+    authentication = Authentication(
+        layout, desk.db, desk.keyring, needs_second_factor=not desk.is_development
+    )
+    return authentication.router(table(desk))

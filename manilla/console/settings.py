@@ -15,9 +15,9 @@ from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web.forms import Form
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 DAYS = "payout_days"
 DAY_NAMES = dict(
@@ -86,36 +86,36 @@ class SettingPages:
             form(one + "/reset", self.reset, Permission.PLATFORM, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
+    async def show_all(self, request: PageRequest) -> Answer:
         rows = {row.setting.key: row for row in await self._rows()}
         grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
         if rows:
             grouped.append(("Other", list(rows.values())))
-        return visit.page("settings.html", groups=grouped)
+        return request.page("settings.html", groups=grouped)
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page("setting.html", **await self._about(visit))
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page("setting.html", **await self._about(request))
 
-    async def change(self, visit: Visit) -> Answer:
-        about = await self._about(visit)
+    async def change(self, request: PageRequest) -> Answer:
+        about = await self._about(request)
         row: Row = about["row"]
         try:
-            change = SettingChange(row.setting.key, _given(visit.form, row))
+            change = SettingChange(row.setting.key, _given(request.form, row))
             result = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
-            return visit.refused(
+            return request.refused(
                 "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
             )
-        return done_or_asked(visit, "/settings", result, f"{row.title} saved.")
+        return done_or_asked(request, "/settings", result, f"{row.title} saved.")
 
-    async def reset(self, visit: Visit) -> Answer:
-        row: Row = (await self._about(visit))["row"]
+    async def reset(self, request: PageRequest) -> Answer:
+        row: Row = (await self._about(request))["row"]
         try:
             change = SettingChange(row.setting.key, row.setting.default)
             result: object | Asked = await apply_or_ask(self._desk.office, change)
         except Refusal as refusal:
-            return visit.sent_back(f"/settings/{row.setting.key}", refusal)
-        return done_or_asked(visit, "/settings", result, f"{row.title} reset to its default.")
+            return request.sent_back(f"/settings/{row.setting.key}", refusal)
+        return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")
 
     async def _rows(self) -> list[Row]:
         changed = await audit.latest(self._desk.db, "setting.change")
@@ -134,8 +134,8 @@ class SettingPages:
             for setting in current
         ]
 
-    async def _about(self, visit: Visit) -> dict[str, Any]:
-        key = visit.parameter("setting")
+    async def _about(self, request: PageRequest) -> dict[str, Any]:
+        key = request.parameter("setting")
         for row in await self._rows():
             if row.setting.key == key:
                 chosen = row.setting.value.split(",") if key == DAYS else []

@@ -20,8 +20,8 @@ from manilla.merchants.request_figures import RequestHour
 from manilla.notify import queries as notify
 from manilla.people.roles import Permission
 from manilla.web import charts
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
-from manilla.web.visit import Visit
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -45,13 +45,13 @@ class SystemPages:
     def routes(self) -> list[Route]:
         return [page("/system", self.show, Permission.CONSOLE_VIEW)]
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         db = self._desk.db
         store = await vitals.store(db)
         queues = await vitals.queues(db)
         hours = await _figures_or_none(request_figures.hourly(db))
         oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
-        return visit.page(
+        return request.page(
             "system.html",
             programs=await vitals.programs(db),
             store=store,

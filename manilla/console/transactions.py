@@ -29,9 +29,9 @@ from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 
 class Kind(StrEnum):
@@ -117,61 +117,61 @@ class TransactionPages:
             page("/transactions/{trx_id:str}", self.show, Permission.CONSOLE_VIEW),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        kind = _kind(visit)
-        if exports.is_wanted(visit):
-            return exports.send(visit, f"{kind}s", COLUMNS[kind], self._whole(visit, kind))
-        found = await self._page(visit, kind, lists.after(visit), listing.PAGE_ROWS)
-        if not found.rows and _is_search_alone(visit):
-            elsewhere = await finding.path_of(self._desk.db, visit.query.text("q"))
+    async def show_all(self, request: PageRequest) -> Answer:
+        kind = _kind(request)
+        if exports.is_wanted(request):
+            return exports.send(request, f"{kind}s", COLUMNS[kind], self._whole(request, kind))
+        found = await self._page(request, kind, lists.after(request), listing.PAGE_ROWS)
+        if not found.rows and _is_search_alone(request):
+            elsewhere = await finding.path_of(self._desk.db, request.query.text("q"))
             if elsewhere is not None:
-                return visit.redirect(elsewhere)
-        return visit.page(
+                return request.redirect(elsewhere)
+        return request.page(
             "transactions.html",
             kind=kind,
             kinds=list(Kind),
             statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
             rows=await _named(self._desk.db, found.rows),
-            listing=_view(visit, kind, found.next),
+            listing=_view(request, kind, found.next),
         )
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
-        trx_id = visit.parameter("trx_id")
+        trx_id = request.parameter("trx_id")
         merchant_id = ids.merchant_of(trx_id)
         db = self._desk.db
         if merchant_id is None:
-            return await self._show_elsewhere(visit, trx_id)
+            return await self._show_elsewhere(request, trx_id)
         paid = await payment_story(db, merchant_id, trx_id)
         if paid is not None:
             values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
             happenings = story.of_payment(paid, all_accounts=True)
             template = "transaction_payment.html"
-            return await self._show(visit, template, paid.payment, values, happenings)
+            return await self._show(request, template, paid.payment, values, happenings)
         sent = await payout_story(db, merchant_id, trx_id)
         if sent is not None:
             happenings = story.of_payout(sent, all_accounts=True)
             return await self._show(
-                visit, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
+                request, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
             )
-        return await self._show_elsewhere(visit, trx_id)
+        return await self._show_elsewhere(request, trx_id)
 
-    async def _show_elsewhere(self, visit: Visit, identifier: str) -> Answer:
+    async def _show_elsewhere(self, request: PageRequest, identifier: str) -> Answer:
         path = await finding.path_of(self._desk.db, identifier)
         if path is None:
             raise NotHere
-        return visit.redirect(path)
+        return request.redirect(path)
 
     async def _show(
         self,
-        visit: Visit,
+        request: PageRequest,
         template: str,
         about: Payment | Payout,
         values: dict[str, Any],
         happenings: Sequence[story.Happening],
     ) -> Answer:
         db, scope = self._desk.db, Everyone(about.merchant_id)
-        return visit.page(
+        return request.page(
             template,
             **values,
             merchant=await merchants.get(db, about.merchant_id),
@@ -180,25 +180,25 @@ class TransactionPages:
         )
 
     async def _page(
-        self, visit: Visit, kind: Kind, after: str | None, limit: int
+        self, request: PageRequest, kind: Kind, after: str | None, limit: int
     ) -> Page[Payment] | Page[Payout] | Page[Refund]:
-        db, scope = self._desk.db, _scope(visit)
+        db, scope = self._desk.db, _scope(request)
         match kind:
             case Kind.PAYMENT:
-                paid = _filter(visit, PaymentFilter)
+                paid = _filter(request, PaymentFilter)
                 return await payments.payments(db, scope, paid, after=after, limit=limit)
             case Kind.PAYOUT:
-                sent = _filter(visit, PayoutFilter)
+                sent = _filter(request, PayoutFilter)
                 return await payouts.payouts(db, scope, sent, after=after, limit=limit)
             case Kind.REFUND:
-                given_back = _filter(visit, RefundFilter)
+                given_back = _filter(request, RefundFilter)
                 return await payments.refunds(db, scope, given_back, after=after, limit=limit)
 
-    async def _whole(self, visit: Visit, kind: Kind) -> AsyncIterator[list[Named]]:
+    async def _whole(self, request: PageRequest, kind: Kind) -> AsyncIterator[list[Named]]:
         """Yields all rows of the list, for exports."""
 
         async def fetch(after: str | None) -> Page[Any]:
-            return await self._page(visit, kind, after, listing.PAGE_ROWS_MAX)
+            return await self._page(request, kind, after, listing.PAGE_ROWS_MAX)
 
         async for rows in listing.in_pages(fetch):
             yield await _named(self._desk.db, rows)
@@ -210,31 +210,31 @@ async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> lis
     return [Named(row, names.get(row.merchant_id, "")) for row in rows]
 
 
-def _view(visit: Visit, kind: Kind, following: str | None) -> lists.ListView:
+def _view(request: PageRequest, kind: Kind, following: str | None) -> lists.ListView:
     """Builds the view of the list. The `kind` parameter does not count as a filter."""
-    view = lists.ListView(visit, following)
+    view = lists.ListView(request, following)
     view.is_filtered = any(
-        name not in ("kind", "after") for name, text in visit.query.pairs() if text
+        name not in ("kind", "after") for name, text in request.query.pairs() if text
     )
     view.plain_address += f"?kind={kind}"
     return view
 
 
-def _is_search_alone(visit: Visit) -> bool:
+def _is_search_alone(request: PageRequest) -> bool:
     """Whether the search is the only filter: others could exclude what is found elsewhere."""
-    given = {name for name, text in visit.query.pairs() if text}
+    given = {name for name, text in request.query.pairs() if text}
     return "q" in given and given <= {"kind", "q"}
 
 
-def _kind(visit: Visit) -> Kind:
+def _kind(request: PageRequest) -> Kind:
     try:
-        return Kind(visit.query.text("kind") or Kind.PAYMENT)
+        return Kind(request.query.text("kind") or Kind.PAYMENT)
     except ValueError:
         raise NotHere from None
 
 
-def _scope(visit: Visit) -> Everyone:
-    query = visit.query
+def _scope(request: PageRequest) -> Everyone:
+    query = request.query
     given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
     wanted = listing.read_filter(Wanted, given)
     return Everyone(wanted.merchant, wanted.environment)
@@ -243,8 +243,8 @@ def _scope(visit: Visit) -> Everyone:
 FilterType = TypeVar("FilterType", PaymentFilter, PayoutFilter, RefundFilter)
 
 
-def _filter(visit: Visit, kind: type[FilterType]) -> FilterType:
-    query = visit.query
+def _filter(request: PageRequest, kind: type[FilterType]) -> FilterType:
+    query = request.query
     fields = {name: query.text(name) for name in ("status", "currency")}
     wanted = listing.read_filter(kind, {**fields, "search": query.text("q")})
     return msgspec.structs.replace(

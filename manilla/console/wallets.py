@@ -22,8 +22,8 @@ from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 COLUMNS: tuple[Column[StatementLine], ...] = (
     Column("time", lambda line: line.posted_at),
@@ -49,62 +49,62 @@ class WalletPages:
             form(one + "/adjust", self.adjust, Permission.PAYOUT_DESK, step_up=True),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        merchant, wallet = await self._wallet(visit)
-        tenant = Tenant(merchant.id, visit.environment)
+    async def show(self, request: PageRequest) -> Answer:
+        merchant, wallet = await self._wallet(request)
+        tenant = Tenant(merchant.id, request.environment)
         wanted = StatementFilter(
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             lines = listing.whole_statement(self._desk.db, tenant, wallet.currency, wanted)
-            return exports.send(visit, f"wallet-{merchant.id}-{wallet.currency}", COLUMNS, lines)
+            return exports.send(request, f"wallet-{merchant.id}-{wallet.currency}", COLUMNS, lines)
         found = await listing.statement(
-            self._desk.db, tenant, wallet.currency, wanted, after=lists.after(visit)
+            self._desk.db, tenant, wallet.currency, wanted, after=lists.after(request)
         )
-        return visit.page(
+        return request.page(
             "wallet.html",
             merchant=merchant,
             wallet=wallet,
             lines=found.rows,
-            listing=ListView(visit, found.next),
-            ticket=self._ticket(visit, merchant.id, wallet.currency),
+            listing=ListView(request, found.next),
+            ticket=self._ticket(request, merchant.id, wallet.currency),
             limit=self._desk.platform.now.adjustment_limit_in(wallet.currency),
-            is_alone=visit.may(Permission.MONEY_ALONE),
+            is_alone=request.may(Permission.MONEY_ALONE),
         )
 
-    async def adjust(self, visit: Visit) -> Answer:
+    async def adjust(self, request: PageRequest) -> Answer:
         """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
         approval.
         """
-        merchant, wallet = await self._wallet(visit)
-        back = f"/merchants/{merchant.id}/wallets/{visit.environment}/{wallet.currency}"
+        merchant, wallet = await self._wallet(request)
+        back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
         try:
-            amount = visit.form.money("amount", wallet.currency)
-            takes = visit.form.text("direction") == "take"
+            amount = request.form.money("amount", wallet.currency)
+            takes = request.form.text("direction") == "take"
             change = WalletAdjustment(
                 merchant.id,
-                visit.environment,
+                request.environment,
                 Money(wallet.currency, -amount.minor if takes else amount.minor),
-                visit.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
-                needs_second=not visit.may(Permission.MONEY_ALONE),
-                trx_id=self._read_ticket(visit, merchant.id, wallet.currency),
+                request.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
+                needs_second=not request.may(Permission.MONEY_ALONE),
+                trx_id=self._read_ticket(request, merchant.id, wallet.currency),
             )
             if amount.minor <= 0:
                 raise BadForm(errors={"amount": "The amount must be greater than zero."})
             result = await apply_or_ask(self._desk.office, change, change.reason)
         except Refusal as refusal:
-            return visit.sent_back(
+            return request.sent_back(
                 back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD
             )
         done = "Wallet adjusted."
-        return answers.done_or_asked(visit, back, result, done)
+        return answers.done_or_asked(request, back, result, done)
 
-    async def _wallet(self, visit: Visit) -> tuple[MerchantRow, WalletRow]:
-        merchant = await merchants.get(self._desk.db, merchant_number(visit))
+    async def _wallet(self, request: PageRequest) -> tuple[MerchantRow, WalletRow]:
+        merchant = await merchants.get(self._desk.db, merchant_number(request))
         wallet = await wallets.get(
-            self._desk.db, merchant.id, visit.environment, visit.parameter("currency")
+            self._desk.db, merchant.id, request.environment, request.parameter("currency")
         )
         return merchant, wallet
 
@@ -112,19 +112,19 @@ class WalletPages:
     # once. So the form carries its transaction id. The id is encrypted, so that nobody can submit
     # the id of another transaction in the ledger.
 
-    def _ticket(self, visit: Visit, merchant_id: int, currency: str) -> str:
-        context = _context(visit, merchant_id, currency)
+    def _ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:
+        context = _context(request, merchant_id, currency)
         sealed = self._desk.keyring.seal(ids.new_trx_id(merchant_id).encode(), context)
         return base64.urlsafe_b64encode(sealed).decode()
 
-    def _read_ticket(self, visit: Visit, merchant_id: int, currency: str) -> str:
-        context = _context(visit, merchant_id, currency)
+    def _read_ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:
+        context = _context(request, merchant_id, currency)
         try:
-            sealed = base64.urlsafe_b64decode(visit.form.text("ticket", at_most=500))
+            sealed = base64.urlsafe_b64decode(request.form.text("ticket", at_most=500))
             return self._desk.keyring.open(sealed, context).decode()
         except (binascii.Error, ValueError, SealError):
             raise BadForm(errors={"ticket": "Fill in the form again."}) from None
 
 
-def _context(visit: Visit, merchant_id: int, currency: str) -> str:
-    return f"adjustment:{merchant_id}:{visit.environment}:{currency}"
+def _context(request: PageRequest, merchant_id: int, currency: str) -> str:
+    return f"adjustment:{merchant_id}:{request.environment}:{currency}"

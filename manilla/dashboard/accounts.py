@@ -16,9 +16,9 @@ from manilla.payouts.listing import AccountFilter
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 COLUMNS: tuple[Column[SavedAccount], ...] = (
     Column("withdraw_account_id", lambda row: row.id),
@@ -48,47 +48,47 @@ class AccountPages:
             form("/accounts/{account:int}/remove", self.remove, needs),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        wanted = AccountFilter(search=visit.query.text("q") or None)
-        if exports.is_wanted(visit):
-            pages = payouts.all_saved_accounts(self._desk.db, visit.merchant_id, wanted)
-            return exports.send(visit, "saved-accounts", COLUMNS, pages)
+    async def show_all(self, request: PageRequest) -> Answer:
+        wanted = AccountFilter(search=request.query.text("q") or None)
+        if exports.is_wanted(request):
+            pages = payouts.all_saved_accounts(self._desk.db, request.merchant_id, wanted)
+            return exports.send(request, "saved-accounts", COLUMNS, pages)
         found = await payouts.saved_accounts(
-            self._desk.db, visit.merchant_id, wanted, after=lists.after(visit)
+            self._desk.db, request.merchant_id, wanted, after=lists.after(request)
         )
-        return visit.page(
+        return request.page(
             "accounts.html",
             rows=found.rows,
-            listing=lists.ListView(visit, found.next),
-            bank_names=await self._bank_names(visit, found.rows),
+            listing=lists.ListView(request, found.next),
+            bank_names=await self._bank_names(request, found.rows),
             method_of=lambda code: self._desk.methods.by_code(Kind.WITHDRAW, code),
         )
 
-    async def show_new(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
+    async def show_new(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
         offered = self._previews.methods(caller)
-        chosen = visit.query.text("method")
-        method = self._previews.method(caller, visit.query.whole("method")) if chosen else None
+        chosen = request.query.text("method")
+        method = self._previews.method(caller, request.query.whole("method")) if chosen else None
         if method is None and len(offered) == 1:
             method = offered[0]
         if method is None:
-            return visit.page("account_method.html", methods=offered)
-        return visit.page("account_new.html", **await self._details(caller, method))
+            return request.page("account_method.html", methods=offered)
+        return request.page("account_new.html", **await self._details(caller, method))
 
-    async def add(self, visit: Visit) -> Answer:
+    async def add(self, request: PageRequest) -> Answer:
         """Saves an account after the rail has resolved its name."""
-        caller = await self._caller(visit)
-        method = self._previews.method(caller, visit.form.whole("method"))
+        caller = await self._caller(request)
+        method = self._previews.method(caller, request.form.whole("method"))
         try:
-            label = visit.form.text("label", at_most=60)
-            check_beneficiary(visit.form, method)
-            given = given_beneficiary(visit.form, method)
+            label = request.form.text("label", at_most=60)
+            check_beneficiary(request.form, method)
+            given = given_beneficiary(request.form, method)
             holder = await self._previews.holder(caller, method, given)
             # Do not save the sandbox's made-up name: the account may later be paid in production.
             name = None if caller.is_sandbox else holder.account_name
             account_id = await accounts.add(
                 self._desk.db,
-                visit.merchant_id,
+                request.merchant_id,
                 method.code,
                 holder.who.fields,
                 account_name=name,
@@ -96,24 +96,24 @@ class AccountPages:
             )
         except Refusal as refusal:
             details = await self._details(caller, method)
-            return visit.refused("account_new.html", refusal, at=AT_FIELD, **details)
+            return request.refused("account_new.html", refusal, at=AT_FIELD, **details)
         done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
-        return visit.redirect("~/accounts", done=done)
+        return request.redirect("~/accounts", done=done)
 
-    async def remove(self, visit: Visit) -> Answer:
-        account_id = int(visit.parameter("account"))
+    async def remove(self, request: PageRequest) -> Answer:
+        account_id = int(request.parameter("account"))
         if not 0 < account_id <= ID_MAX or not await accounts.remove(
-            self._desk.db, visit.merchant_id, account_id
+            self._desk.db, request.merchant_id, account_id
         ):
             raise NotHere
-        back = visit.form.choice("environment", Environment)
-        return visit.redirect(f"/{back}/accounts", done="Account removed.")
+        back = request.form.choice("environment", Environment)
+        return request.redirect(f"/{back}/accounts", done="Account removed.")
 
     async def _bank_names(
-        self, visit: Visit, rows: Sequence[SavedAccount]
+        self, request: PageRequest, rows: Sequence[SavedAccount]
     ) -> dict[tuple[str, str], str]:
         """Bank names by method and code, for the rails that are available now."""
-        caller, names = await self._caller(visit), {}
+        caller, names = await self._caller(request), {}
         for code in {row.method_code for row in rows}:
             method = self._desk.methods.by_code(Kind.WITHDRAW, code)
             for bank in [] if method is None else await self._previews.banks(caller, method):
@@ -124,5 +124,5 @@ class AccountPages:
         banks = bank_options(await self._previews.banks(caller, method))
         return {"method": method, "banks": banks}
 
-    async def _caller(self, visit: Visit) -> Caller:
-        return await self._desk.directory.of(visit.environment, visit.merchant_id)
+    async def _caller(self, request: PageRequest) -> Caller:
+        return await self._desk.directory.of(request.environment, request.merchant_id)

@@ -18,9 +18,9 @@ from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
+from manilla.web.layout import NotHere
+from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
-from manilla.web.shell import NotHere
-from manilla.web.visit import NO_STORE, Visit
 
 ROWS = 100
 BATCHES = 20
@@ -63,69 +63,69 @@ class BulkPages:
             form(one + "/confirm", self.confirm, needs, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        return visit.page("bulk.html", **await self._overview(visit))
+    async def show_all(self, request: PageRequest) -> Answer:
+        return request.page("bulk.html", **await self._overview(request))
 
-    async def send_template(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
-        method = self._method(visit, caller)
+    async def send_template(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
+        method = self._method(request, caller)
         banks = await self._previews.banks(caller, method)
         code = next((bank.code for bank in banks), BANK_OF_EXAMPLE)
         amount = f"{method.minimum.amount:f}"
         example = [amount, code, "0123456789", "Ada Obi", "INVOICE-1", "July"]
         return _file(f"payouts-{method.code}.csv", [list(bulk_file.COLUMNS), example])
 
-    async def send_banks(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
-        method = self._method(visit, caller)
+    async def send_banks(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
+        method = self._method(request, caller)
         banks = await self._previews.banks(caller, method)
         lines = [["bank_code", "bank_name"], *([bank.code, bank.name] for bank in banks)]
         return _file(f"banks-{method.code}.csv", lines)
 
-    async def upload(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
+    async def upload(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
         try:
-            file = visit.form.file("file")
+            file = request.form.file("file")
             if file is None or not file.filename:
                 raise BadForm(errors={"file": "Choose a file."})
             batch_id = await bulk.draft(
                 self._desk.db,
                 self._previews,
                 caller,
-                self._previews.method(caller, visit.form.whole("method")),
+                self._previews.method(caller, request.form.whole("method")),
                 file_name=file.filename,
                 raw=await file.read(),
-                uploaded_by=visit.visitor.email,
+                uploaded_by=request.visitor.email,
             )
         except Refusal as refusal:
-            return visit.refused("bulk.html", refusal, **await self._overview(visit))
-        return visit.redirect(f"~/payouts/bulk/{batch_id}")
+            return request.refused("bulk.html", refusal, **await self._overview(request))
+        return request.redirect(f"~/payouts/bulk/{batch_id}")
 
-    async def show(self, visit: Visit) -> Answer:
-        batch = await self._batch(visit)
-        if exports.is_wanted(visit):
-            pages = bulk.all_rows(self._desk.db, batch, _state(visit))
-            return exports.send(visit, batch.id, COLUMNS, pages)
+    async def show(self, request: PageRequest) -> Answer:
+        batch = await self._batch(request)
+        if exports.is_wanted(request):
+            pages = bulk.all_rows(self._desk.db, batch, _state(request))
+            return exports.send(request, batch.id, COLUMNS, pages)
         coverage = None
         if batch.status is BatchStatus.DRAFT and batch.ready:
             coverage = await bulk.coverage(self._desk.db, batch)
-        return visit.page("batch.html", coverage=coverage, **await self._progress(visit, batch))
+        return request.page("batch.html", coverage=coverage, **await self._progress(request, batch))
 
-    async def show_progress(self, visit: Visit) -> Answer:
+    async def show_progress(self, request: PageRequest) -> Answer:
         """Renders the parts of the page that change while rows are paid; 204 if nothing has
         changed.
         """
-        batch = await self._batch(visit)
-        about = await self._progress(visit, batch)
-        if visit.query.text(lists.KNOWN) == about["known"]:
+        batch = await self._batch(request)
+        about = await self._progress(request, batch)
+        if request.query.text(lists.KNOWN) == about["known"]:
             return Response(None, status_code=204, headers=NO_STORE)
-        return visit.page("batch_progress.html", **about)
+        return request.page("batch_progress.html", **about)
 
-    async def _progress(self, visit: Visit, batch: Batch) -> dict[str, Any]:
-        after = visit.query.whole(lists.AFTER) if lists.AFTER in visit.query else 0
+    async def _progress(self, request: PageRequest, batch: Batch) -> dict[str, Any]:
+        after = request.query.whole(lists.AFTER) if lists.AFTER in request.query else 0
         rows = await bulk_queries.rows(
             *(self._desk.db, batch.merchant_id, batch.id),
-            state=_state(visit),
+            state=_state(request),
             after=after,
             limit=ROWS + 1,
         )
@@ -135,13 +135,13 @@ class BulkPages:
             "batch": batch,
             "outcomes": outcomes,
             "rows": rows[:ROWS],
-            "listing": lists.ListView(visit, following, visit.at(f"~/payouts/bulk/{batch.id}")),
+            "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
             "known": f"{batch.status}-{batch.decided}-{outcomes.final}",
         }
 
-    async def send_unpaid(self, visit: Visit) -> Answer:
+    async def send_unpaid(self, request: PageRequest) -> Answer:
         """Sends the rows that were not debited as a file to correct and upload again."""
-        batch = await self._batch(visit)
+        batch = await self._batch(request)
         lines = [
             [exports.plain(cell) for cell in _cells(row, batch)]
             async for page in bulk.all_rows(self._desk.db, batch)
@@ -150,50 +150,50 @@ class BulkPages:
         ]
         return _file(f"{batch.id}-not-paid.csv", [list(bulk_file.COLUMNS), *lines])
 
-    async def confirm(self, visit: Visit) -> Answer:
+    async def confirm(self, request: PageRequest) -> Answer:
         """Confirms the batch. A second click has no effect."""
-        batch = await self._batch(visit)
+        batch = await self._batch(request)
         try:
-            tenant = Tenant(visit.merchant_id, visit.environment)
+            tenant = Tenant(request.merchant_id, request.environment)
             await bulk.confirm(
                 self._desk.db,
                 tenant,
                 batch.id,
-                by=visit.visitor.email,
-                only_first=visit.form.whole("rows") if "rows" in visit.form else None,
+                by=request.visitor.email,
+                only_first=request.form.whole("rows") if "rows" in request.form else None,
             )
         except Refusal as refusal:
-            return visit.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
-        return visit.redirect(f"~/payouts/bulk/{batch.id}", done="Payment started.")
+            return request.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
+        return request.redirect(f"~/payouts/bulk/{batch.id}", done="Payment started.")
 
-    async def _overview(self, visit: Visit) -> dict[str, Any]:
-        tenant = Tenant(visit.merchant_id, visit.environment)
+    async def _overview(self, request: PageRequest) -> dict[str, Any]:
+        tenant = Tenant(request.merchant_id, request.environment)
         return {
-            "methods": self._previews.methods(await self._caller(visit)),
+            "methods": self._previews.methods(await self._caller(request)),
             "batches": await bulk_queries.batches(self._desk.db, tenant, BATCHES),
             "columns": bulk_file.COLUMNS,
         }
 
-    async def _batch(self, visit: Visit) -> Batch:
-        tenant = Tenant(visit.merchant_id, visit.environment)
+    async def _batch(self, request: PageRequest) -> Batch:
+        tenant = Tenant(request.merchant_id, request.environment)
         try:
-            return await bulk.find(self._desk.db, tenant, visit.parameter("batch"))
+            return await bulk.find(self._desk.db, tenant, request.parameter("batch"))
         except bulk.BatchNotFound:
             raise NotHere from None
 
-    def _method(self, visit: Visit, caller: Caller) -> Method:
-        wanted = int(visit.parameter("method"))
+    def _method(self, request: PageRequest, caller: Caller) -> Method:
+        wanted = int(request.parameter("method"))
         method = next((each for each in self._previews.methods(caller) if each.id == wanted), None)
         if method is None:
             raise NotHere
         return method
 
-    async def _caller(self, visit: Visit) -> Caller:
-        return await self._desk.directory.of(visit.environment, visit.merchant_id)
+    async def _caller(self, request: PageRequest) -> Caller:
+        return await self._desk.directory.of(request.environment, request.merchant_id)
 
 
-def _state(visit: Visit) -> RowState | None:
-    return visit.query.choice("state", RowState) if visit.query.text("state") else None
+def _state(request: PageRequest) -> RowState | None:
+    return request.query.choice("state", RowState) if request.query.text("state") else None
 
 
 def _cells(row: BatchRow, batch: Batch) -> list[str]:

@@ -12,8 +12,8 @@ from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import commission
 from manilla.payments.eligibility import standings
 from manilla.people.roles import Permission
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
-from manilla.web.visit import Visit
 
 EXAMPLE = 10_000  # in major units
 
@@ -38,39 +38,39 @@ class Configuration:
             ),
         ]
 
-    async def show_gateways(self, visit: Visit) -> Answer:
-        caller = await self._desk.directory.read(visit.environment, visit.merchant_id)
+    async def show_gateways(self, request: PageRequest) -> Answer:
+        caller = await self._desk.directory.read(request.environment, request.merchant_id)
         rows = standings(self._desk.methods, self._desk.rails, caller)
-        return visit.page(
+        return request.page(
             "gateways.html",
             is_restricted=caller.gateways is not None,
             by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
         )
 
-    async def choose_gateways(self, visit: Visit) -> Answer:
+    async def choose_gateways(self, request: PageRequest) -> Answer:
         """Saves the selection. As in the specification, selecting none offers all gateways."""
-        is_all = visit.form.text("which") == "all"
-        chosen = [] if is_all else visit.form.all("gateway")
+        is_all = request.form.text("which") == "all"
+        chosen = [] if is_all else request.form.all("gateway")
         try:
-            await self._change(visit, Change(gateways=chosen))
+            await self._change(request, Change(gateways=chosen))
         except Refusal as refusal:
-            return visit.redirect("~/gateways", failed=refusal.text)
+            return request.redirect("~/gateways", failed=refusal.text)
         done = "Saved. Checkout now offers the selected gateways."
-        return visit.redirect(
+        return request.redirect(
             "~/gateways",
             done=done if chosen else "Saved. Checkout now offers all available gateways.",
         )
 
-    async def show_commission(self, visit: Visit) -> Answer:
-        return visit.page("commission.html", **await self._example(visit))
+    async def show_commission(self, request: PageRequest) -> Answer:
+        return request.page("commission.html", **await self._example(request))
 
-    async def show_example(self, visit: Visit) -> Answer:
+    async def show_example(self, request: PageRequest) -> Answer:
         """The worked example alone, updated as the user types."""
-        return visit.page("commission_example.html", **await self._example(visit))
+        return request.page("commission_example.html", **await self._example(request))
 
-    async def _example(self, visit: Visit) -> dict[str, Any]:
-        merchant = await merchants.get(self._desk.db, visit.merchant_id)
-        amount = _amount(visit, merchant.currencies[0])
+    async def _example(self, request: PageRequest) -> dict[str, Any]:
+        merchant = await merchants.get(self._desk.db, request.merchant_id)
+        amount = _amount(request, merchant.currencies[0])
         percent = merchant.commission_percent
         return {
             "merchant": merchant,
@@ -79,20 +79,20 @@ class Configuration:
             "production": Environment.PRODUCTION,
         }
 
-    async def choose_bearer(self, visit: Visit) -> Answer:
-        bearer = visit.form.choice("bearer", Bearer)
-        await self._change(visit, Change(commission_bearer=bearer))
+    async def choose_bearer(self, request: PageRequest) -> Answer:
+        bearer = request.form.choice("bearer", Bearer)
+        await self._change(request, Change(commission_bearer=bearer))
         who = "The customer" if bearer is Bearer.CUSTOMER else "Your business"
-        return visit.redirect("~/commission", done=f"{who} now pays the commission.")
+        return request.redirect("~/commission", done=f"{who} now pays the commission.")
 
-    async def _change(self, visit: Visit, change: Change) -> None:
-        await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
+    async def _change(self, request: PageRequest, change: Change) -> None:
+        await merchants.change(self._desk.db, self._desk.keyring, request.merchant_id, change)
 
 
-def _amount(visit: Visit, currency: str) -> Money:
+def _amount(request: PageRequest, currency: str) -> Money:
     """The amount typed so far, or the default example if it is not an amount yet."""
     try:
-        given = visit.query.money("amount", currency)
+        given = request.query.money("amount", currency)
     except Refusal:
         given = Money(currency, 0)
     return given if given.minor > 0 else Money.of(EXAMPLE, currency)

@@ -8,8 +8,8 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 OVERLAPS = (
     (0, "Expire immediately"),
@@ -37,39 +37,39 @@ class CredentialPages:
             ),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        rows = await queries.credentials(self._desk.db, visit.merchant_id, visit.environment)
-        return visit.page(
+    async def show(self, request: PageRequest) -> Answer:
+        rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
+        return request.page(
             "credentials.html",
             merchant_key=rows[0].merchant_key,
             credentials=rows,
             overlaps=OVERLAPS,
             base_url=self._desk.base_url,
-            may_rotate=_may_rotate(visit),
+            may_rotate=_may_rotate(request),
         )
 
-    async def rotate(self, visit: Visit) -> Answer:
+    async def rotate(self, request: PageRequest) -> Answer:
         try:
             new = await merchants.rotate(
                 self._desk.db,
                 self._desk.keyring,
-                visit.merchant_id,
-                visit.environment,
-                overlap_minutes=visit.form.whole("overlap_minutes"),
+                request.merchant_id,
+                request.environment,
+                overlap_minutes=request.form.whole("overlap_minutes"),
             )
         except Refusal as refusal:
-            return visit.sent_back("~/credentials", refusal)
-        about = visit.merchant_id, visit.environment
+            return request.sent_back("~/credentials", refusal)
+        about = request.merchant_id, request.environment
         for letter in await key_rotations.letters(self._desk.db, *about, self._desk.base_url):
-            self._desk.post.send_later(letter)
+            self._desk.mailer.send_later(letter)
         # Render a page instead of redirecting, because the keys are shown only once.
-        return visit.page(
+        return request.page(
             "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)
         )
 
 
-def _may_rotate(visit: Visit) -> bool:
-    return visit.environment is Environment.SANDBOX or visit.may(Permission.MOVE_MONEY)
+def _may_rotate(request: PageRequest) -> bool:
+    return request.environment is Environment.SANDBOX or request.may(Permission.MOVE_MONEY)
 
 
 def _webhook_secret(secret: str) -> str:

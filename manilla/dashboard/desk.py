@@ -13,8 +13,8 @@ from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
 from manilla.payouts.initiate import Initiation
 from manilla.payouts.preview import Previews
-from manilla.people.mail import Post
-from manilla.people.show import Show
+from manilla.people.demo_login import DemoLogin
+from manilla.people.mail import Mailer
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 from manilla.web.workbench import Workbench
@@ -30,12 +30,12 @@ class Desk(msgspec.Struct, frozen=True):
     banks: Banks
     resolver: Resolver
     payouts: Initiation
-    post: Post
+    mailer: Mailer
     workbench: Workbench
     base_url: str
     trusted_proxies: Sequence[Network]
     is_development: bool
-    show: Show | None  # the demo user, in development mode
+    demo_login: DemoLogin | None  # the demo user, in development mode
 
     @property
     def previews(self) -> Previews:

@@ -14,9 +14,9 @@ from manilla.methods.method import Kind
 from manilla.notify import queries as notifications
 from manilla.people.roles import Permission
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 from manilla.web.workbench import Attempt, Tool
 
 CURRENCY = "NGN"
@@ -36,92 +36,95 @@ class Explorer:
             form(path, self.send, Permission.USE_CREDENTIALS),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        if visit.environment is not Environment.SANDBOX:
-            return visit.page("explorer_closed.html")
-        tool = self._tool(visit.query.text("operation")) or self._desk.workbench.tools[0]
-        return visit.page("explorer.html", exchange=None, **await self._about(visit, tool))
+    async def show(self, request: PageRequest) -> Answer:
+        if request.environment is not Environment.SANDBOX:
+            return request.page("explorer_closed.html")
+        tool = self._tool(request.query.text("operation")) or self._desk.workbench.tools[0]
+        return request.page("explorer.html", exchange=None, **await self._about(request, tool))
 
-    async def send(self, visit: Visit) -> Answer:
-        tool = self._tool(visit.form.text("operation"))
-        if tool is None or visit.environment is not Environment.SANDBOX:
+    async def send(self, request: PageRequest) -> Answer:
+        tool = self._tool(request.form.text("operation"))
+        if tool is None or request.environment is not Environment.SANDBOX:
             raise NotHere
         try:
-            attempt = await self._attempt(visit, tool)
+            attempt = await self._attempt(request, tool)
         except BadForm as refusal:
-            return visit.refused(
-                "explorer.html", refusal, exchange=None, **await self._about(visit, tool)
+            return request.refused(
+                "explorer.html", refusal, exchange=None, **await self._about(request, tool)
             )
         exchange = await self._desk.workbench.send(attempt)
-        about = await self._about(visit, tool)
-        return visit.page("explorer.html", exchange=exchange, **{**about, "given": visit.form})
+        about = await self._about(request, tool)
+        return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
 
     def _tool(self, wanted: str) -> Tool | None:
         """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
         return next((tool for tool in self._desk.workbench.tools if tool.id == wanted), None)
 
-    async def _attempt(self, visit: Visit, tool: Tool) -> Attempt:
-        rows = await queries.credentials(self._desk.db, visit.merchant_id, visit.environment)
+    async def _attempt(self, request: PageRequest, tool: Tool) -> Attempt:
+        rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
         return Attempt(
             tool=tool,
-            merchant_id=visit.merchant_id,
+            merchant_id=request.merchant_id,
             merchant_key=rows[0].merchant_key,
-            address=visit.address,
-            parameters=_parameters(visit, tool),
+            address=request.address,
+            parameters=_parameters(request, tool),
             # Browsers submit line breaks in text areas as CRLF.
-            body=visit.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
-            idempotency_key=_printable(visit, "idempotency_key"),
-            scenario=visit.form.choice("scenario", Scenario) if visit.form.text("scenario") else "",
+            body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
+            idempotency_key=_printable(request, "idempotency_key"),
+            scenario=request.form.choice("scenario", Scenario)
+            if request.form.text("scenario")
+            else "",
         )
 
-    async def _about(self, visit: Visit, tool: Tool) -> dict[str, Any]:
+    async def _about(self, request: PageRequest, tool: Tool) -> dict[str, Any]:
         return {
             "tools": self._desk.workbench.tools,
             "tool": tool,
-            "body": await self._body(visit, tool),
+            "body": await self._body(request, tool),
             "values": {
-                parameter.name: visit.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
+                parameter.name: request.query.text(parameter.name)
+                or SAMPLES.get(parameter.name, "")
                 for parameter in tool.parameters
             },
             "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
             "base_url": self._desk.base_url,
         }
 
-    async def _body(self, visit: Visit, tool: Tool) -> str:
+    async def _body(self, request: PageRequest, tool: Tool) -> str:
         """The endpoint's example body with a new reference, and with a receiver and method that
         exist.
         """
         if tool.example is None:
             return ""
         body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
-        body["ipn_url"] = await self._receiver(visit) or body["ipn_url"]
+        body["ipn_url"] = await self._receiver(request) or body["ipn_url"]
         if "withdraw_method_id" in body:
             offered = self._desk.methods.offered(Kind.WITHDRAW, CURRENCY, Environment.SANDBOX)
             automatic = [method for method in offered if method.provider is not None]
             body["withdraw_method_id"] = next((m.id for m in automatic), 0)
         return msgspec.json.format(strict_json.encode(body), indent=2).decode()
 
-    async def _receiver(self, visit: Visit) -> str | None:
+    async def _receiver(self, request: PageRequest) -> str | None:
         """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
-        db, environment = self._desk.db, visit.environment
-        url = await notifications.last_taken_at(db, visit.merchant_id, environment)
+        db, environment = self._desk.db, request.environment
+        url = await notifications.last_taken_at(db, request.merchant_id, environment)
         if url is not None or not self._desk.is_development:
             return url
-        [row, *_] = await queries.credentials(db, visit.merchant_id, environment)
+        [row, *_] = await queries.credentials(db, request.merchant_id, environment)
         shops = credentials.derived(self._desk.keyring, environment)
         return f"{self._desk.base_url}/shop/ipn" if row.merchant_key == shops.merchant_key else None
 
 
-def _parameters(visit: Visit, tool: Tool) -> dict[str, str]:
-    given = {each.name: visit.form.text(each.name) for each in tool.parameters}
+def _parameters(request: PageRequest, tool: Tool) -> dict[str, str]:
+    given = {each.name: request.form.text(each.name) for each in tool.parameters}
     missing = [each.name for each in tool.parameters if each.is_required and not given[each.name]]
     if missing:
         raise BadForm(errors=dict.fromkeys(missing, "This field is required."))
     return {name: value for name, value in given.items() if value}
 
 
-def _printable(visit: Visit, name: str) -> str:
-    value = visit.form.text(name)
+def _printable(request: PageRequest, name: str) -> str:
+    value = request.form.text(name)
     if not set(value) <= PRINTABLE:
         raise BadForm(errors={name: "Use ASCII characters only."})
     return value

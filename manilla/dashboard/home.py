@@ -21,8 +21,8 @@ from manilla.payouts import figures as payouts
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.web import charts
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import SIGNED_IN, Answer, Route, page
-from manilla.web.visit import Visit
 
 LATELY = timedelta(days=7)
 LONG = timedelta(hours=1)
@@ -52,36 +52,38 @@ class Home:
             page("/{environment:str}", self.show, Permission.VIEW),
         ]
 
-    async def begin(self, visit: Visit) -> Answer:
-        if visit.visitor.merchant_id is None:
-            return visit.redirect("/account")
-        is_live = visit.visitor.merchant_status == Status.APPROVED and not self._desk.is_development
-        return visit.redirect("/production" if is_live else "/sandbox")
+    async def begin(self, request: PageRequest) -> Answer:
+        if request.visitor.merchant_id is None:
+            return request.redirect("/account")
+        is_live = (
+            request.visitor.merchant_status == Status.APPROVED and not self._desk.is_development
+        )
+        return request.redirect("/production" if is_live else "/sandbox")
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         db = self._desk.db
-        tenant = Tenant(visit.merchant_id, visit.environment)
-        merchant = await merchants.get(db, visit.merchant_id)
-        wallets = await merchant_queries.wallets(db, visit.merchant_id)
-        wanted = visit.query.text("currency")
+        tenant = Tenant(request.merchant_id, request.environment)
+        merchant = await merchants.get(db, request.merchant_id)
+        wallets = await merchant_queries.wallets(db, request.merchant_id)
+        wanted = request.query.text("currency")
         currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
         paid_in = await payments.daily(db, tenant, currency)
         paid_out = await payouts.daily(db, tenant, currency)
-        return visit.page(
+        return request.page(
             "home.html",
             merchant=merchant,
-            wallets=[row for row in wallets if row.environment == visit.environment],
+            wallets=[row for row in wallets if row.environment == request.environment],
             currency=currency,
             volume=sum(day.volume_minor for day in paid_in),
             count=sum(day.count for day in paid_in),
             paid_count=charts.share(paid_in, "paid"),
             success_rate=charts.success_rate(paid_in),
             chart=charts.volume(currency, paid_in, paid_out),
-            attention=await self._attention(visit, tenant),
-            steps=await self._steps(visit, merchant),
+            attention=await self._attention(request, tenant),
+            steps=await self._steps(request, merchant),
         )
 
-    async def _attention(self, visit: Visit, tenant: Tenant) -> list[Attention]:
+    async def _attention(self, request: PageRequest, tenant: Tenant) -> list[Attention]:
         db, since = self._desk.db, datetime.now(UTC) - LATELY
         found = [
             (
@@ -110,42 +112,42 @@ class Home:
             ),
         ]
         counted = [
-            Attention(f"{number} {one if number == 1 else many}", visit.at(path))
+            Attention(f"{number} {one if number == 1 else many}", request.at(path))
             for number, one, many, path in found
             if number
         ]
-        blocked = await self._blocked_notifications(visit)
-        return [*await self._key_rotations(visit, since), *blocked, *counted]
+        blocked = await self._blocked_notifications(request)
+        return [*await self._key_rotations(request, since), *blocked, *counted]
 
-    async def _blocked_notifications(self, visit: Visit) -> list[Attention]:
-        urls = await blocked_urls(self._desk.db, visit.merchant_id, visit.environment)
+    async def _blocked_notifications(self, request: PageRequest) -> list[Attention]:
+        urls = await blocked_urls(self._desk.db, request.merchant_id, request.environment)
         text = "Notifications are not sent to {}: its host is unknown or not on the public internet"
         return [
-            Attention(text.format(clean(url, 100)), visit.at("~/notifications")) for url in urls
+            Attention(text.format(clean(url, 100)), request.at("~/notifications")) for url in urls
         ]
 
-    async def _key_rotations(self, visit: Visit, since: datetime) -> list[Attention]:
+    async def _key_rotations(self, request: PageRequest, since: datetime) -> list[Attention]:
         """Recent key rotations, shown to owners: whoever rotated the keys holds a secret that can
         pay out.
         """
-        if not visit.may(Permission.MANAGE_TEAM):
+        if not request.may(Permission.MANAGE_TEAM):
             return []
-        rotations = await key_rotations.since(self._desk.db, visit.merchant_id, since)
+        rotations = await key_rotations.since(self._desk.db, request.merchant_id, since)
         return [
             Attention(
                 f"{each.by} rotated the {each.environment} API keys",
-                visit.at(f"/{each.environment}/credentials"),
+                request.at(f"/{each.environment}/credentials"),
                 each.at,
             )
             for each in rotations
         ]
 
-    async def _steps(self, visit: Visit, merchant: MerchantRow) -> list[Step]:
+    async def _steps(self, request: PageRequest, merchant: MerchantRow) -> list[Step]:
         """Steps to get started; empty if all are done."""
-        db, sandbox = self._desk.db, Tenant(visit.merchant_id, Environment.SANDBOX)
-        production = Tenant(visit.merchant_id, Environment.PRODUCTION)
-        keys = await merchant_queries.credentials(db, visit.merchant_id, Environment.SANDBOX)
-        root = visit.shell.root
+        db, sandbox = self._desk.db, Tenant(request.merchant_id, Environment.SANDBOX)
+        production = Tenant(request.merchant_id, Environment.PRODUCTION)
+        keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
+        root = request.layout.root
         # The explorer signs with the merchant's secret but does not use the API key.
         has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
         steps = [

@@ -11,10 +11,10 @@ from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
 from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 EVENTS = ("payment", "payout", "refund")
 REDELIVER_DAYS_MAX = 30
@@ -45,64 +45,68 @@ class NotificationPages:
             form(path + "/{notification:str}/redeliver", self.redeliver, Permission.CONFIGURE),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        tenant = Tenant(visit.merchant_id, visit.environment)
-        state, event = visit.query.text("state"), visit.query.text("event")
+    async def show(self, request: PageRequest) -> Answer:
+        tenant = Tenant(request.merchant_id, request.environment)
+        state, event = request.query.text("state"), request.query.text("event")
         wanted = NotificationFilter(
             state=State(state) if state in set(State) else None,
             event=event if event in EVENTS else None,
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
-            named=await named(self._desk.db, tenant, visit.query.text("q")),
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
+            named=await named(self._desk.db, tenant, request.query.text("q")),
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             pages = listing.all_notifications(self._desk.db, tenant, wanted)
-            return exports.send(visit, "notifications", COLUMNS, pages)
-        found = await listing.notifications(self._desk.db, tenant, wanted, after=lists.after(visit))
-        return visit.page(
+            return exports.send(request, "notifications", COLUMNS, pages)
+        found = await listing.notifications(
+            self._desk.db, tenant, wanted, after=lists.after(request)
+        )
+        return request.page(
             "notifications.html",
             notifications=found.rows,
-            listing=ListView(visit, found.next),
+            listing=ListView(request, found.next),
             failed=await self._failed(tenant),
-            blocked=await queries.blocked_urls(self._desk.db, visit.merchant_id, visit.environment),
+            blocked=await queries.blocked_urls(
+                self._desk.db, request.merchant_id, request.environment
+            ),
             states=[(each.value, each.title()) for each in State],
             events=[(each, each.title()) for each in EVENTS],
         )
 
-    async def show_one(self, visit: Visit) -> Answer:
-        found = await self._mine(visit)
-        attempts = await queries.attempts(self._desk.db, visit.merchant_id, found.id)
+    async def show_one(self, request: PageRequest) -> Answer:
+        found = await self._mine(request)
+        attempts = await queries.attempts(self._desk.db, request.merchant_id, found.id)
         mark = f"{found.state}-{len(attempts)}"
-        if (news := visit.watched(mark)) is not None:
+        if (news := request.watched(mark)) is not None:
             return news
-        return visit.page("notification.html", notification=found, attempts=attempts, mark=mark)
+        return request.page("notification.html", notification=found, attempts=attempts, mark=mark)
 
-    async def redeliver(self, visit: Visit) -> Answer:
-        found = await self._mine(visit)
+    async def redeliver(self, request: PageRequest) -> Answer:
+        found = await self._mine(request)
         await redeliver.redeliver(self._desk.db, found.id)
         done = "The notification is being sent again under the same id."
-        return visit.redirect(f"~/notifications/{found.id}", done=done)
+        return request.redirect(f"~/notifications/{found.id}", done=done)
 
-    async def redeliver_failed(self, visit: Visit) -> Answer:
-        days = min(visit.form.whole("days"), REDELIVER_DAYS_MAX)
+    async def redeliver_failed(self, request: PageRequest) -> Answer:
+        days = min(request.form.whole("days"), REDELIVER_DAYS_MAX)
         since = datetime.now(UTC) - timedelta(days=days)
         sent = await redeliver.redeliver_failed(
-            self._desk.db, since, visit.merchant_id, visit.environment
+            self._desk.db, since, request.merchant_id, request.environment
         )
         done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
-        return visit.redirect("~/notifications", done=done)
+        return request.redirect("~/notifications", done=done)
 
     async def _failed(self, tenant: Tenant) -> int:
         """The number of failed notifications that can be sent again."""
         since = datetime.now(UTC) - timedelta(days=REDELIVER_DAYS_MAX)
         return await listing.count_failed(self._desk.db, tenant, since)
 
-    async def _mine(self, visit: Visit) -> Notification:
-        found = await queries.notification(self._desk.db, visit.parameter("notification"))
+    async def _mine(self, request: PageRequest) -> Notification:
+        found = await queries.notification(self._desk.db, request.parameter("notification"))
         if found is None or (found.merchant_id, found.environment) != (
-            visit.merchant_id,
-            visit.environment,
+            request.merchant_id,
+            request.environment,
         ):
             raise NotHere
         return found

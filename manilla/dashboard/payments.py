@@ -19,9 +19,9 @@ from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
@@ -58,55 +58,55 @@ class PaymentPages:
             form(one + "/refund", self.refund, Permission.MOVE_MONEY, step_up=True),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        tenant, wanted = _tenant(visit), _filter(visit)
-        if exports.is_wanted(visit):
+    async def show_all(self, request: PageRequest) -> Answer:
+        tenant, wanted = _tenant(request), _filter(request)
+        if exports.is_wanted(request):
             pages = payments.all_payments(self._desk.db, tenant, wanted)
-            return exports.send(visit, "payments", COLUMNS, pages)
-        found = await payments.payments(self._desk.db, tenant, wanted, after=lists.after(visit))
-        caller = await self._desk.directory.of(visit.environment, visit.merchant_id)
-        return visit.page(
+            return exports.send(request, "payments", COLUMNS, pages)
+        found = await payments.payments(self._desk.db, tenant, wanted, after=lists.after(request))
+        caller = await self._desk.directory.of(request.environment, request.merchant_id)
+        return request.page(
             "payments.html",
             rows=found.rows,
-            listing=lists.ListView(visit, found.next),
+            listing=lists.ListView(request, found.next),
             currencies=[(code, code) for code in sorted(caller.currencies)],
         )
 
-    async def show(self, visit: Visit) -> Answer:
-        told = await self._story(visit)
-        if (news := visit.watched(_version(told))) is not None:
+    async def show(self, request: PageRequest) -> Answer:
+        told = await self._story(request)
+        if (news := request.watched(_version(told))) is not None:
             return news
-        return visit.page("payment.html", **_about(told), happenings=story.of_payment(told))
+        return request.page("payment.html", **_about(told), happenings=story.of_payment(told))
 
-    async def show_refund(self, visit: Visit) -> Answer:
-        return visit.page("refund.html", **_about(await self._story(visit)))
+    async def show_refund(self, request: PageRequest) -> Answer:
+        return request.page("refund.html", **_about(await self._story(request)))
 
-    async def refund(self, visit: Visit) -> Answer:
-        told = await self._story(visit)
+    async def refund(self, request: PageRequest) -> Answer:
+        told = await self._story(request)
         payment = told.payment
         try:
-            whole = not visit.form.text("amount")
-            amount = None if whole else visit.form.money("amount", payment.currency)
+            whole = not request.form.text("amount")
+            amount = None if whole else request.form.money("amount", payment.currency)
             refund = await refunds.start(
                 self._desk.db,
                 payment.trx_id,
                 None if amount is None else f"{amount.amount:f}",
-                visit.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
-                refunded_before=visit.form.whole("refunded_before"),
+                request.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                refunded_before=request.form.whole("refunded_before"),
             )
         except refunds.RefundedMeanwhile as refusal:
-            return visit.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
+            return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
         except Refusal as refusal:
-            return visit.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))
+            return request.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))
         done = f"Refund of {money(refund.amount)} started."
-        return visit.redirect(f"~/payments/{payment.trx_id}", done=done)
+        return request.redirect(f"~/payments/{payment.trx_id}", done=done)
 
-    async def _story(self, visit: Visit) -> PaymentStory:
+    async def _story(self, request: PageRequest) -> PaymentStory:
         found = await payment_story(
             self._desk.db,
-            visit.merchant_id,
-            visit.parameter("trx_id"),
-            environment=visit.environment,
+            request.merchant_id,
+            request.parameter("trx_id"),
+            environment=request.environment,
         )
         if found is None:
             raise NotHere
@@ -131,12 +131,12 @@ def _version(told: PaymentStory) -> str:
     return f"{told.payment.status}-{len(told.steps)}"
 
 
-def _tenant(visit: Visit) -> Tenant:
-    return Tenant(visit.merchant_id, visit.environment)
+def _tenant(request: PageRequest) -> Tenant:
+    return Tenant(request.merchant_id, request.environment)
 
 
-def _filter(visit: Visit) -> PaymentFilter:
-    query = visit.query
+def _filter(request: PageRequest) -> PaymentFilter:
+    query = request.query
     wanted = listing.read_filter(
         PaymentFilter,
         {

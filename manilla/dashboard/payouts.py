@@ -30,9 +30,9 @@ from manilla.providers.port import Bank
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
+from manilla.web.layout import NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
@@ -86,121 +86,125 @@ class PayoutPages:
             page(path + "/{payout:str}", self.show, Permission.VIEW),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
-        tenant, wanted = Tenant(visit.merchant_id, visit.environment), _filter(visit)
-        if exports.is_wanted(visit):
+    async def show_all(self, request: PageRequest) -> Answer:
+        tenant, wanted = Tenant(request.merchant_id, request.environment), _filter(request)
+        if exports.is_wanted(request):
             pages = payouts.all_payouts(self._desk.db, tenant, wanted)
-            return exports.send(visit, "payouts", COLUMNS, pages)
-        found = await payouts.payouts(self._desk.db, tenant, wanted, after=lists.after(visit))
-        caller = await self._caller(visit)
-        return visit.page(
+            return exports.send(request, "payouts", COLUMNS, pages)
+        found = await payouts.payouts(self._desk.db, tenant, wanted, after=lists.after(request))
+        caller = await self._caller(request)
+        return request.page(
             "payouts.html",
             rows=found.rows,
-            listing=lists.ListView(visit, found.next),
+            listing=lists.ListView(request, found.next),
             currencies=[(code, code) for code in sorted(caller.currencies)],
         )
 
-    async def show(self, visit: Visit) -> Answer:
+    async def show(self, request: PageRequest) -> Answer:
         told = await payout_story(
             self._desk.db,
-            visit.merchant_id,
-            visit.parameter("payout"),
-            environment=visit.environment,
+            request.merchant_id,
+            request.parameter("payout"),
+            environment=request.environment,
         )
         if told is None:
             raise NotHere
-        if (news := visit.watched(told.payout.status)) is not None:
+        if (news := request.watched(told.payout.status)) is not None:
             return news
-        return visit.page(
+        return request.page(
             "payout.html",
             payout=told.payout,
             bank=await self._previews.bank_name(told.payout),
             happenings=story.of_payout(told),
         )
 
-    async def show_new(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
+    async def show_new(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
         offered = self._previews.methods(caller)
-        if "method" not in visit.query and len(offered) != 1:
+        if "method" not in request.query and len(offered) != 1:
             silent = self._previews.silent(caller, offered)
-            return visit.page("payout_method.html", methods=offered, silent=silent)
-        method = offered[0] if "method" not in visit.query else self._method(caller, visit.query)
-        return visit.page("payout_new.html", **await self._details(visit, caller, method))
+            return request.page("payout_method.html", methods=offered, silent=silent)
+        method = (
+            offered[0] if "method" not in request.query else self._method(caller, request.query)
+        )
+        return request.page("payout_new.html", **await self._details(request, caller, method))
 
-    async def show_name(self, visit: Visit) -> Answer:
+    async def show_name(self, request: PageRequest) -> Answer:
         """Part of the form: the holder of the account being typed."""
-        if not visit.query.text("method"):
-            return visit.page("payout_name.html", holder=None, reason=None)
-        caller = await self._caller(visit)
-        method = self._method(caller, visit.query)
-        given = given_beneficiary(visit.query, method)
+        if not request.query.text("method"):
+            return request.page("payout_name.html", holder=None, reason=None)
+        caller = await self._caller(request)
+        method = self._method(caller, request.query)
+        given = given_beneficiary(request.query, method)
         if not _is_complete(given, method):
-            return visit.page("payout_name.html", holder=None, reason=None)
+            return request.page("payout_name.html", holder=None, reason=None)
         allowance = await self._limiter.take(
-            f"{visit.merchant_id:011d}:{visit.environment}:names", NAMES_A_MINUTE
+            f"{request.merchant_id:011d}:{request.environment}:names", NAMES_A_MINUTE
         )
         if allowance.exceeded:
             reason = "Too many account lookups. Wait a minute and try again."
-            return visit.page("payout_name.html", holder=None, reason=reason)
+            return request.page("payout_name.html", holder=None, reason=reason)
         try:
             holder = await self._previews.holder(caller, method, given)
         except Refusal as refusal:
-            return visit.page("payout_name.html", holder=None, reason=refusal.text)
-        return visit.page("payout_name.html", holder=holder, reason=None)
+            return request.page("payout_name.html", holder=None, reason=refusal.text)
+        return request.page("payout_name.html", holder=holder, reason=None)
 
-    async def review(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
-        method = self._method(caller, visit.form)
+    async def review(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
+        method = self._method(caller, request.form)
         try:
-            _check_form(visit.form, method)
-            preview = await self._preview(visit, caller, method)
+            _check_form(request.form, method)
+            preview = await self._preview(request, caller, method)
         except Refusal as refusal:
-            details = await self._details(visit, caller, method)
-            return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
-        kept = [pair for pair in visit.form.pairs() if pair[0] != "csrf"]
-        return visit.page("payout_review.html", preview=preview, kept=kept, given=visit.form)
+            details = await self._details(request, caller, method)
+            return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+        kept = [pair for pair in request.form.pairs() if pair[0] != "csrf"]
+        return request.page("payout_review.html", preview=preview, kept=kept, given=request.form)
 
-    async def pay(self, visit: Visit) -> Answer:
-        caller = await self._caller(visit)
-        method = self._method(caller, visit.form)
+    async def pay(self, request: PageRequest) -> Answer:
+        caller = await self._caller(request)
+        method = self._method(caller, request.form)
         # Same rate limit as the API.
         limit = self._desk.platform.now.rate_limit_per_minute
-        ticket = request_limit.ticket(visit.merchant_id, "dashboard", limit)
+        ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
         try:
-            _check_form(visit.form, method)
-            order = _order(visit, method)
+            _check_form(request.form, method)
+            order = _order(request, method)
             trx_id = await ordering.order(self._desk.db, self._desk.payouts, caller, order, ticket)
         except DuplicateReference as duplicate:
             first = (duplicate.details or {})["trx_id"]
-            return visit.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
+            return request.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
         except Refusal as refusal:
-            details = await self._details(visit, caller, method)
-            return visit.refused("payout_new.html", refusal, at=AT_FIELD, **details)
-        return visit.redirect(
+            details = await self._details(request, caller, method)
+            return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+        return request.redirect(
             f"~/payouts/{trx_id}",
             done=MANUAL_DONE if method.is_manual else "Payout created.",
         )
 
-    async def _preview(self, visit: Visit, caller: Caller, method: Method) -> Preview:
-        given: dict[str, Any] = given_beneficiary(visit.form, method)
-        if visit.form.text("account_id"):
-            saved = await self._saved(visit, visit.form.whole("account_id"))
+    async def _preview(self, request: PageRequest, caller: Caller, method: Method) -> Preview:
+        given: dict[str, Any] = given_beneficiary(request.form, method)
+        if request.form.text("account_id"):
+            saved = await self._saved(request, request.form.whole("account_id"))
             if saved is None or saved.method_code != method.code:
                 raise refusals.InvalidBeneficiary("There is no such saved account.")
             given = saved.beneficiary
-        amount = visit.form.money("amount", method.currency)
+        amount = request.form.money("amount", method.currency)
         return await self._previews.preview(caller, method, amount.amount, given)
 
-    async def _details(self, visit: Visit, caller: Caller, method: Method) -> dict[str, Any]:
+    async def _details(
+        self, request: PageRequest, caller: Caller, method: Method
+    ) -> dict[str, Any]:
         """The values that the form template needs."""
         saved = await payouts.saved_accounts(
-            self._desk.db, visit.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
+            self._desk.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
         )
-        wanted = visit.query.text("account") or visit.form.text("account_id")
-        chosen = await self._saved(visit, int(wanted)) if _is_number(wanted) else None
+        wanted = request.query.text("account") or request.form.text("account_id")
+        chosen = await self._saved(request, int(wanted)) if _is_number(wanted) else None
         # A form that is shown again keeps its reference, because the first submission may have been
         # accepted.
-        once = visit.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
+        once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
         return {
             "method": method,
             "banks": bank_options(await self._previews.banks(caller, method)),
@@ -210,12 +214,12 @@ class PayoutPages:
             "balance": await self._previews.balance(caller, method.currency),
         }
 
-    async def _saved(self, visit: Visit, account_id: int) -> SavedAccount | None:
+    async def _saved(self, request: PageRequest, account_id: int) -> SavedAccount | None:
         """The merchant's saved account, unless it was removed."""
-        return await accounts.find(self._desk.db, visit.merchant_id, account_id)
+        return await accounts.find(self._desk.db, request.merchant_id, account_id)
 
-    async def _caller(self, visit: Visit) -> Caller:
-        return await self._desk.directory.of(visit.environment, visit.merchant_id)
+    async def _caller(self, request: PageRequest) -> Caller:
+        return await self._desk.directory.of(request.environment, request.merchant_id)
 
     def _method(self, caller: Caller, given: Form) -> Method:
         return self._previews.method(caller, given.whole("method"))
@@ -285,8 +289,8 @@ def _check_form(given: Form, method: Method) -> None:
         raise BadForm(errors=errors)
 
 
-def _order(visit: Visit, method: Method) -> PayoutOrder:
-    given = visit.form
+def _order(request: PageRequest, method: Method) -> PayoutOrder:
+    given = request.form
     account_id = given.whole("account_id") if given.text("account_id") else None
     return PayoutOrder(
         amount=given.money("amount", method.currency).amount,
@@ -299,12 +303,12 @@ def _order(visit: Visit, method: Method) -> PayoutOrder:
         description=given.text("description") or None,
         scenario=None,
         repeat_key=None,
-        ordered_by=visit.visitor.email,
+        ordered_by=request.visitor.email,
     )
 
 
-def _filter(visit: Visit) -> PayoutFilter:
-    query = visit.query
+def _filter(request: PageRequest) -> PayoutFilter:
+    query = request.query
     wanted = listing.read_filter(
         PayoutFilter,
         {

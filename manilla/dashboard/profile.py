@@ -6,8 +6,8 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import Change
 from manilla.people import persons
 from manilla.people.roles import Permission
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 
 class Profile:
@@ -21,31 +21,31 @@ class Profile:
             form("/profile/bvn", self.set_bvn, Permission.PROFILE, step_up=True),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        return visit.page(
+    async def show(self, request: PageRequest) -> Answer:
+        return request.page(
             "profile.html",
-            merchant=await merchants.get(self._desk.db, visit.merchant_id),
-            person=await persons.get(self._desk.db, visit.visitor.person_id),
+            merchant=await merchants.get(self._desk.db, request.merchant_id),
+            person=await persons.get(self._desk.db, request.visitor.person_id),
             settings=self._desk.platform.now,
         )
 
-    async def change(self, visit: Visit) -> Answer:
+    async def change(self, request: PageRequest) -> Answer:
         try:
             await persons.change_profile(
                 self._desk.db,
-                visit.visitor.person_id,
-                visit.form.needed("name", at_most=100),
-                visit.form.text("phone"),
+                request.visitor.person_id,
+                request.form.needed("name", at_most=100),
+                request.form.text("phone"),
             )
         except Refusal as refusal:
-            return visit.sent_back("/profile", refusal, keep=("name", "phone"))
-        return visit.redirect("/profile", done="Saved.")
+            return request.sent_back("/profile", refusal, keep=("name", "phone"))
+        return request.redirect("/profile", done="Saved.")
 
-    async def set_bvn(self, visit: Visit) -> Answer:
+    async def set_bvn(self, request: PageRequest) -> Answer:
         """Encrypts and stores the BVN. It is never shown again."""
-        change = Change(bvn=visit.form.text("bvn"))
+        change = Change(bvn=request.form.text("bvn"))
         try:
-            await merchants.change(self._desk.db, self._desk.keyring, visit.merchant_id, change)
+            await merchants.change(self._desk.db, self._desk.keyring, request.merchant_id, change)
         except Refusal as refusal:
-            return visit.sent_back("/profile", refusal, at=((merchants.BadMerchant, "bvn"),))
-        return visit.redirect("/profile", done="BVN saved. It is never shown again.")
+            return request.sent_back("/profile", refusal, at=((merchants.BadMerchant, "bvn"),))
+        return request.redirect("/profile", done="BVN saved. It is never shown again.")

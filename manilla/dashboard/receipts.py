@@ -20,9 +20,9 @@ from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts
 from manilla.payouts.payout import Payout
 from manilla.people.roles import Permission
+from manilla.web.layout import Layout, NotHere
+from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.routes import Answer, Handler, Route, page, part
-from manilla.web.shell import NotHere, Shell
-from manilla.web.visit import NO_STORE, Visit
 
 VERIFY = "/verify"
 # Name of the path parameter, by type of transaction.
@@ -43,20 +43,20 @@ class ReceiptPages:
         return routes
 
     def _shown(self, kind: str) -> Handler:
-        async def show(visit: Visit) -> Answer:
-            made = await self._receipt(visit, kind)
-            return visit.page(
+        async def show(request: PageRequest) -> Answer:
+            made = await self._receipt(request, kind)
+            return request.page(
                 "receipt.html",
                 receipt=made,
-                back=visit.at(f"~/{kind}/{made.trx_id}"),
+                back=request.at(f"~/{kind}/{made.trx_id}"),
                 picture=segno.make(made.address, error="m").svg_data_uri(scale=4, border=2),
             )
 
         return show
 
     def _sent(self, kind: str) -> Handler:
-        async def send(visit: Visit) -> Answer:
-            made = await self._receipt(visit, kind)
+        async def send(request: PageRequest) -> Answer:
+            made = await self._receipt(request, kind)
             site_name = self._desk.platform.now.site_name
             content = await asyncio.to_thread(_render_pdf, made, site_name)
             name = f"receipt-{made.trx_id}.pdf"
@@ -68,9 +68,9 @@ class ReceiptPages:
 
         return send
 
-    async def _receipt(self, visit: Visit, kind: str) -> Receipt:
-        trx_id = visit.parameter(PARAMETERS[kind])
-        found = await self.find(visit.merchant_id, trx_id, kind, visit.environment)
+    async def _receipt(self, request: PageRequest, kind: str) -> Receipt:
+        trx_id = request.parameter(PARAMETERS[kind])
+        found = await self.find(request.merchant_id, trx_id, kind, request.environment)
         if found is None:
             raise NotHere
         return found
@@ -111,7 +111,7 @@ class ReceiptPages:
         return arrived[-1] if arrived else row.created_at
 
 
-def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
+def verification(desk: Desk, layout: Layout) -> HTTPRouteHandler:
     """Public: anyone with the link to a receipt can open it. The URL cannot be guessed."""
     receipts = ReceiptPages(desk)
 
@@ -124,7 +124,7 @@ def verification(desk: Desk, shell: Shell) -> HTTPRouteHandler:
             found = await receipts.find(merchant_id, trx_id, "payments")
             found = found or await receipts.find(merchant_id, trx_id, "payouts")
         template = "verify.html" if found else "verify_unknown.html"
-        text = shell.render(template, receipt=found, flash=None)
+        text = layout.render(template, receipt=found, flash=None)
         return Response(
             text, status_code=200 if found else 404, media_type=MediaType.HTML, headers=NO_STORE
         )

@@ -9,8 +9,8 @@ from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
-from manilla.web.visit import Visit
 
 OUTCOMES = {"answered": False, "refused": True}
 
@@ -37,22 +37,22 @@ class RequestPages:
     def routes(self) -> list[Route]:
         return [page("/{environment:str}/requests", self.show, Permission.USE_CREDENTIALS)]
 
-    async def show(self, visit: Visit) -> Answer:
-        tenant = Tenant(visit.merchant_id, visit.environment)
+    async def show(self, request: PageRequest) -> Answer:
+        tenant = Tenant(request.merchant_id, request.environment)
         wanted = RequestFilter(
-            refused=OUTCOMES.get(visit.query.text("outcome")),
-            error_code=visit.query.text("code") or None,
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
+            refused=OUTCOMES.get(request.query.text("outcome")),
+            error_code=request.query.text("code") or None,
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             pages = listing.all_requests(self._desk.db, tenant, wanted)
-            return exports.send(visit, "requests", COLUMNS, pages)
-        found = await listing.requests(self._desk.db, tenant, wanted, after=lists.after(visit))
-        return visit.page(
+            return exports.send(request, "requests", COLUMNS, pages)
+        found = await listing.requests(self._desk.db, tenant, wanted, after=lists.after(request))
+        return request.page(
             "requests.html",
             requests=found.rows,
-            listing=ListView(visit, found.next),
+            listing=ListView(request, found.next),
             outcomes=[("answered", "Accepted"), ("refused", "Rejected")],
         )

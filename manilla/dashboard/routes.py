@@ -23,9 +23,9 @@ from manilla.dashboard.team import Team
 from manilla.dashboard.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
 from manilla.web import account
-from manilla.web.door import Door
+from manilla.web.authentication import Authentication
+from manilla.web.layout import Item, Layout, Section
 from manilla.web.routes import Route
-from manilla.web.shell import Item, Section, Shell
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
@@ -73,7 +73,7 @@ NAVIGATION = (
 
 def table(desk: Desk) -> list[Route]:
     return [
-        *account.Account(desk.db, desk.keyring, Realm.DASHBOARD, desk.post).routes(),
+        *account.Account(desk.db, desk.keyring, Realm.DASHBOARD, desk.mailer).routes(),
         *SignUp(desk).routes(),
         *Home(desk).routes(),
         *CredentialPages(desk).routes(),
@@ -93,15 +93,15 @@ def table(desk: Desk) -> list[Route]:
 
 
 def build(desk: Desk) -> Router:
-    shell = Shell(
+    layout = Layout(
         Realm.DASHBOARD,
         desk.platform,
         TEMPLATES,
         NAVIGATION,
         base_url=desk.base_url,
         trusted_proxies=desk.trusted_proxies,
-        show=desk.show,
+        demo_login=desk.demo_login,
         is_development=desk.is_development,
     )
-    realm = Door(shell, desk.db, desk.keyring).router(table(desk))
-    return Router(path="/", route_handlers=[realm, verification(desk, shell)])
+    realm = Authentication(layout, desk.db, desk.keyring).router(table(desk))
+    return Router(path="/", route_handlers=[realm, verification(desk, layout)])

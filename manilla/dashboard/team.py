@@ -5,8 +5,8 @@ from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
 from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.visit import Visit
 
 ROLES = (
     (Role.VIEWER.value, "Viewer: view everything except secrets"),
@@ -33,47 +33,47 @@ class Team:
             form("/team/{person:int}/remove", self.remove, needs, step_up=True),
         ]
 
-    async def show(self, visit: Visit, link: str | None = None) -> Answer:
-        return visit.page(
+    async def show(self, request: PageRequest, link: str | None = None) -> Answer:
+        return request.page(
             "team.html",
-            members=await members.list_of(self._desk.db, visit.merchant_id),
-            invitations=await invitations.list_open(self._desk.db, visit.merchant_id),
+            members=await members.list_of(self._desk.db, request.merchant_id),
+            invitations=await invitations.list_open(self._desk.db, request.merchant_id),
             roles=ROLES,
             link=link,
         )
 
-    async def invite(self, visit: Visit) -> Answer:
+    async def invite(self, request: PageRequest) -> Answer:
         """Shows the link once, whether or not mail can be sent."""
         try:
-            email, role = visit.form.needed("email"), visit.form.choice("role", Role)
+            email, role = request.form.needed("email"), request.form.choice("role", Role)
             token = await invitations.invite(
-                self._desk.db, visit.visitor.person_id, visit.merchant_id, email, role
+                self._desk.db, request.visitor.person_id, request.merchant_id, email, role
             )
         except Refusal as refusal:
-            return visit.sent_back(
+            return request.sent_back(
                 "/team", refusal, keep=("email", "role"), at=((invitations.AlreadyMember, "email"),)
             )
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
-        self._desk.post.send_later(Letter(mail.Kind.INVITATION, email, link))
-        return await self.show(visit, link)
+        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, email, link))
+        return await self.show(request, link)
 
-    async def withdraw(self, visit: Visit) -> Answer:
-        number = int(visit.parameter("invitation"))
-        await invitations.withdraw(self._desk.db, visit.merchant_id, number)
-        return visit.redirect("/team", done="Invitation withdrawn.")
+    async def withdraw(self, request: PageRequest) -> Answer:
+        number = int(request.parameter("invitation"))
+        await invitations.withdraw(self._desk.db, request.merchant_id, number)
+        return request.redirect("/team", done="Invitation withdrawn.")
 
-    async def change_role(self, visit: Visit) -> Answer:
-        person_id, role = int(visit.parameter("person")), visit.form.choice("role", Role)
+    async def change_role(self, request: PageRequest) -> Answer:
+        person_id, role = int(request.parameter("person")), request.form.choice("role", Role)
         try:
-            await members.change_role(self._desk.db, visit.merchant_id, person_id, role)
+            await members.change_role(self._desk.db, request.merchant_id, person_id, role)
         except members.LastOwner as refusal:
-            return visit.redirect("/team", failed=refusal.text)
-        return visit.redirect("/team", done="Role changed.")
+            return request.redirect("/team", failed=refusal.text)
+        return request.redirect("/team", done="Role changed.")
 
-    async def remove(self, visit: Visit) -> Answer:
-        person_id = int(visit.parameter("person"))
+    async def remove(self, request: PageRequest) -> Answer:
+        person_id = int(request.parameter("person"))
         try:
-            await members.remove(self._desk.db, visit.merchant_id, person_id)
+            await members.remove(self._desk.db, request.merchant_id, person_id)
         except members.LastOwner as refusal:
-            return visit.redirect("/team", failed=refusal.text)
-        return visit.redirect("/team", done="Member removed.")
+            return request.redirect("/team", failed=refusal.text)
+        return request.redirect("/team", done="Member removed.")

@@ -13,10 +13,10 @@ from manilla.merchants.queries import WalletRow
 from manilla.people.roles import Permission
 from manilla.web import display, exports, lists
 from manilla.web.exports import Column
+from manilla.web.layout import NotHere
 from manilla.web.lists import ListView
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.shell import NotHere
-from manilla.web.visit import Visit
 
 _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
 TOP_UP_MAX = 10_000_000  # in major units: enough for every test, without overflow
@@ -49,52 +49,52 @@ class WalletPages:
             form(path + "/{currency:str}/top-up", self.top_up, Permission.MOVE_MONEY),
         ]
 
-    async def show(self, visit: Visit) -> Answer:
-        merchant = await merchants.get(self._desk.db, visit.merchant_id)
-        rows = await merchant_queries.wallets(self._desk.db, visit.merchant_id)
-        mine = [row for row in rows if row.environment == visit.environment]
-        return visit.page("wallets.html", wallets=mine, currencies=merchant.currencies)
+    async def show(self, request: PageRequest) -> Answer:
+        merchant = await merchants.get(self._desk.db, request.merchant_id)
+        rows = await merchant_queries.wallets(self._desk.db, request.merchant_id)
+        mine = [row for row in rows if row.environment == request.environment]
+        return request.page("wallets.html", wallets=mine, currencies=merchant.currencies)
 
-    async def statement(self, visit: Visit) -> Answer:
-        wallet = await self._wallet(visit)
-        tenant = Tenant(visit.merchant_id, visit.environment)
+    async def statement(self, request: PageRequest) -> Answer:
+        wallet = await self._wallet(request)
+        tenant = Tenant(request.merchant_id, request.environment)
         wanted = StatementFilter(
-            kind=visit.query.text("kind") or None,
-            since=lists.day(visit.query, "since"),
-            until=lists.day(visit.query, "until", is_end=True),
-            search=visit.query.text("q") or None,
-            named=await named(self._desk.db, tenant, visit.query.text("q")),
+            kind=request.query.text("kind") or None,
+            since=lists.day(request.query, "since"),
+            until=lists.day(request.query, "until", is_end=True),
+            search=request.query.text("q") or None,
+            named=await named(self._desk.db, tenant, request.query.text("q")),
         )
-        if exports.is_wanted(visit):
+        if exports.is_wanted(request):
             rows = listing.whole_statement(self._desk.db, tenant, wallet.currency, wanted)
-            return exports.send(visit, f"statement-{wallet.currency}", COLUMNS, rows)
+            return exports.send(request, f"statement-{wallet.currency}", COLUMNS, rows)
         found = await listing.statement(
-            self._desk.db, tenant, wallet.currency, wanted, after=lists.after(visit)
+            self._desk.db, tenant, wallet.currency, wanted, after=lists.after(request)
         )
-        view = ListView(visit, found.next)
-        return visit.page(
+        view = ListView(request, found.next)
+        return request.page(
             "statement.html", wallet=wallet, lines=found.rows, listing=view, kinds=KINDS
         )
 
-    async def top_up(self, visit: Visit) -> Answer:
+    async def top_up(self, request: PageRequest) -> Answer:
         """Adds test money. Production wallets cannot be topped up this way."""
-        if visit.environment is not Environment.SANDBOX:
+        if request.environment is not Environment.SANDBOX:
             raise NotHere
-        wallet = await self._wallet(visit)
+        wallet = await self._wallet(request)
         try:
-            amount = visit.form.money("amount", wallet.currency)
+            amount = request.form.money("amount", wallet.currency)
             if amount.amount > TOP_UP_MAX:
                 raise TopUpRefused
             await wallets.fund(
-                self._desk.db, visit.merchant_id, visit.environment, amount, "Sandbox top-up"
+                self._desk.db, request.merchant_id, request.environment, amount, "Sandbox top-up"
             )
         except Refusal as refusal:
-            return visit.sent_back(f"~/wallets/{wallet.currency}", refusal, keep=("amount",))
-        return visit.redirect(f"~/wallets/{wallet.currency}", done="Test money added.")
+            return request.sent_back(f"~/wallets/{wallet.currency}", refusal, keep=("amount",))
+        return request.redirect(f"~/wallets/{wallet.currency}", done="Test money added.")
 
-    async def _wallet(self, visit: Visit) -> WalletRow:
+    async def _wallet(self, request: PageRequest) -> WalletRow:
         found = await merchant_queries.wallet(
-            self._desk.db, visit.merchant_id, visit.environment, visit.parameter("currency")
+            self._desk.db, request.merchant_id, request.environment, request.parameter("currency")
         )
         if found is None:
             raise NotHere

@@ -29,7 +29,7 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     ref_trx: str
     endpoint: str | None
     key: str | None
-    only_look: bool = False  # check for reasons to reject the item, write nothing
+    dry_run: bool = False  # check for reasons to reject the item, write nothing
     # `item` is the position in the batch. `cost` says whether the item counts for the rate limit,
     # and `behind` how many later items of its bucket do. `repeats` says whether an earlier item
     # writes the same reference or key.
@@ -104,7 +104,7 @@ def _batched(new: Sequence[NewItem]) -> list[NewItem]:
 
 def _unique_keys(item: NewItem) -> set[tuple[object, ...]]:
     """Returns the unique keys that writing this item would use."""
-    if item.only_look:
+    if item.dry_run:
         return set()
     owner = (item.merchant_id, item.environment)
     names: set[tuple[object, ...]] = {(*owner, item.ref_trx)}

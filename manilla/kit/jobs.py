@@ -49,7 +49,7 @@ class Work(msgspec.Struct, frozen=True):
     """The handler for one kind of job, and its concurrency."""
 
     handler: Handler
-    places: int
+    concurrency: int
     # True: fair scheduling, merchant by merchant, however many jobs a merchant has waiting. False:
     # by due time.
     in_turns: bool = False
@@ -141,23 +141,23 @@ class Runner:
 
     async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
         while not stop.is_set():
-            free = {kind: places for kind in kinds if (places := self._free(kind))}
+            free = {kind: limit for kind in kinds if (limit := self._free(kind))}
             claimed = await self._claimed(claim(self._db, free)) if free else []
             by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
             self._freed.clear()
             self._full = {kind for kind in kinds if not self._free(kind)}
-            if all(by_kind[kind] < places or kind in self._full for kind, places in free.items()):
+            if all(by_kind[kind] < limit or kind in self._full for kind, limit in free.items()):
                 await _pause(self._freed)
 
     async def _run_in_turns(self, kind: str, stop: asyncio.Event) -> None:
         turn, found_any = -1, False
         while not stop.is_set():
-            places = self._free(kind)
-            if not places:
+            limit = self._free(kind)
+            if not limit:
                 await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
                 continue
             try:
-                claimed, last = await claim_in_turns(self._db, kind, places, turn)
+                claimed, last = await claim_in_turns(self._db, kind, limit, turn)
             except Unavailable as away:
                 log.warning("jobs_not_claimed", **away.facts)
                 claimed, last = [], None
@@ -197,9 +197,9 @@ class Runner:
 
         Claiming several jobs at once makes the statement worth its cost.
         """
-        places = self._works[kind].places
-        free = places - len(self._running[kind])
-        return free if free >= max(1, places // 4) else 0
+        limit = self._works[kind].concurrency
+        free = limit - len(self._running[kind])
+        return free if free >= max(1, limit // 4) else 0
 
     def _start(self, job: Job) -> None:
         running = self._running[job.kind]
@@ -251,32 +251,32 @@ _CLAIM = """
         RETURNING merchant_id, kind, subject, attempts, failures, fence"""
 
 
-async def claim(db: Database, places: Mapping[str, int]) -> list[Job]:
+async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
     """Claims up to the given number of jobs per kind, the longest due first."""
     return await db.rows(
         Job,
         f"""
         WITH due AS (
             SELECT j.place
-              FROM unnest($1::text[], $2::integer[]) AS k (kind, places)
+              FROM unnest($1::text[], $2::integer[]) AS k (kind, limits)
              CROSS JOIN LATERAL (
                    SELECT ctid AS place FROM job
                     WHERE job.kind = k.kind AND due_at <= now() AND {_IS_FREE}
-                    ORDER BY due_at LIMIT k.places
+                    ORDER BY due_at LIMIT k.limits
                       FOR UPDATE SKIP LOCKED) AS j)
         {_CLAIM}""",
-        list(places),
-        list(places.values()),
+        list(limits),
+        list(limits.values()),
         LEASE,
     )
 
 
 async def claim_in_turns(
-    db: Database, kind: str, places: int, after_merchant: int
+    db: Database, kind: str, limit: int, after_merchant: int
 ) -> tuple[list[Job], int | None]:
     """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
-    It visits as many merchants as there are free places, and only the oldest jobs of each, so the
+    It visits as many merchants as there are free slots, and only the oldest jobs of each, so the
     length of a merchant's queue makes no difference. If the share is one, it takes the merchant's
     first job, which the visit has already found, and searches for another one only if that job is
     locked or leased.
@@ -325,7 +325,7 @@ async def claim_in_turns(
           FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
                   FROM turn) AS last
           LEFT JOIN claimed ON true""",
-        *(places, after_merchant, LEASE),
+        *(limit, after_merchant, LEASE),
     )
     last_merchant: int | None = records[0]["last_merchant"]
     claimed = [dict(record) for record in records if record["subject"] is not None]

@@ -170,7 +170,7 @@ REQUEST_TIMES = Clock(
 )
 
 
-class Walk(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True):
     """A query on a table with time-ordered keys."""
 
     table: str
@@ -181,11 +181,11 @@ class Walk(msgspec.Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
 
-    def narrowed(self, sql: str, *values: Any) -> "Walk":
+    def narrowed(self, sql: str, *values: Any) -> "Query":
         return msgspec.structs.replace(self, wanted=self.wanted.copy().add(sql, *values))
 
 
-async def exact(db: Database, steps: Walk, read: Callable[[Any], T]) -> list[T]:
+async def exact(db: Database, steps: Query, read: Callable[[Any], T]) -> list[T]:
     """Runs a query that has its own index, such as for an exact reference, over all time."""
     wanted, key = steps.wanted.copy(), steps.clock.columns[0]
     if steps.since is not None:
@@ -201,7 +201,7 @@ async def exact(db: Database, steps: Walk, read: Callable[[Any], T]) -> list[T]:
 
 
 async def walk(
-    db: Database, steps: Walk, read: Callable[[Any], T], after: str | None, limit: int
+    db: Database, steps: Query, read: Callable[[Any], T], after: str | None, limit: int
 ) -> Page[T]:
     """Returns one page, going back in time from the cursor, or from now."""
     limit = min(limit, PAGE_ROWS_MAX)
@@ -232,7 +232,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 async def _matching(
-    db: Database, steps: Walk, low: tuple[Any, ...], high: tuple[Any, ...], limit: int
+    db: Database, steps: Query, low: tuple[Any, ...], high: tuple[Any, ...], limit: int
 ) -> _Found:
     """Returns matching rows between two keys and, if these are all, how many were read."""
     first, wanted = steps.clock.columns[0], steps.wanted.copy()
@@ -279,7 +279,7 @@ def _before(moment: datetime, span: timedelta) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _highest(steps: Walk, after: str | None) -> tuple[Any, ...]:
+def _highest(steps: Query, after: str | None) -> tuple[Any, ...]:
     clock = steps.clock
     key: tuple[Any, ...] | None = read_cursor(clock.kind, after)
     if key is not None and clock.moment(key) is None:

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, REQUEST_TIMES, Moment, Page, Walk
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, REQUEST_TIMES, Moment, Page, Query
 from manilla.ledger.scope import Scope, whose, within
 from manilla.merchants import request_queries
 from manilla.merchants.request_log import KEEP
@@ -48,7 +48,7 @@ async def requests(
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
         conditions.add_given("merchant_id = {}", ids.merchant_of(text))
-    steps = Walk(
+    steps = Query(
         "api_request",
         REQUEST_COLUMNS,
         REQUEST_TIMES,

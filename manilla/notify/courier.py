@@ -48,7 +48,7 @@ class Courier:
         self._record: Batcher[Attempt, None] = Batcher(partial(queries.record, db))
 
     def works(self) -> dict[str, Work]:
-        return {DELIVER: Work(self.deliver, places=PLACES, in_turns=True)}
+        return {DELIVER: Work(self.deliver, concurrency=PLACES, in_turns=True)}
 
     async def deliver(self, job: Job) -> float | None:
         """Makes one attempt at the oldest undelivered notification of a transaction.

@@ -15,7 +15,7 @@ from manilla.kit.listing import (
     PAGE_ROWS_MAX,
     Moment,
     Page,
-    Walk,
+    Query,
 )
 from manilla.ledger.scope import Scope, whose, within
 from manilla.notify import queries
@@ -58,7 +58,7 @@ async def notifications(
         .add_given("state = {}", wanted.state)
         .add_given("split_part(event, '.', 1) = {}", wanted.event)
     )
-    steps = Walk(
+    steps = Query(
         "notification",
         NOTIFICATION_COLUMNS,
         NOTIFICATION_IDS,
@@ -103,7 +103,7 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     return count
 
 
-def _referred_to(steps: Walk, scope: Scope, wanted: NotificationFilter, text: str) -> Walk:
+def _referred_to(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:
     merchant_id = ids.merchant_of(text)
     if merchant_id is None:
         merchant_id = ids.merchant_of_notification(text)

@@ -59,7 +59,7 @@ class GatewayAway(Refusal):
     message = "This way to pay is unavailable right now. Please try again or choose another."
 
 
-class Till:
+class ChargeService:
     """Opens charges at providers and queries their status."""
 
     def __init__(

@@ -17,7 +17,7 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payments import charge_queries, eligibility, queries, states
-from manilla.payments.charges import AlreadyDecided, GatewayAway, Till
+from manilla.payments.charges import AlreadyDecided, ChargeService, GatewayAway
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
 from manilla.payments.states import Event
@@ -84,7 +84,7 @@ class Checkout:
         directory: Directory,
         catalogue: Catalogue,
         rails: Rails,
-        till: Till,
+        till: ChargeService,
     ) -> None:
         self._db = db
         self._platform = platform

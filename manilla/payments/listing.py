@@ -14,7 +14,7 @@ from manilla.kit.listing import (
     Moment,
     Number,
     Page,
-    Walk,
+    Query,
 )
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payments import queries
@@ -62,7 +62,7 @@ async def payments(
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    steps = Walk(
+    steps = Query(
         "payment", PAYMENT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
     )
     text = listing.searched(wanted.search)
@@ -107,7 +107,7 @@ async def refunds(
             return Page([])
         conditions.add("merchant_id = {}", merchant_id)
         conditions.add("(trx_id = {} OR payment_trx_id = {})", trx_id, trx_id)
-    steps = Walk(
+    steps = Query(
         "refund", REFUND_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
     )
     return await listing.walk(db, steps, _refund, after, limit)
@@ -135,7 +135,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-async def _referred_to(db: Database, steps: Walk, text: str) -> Walk:
+async def _referred_to(db: Database, steps: Query, text: str) -> Query:
     """An id identifies one payment; several merchants can use the same ref_trx."""
     payment = await queries.payment_about(db, text)
     if payment is None:

@@ -40,9 +40,9 @@ class RefundTasks:
         self._rails = rails
 
     def works(self) -> dict[str, Work]:
-        return {refunds.SEND: Work(self.go_on, places=8)}
+        return {refunds.SEND: Work(self.advance, concurrency=8)}
 
-    async def go_on(self, job: Job) -> float | None:
+    async def advance(self, job: Job) -> float | None:
         refund = await refund_queries.refund(self._db, job.merchant_id, job.subject)
         if refund is None:
             await self._report_unknown(job)

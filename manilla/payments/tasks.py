@@ -9,7 +9,7 @@ from manilla.kit.jobs import Job, Work
 from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.payments import charge_queries, queries, states
-from manilla.payments.charges import CHECK, Till
+from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ErrorCode, Status
 from manilla.payments.states import Event
@@ -28,15 +28,15 @@ LATER_SHARE = 8  # then the next status query follows after 1/8 of the charge's 
 
 
 class PaymentTasks:
-    def __init__(self, db: Database, till: Till) -> None:
+    def __init__(self, db: Database, till: ChargeService) -> None:
         self._db = db
         self._till = till
 
     def works(self) -> dict[str, Work]:
         return {
-            COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, places=16),
-            EXPIRE: Work(self.expire, places=16),
-            CHECK: Work(self.check_charge, places=32),
+            COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
+            EXPIRE: Work(self.expire, concurrency=16),
+            CHECK: Work(self.check_charge, concurrency=32),
         }
 
     async def complete_in_sandbox(self, job: Job) -> None:

@@ -46,9 +46,9 @@ class BulkTasks:
         self._initiation = initiation
 
     def works(self) -> dict[str, Work]:
-        return {bulk.PAY: Work(self.go_on, places=PLACES)}
+        return {bulk.PAY: Work(self.advance, concurrency=PLACES)}
 
-    async def go_on(self, job: Job) -> float | None:
+    async def advance(self, job: Job) -> float | None:
         batch = await bulk_queries.batch(self._db, job.merchant_id, job.subject)
         if batch is None or batch.status is not BatchStatus.RUNNING:
             return None

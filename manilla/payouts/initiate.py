@@ -111,7 +111,7 @@ class Initiation:
         if not self._is_settled_locally(caller, method, order, amount):
             # The reference and the balance are checked before the beneficiary, and before any call
             # to the provider.
-            looked = await self._take(msgspec.structs.replace(new, only_look=True), ticket)
+            looked = await self._take(msgspec.structs.replace(new, dry_run=True), ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
         who = await self._read_beneficiary(caller, method, order)

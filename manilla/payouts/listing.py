@@ -14,7 +14,7 @@ from manilla.kit.listing import (
     Moment,
     Number,
     Page,
-    Walk,
+    Query,
 )
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payouts import accounts
@@ -67,7 +67,7 @@ async def payouts(
         .add_given("amount_minor >= {}", wanted.min_minor)
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
-    steps = Walk(
+    steps = Query(
         "payout", PAYOUT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
     )
     text = listing.searched(wanted.search)
@@ -141,7 +141,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-def _referred_to(steps: Walk, text: str) -> Walk:
+def _referred_to(steps: Query, text: str) -> Query:
     """A transaction id identifies one payout; several merchants can use the same ref_trx."""
     merchant_id = ids.merchant_of(text)
     if merchant_id is None:

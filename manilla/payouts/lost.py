@@ -47,7 +47,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         await _check_quiet(db, payout)
         await _end(db, payout, job, await _ending(db, rails, payout, reason))
     finally:
-        await sending.let_go(db, job)
+        await sending.release(db, job)
     return await manual.find(db, trx_id)
 
 

@@ -28,7 +28,7 @@ class ReconcileTasks:
         self._patient = patient
 
     def works(self) -> dict[str, Work]:
-        return {RECONCILE: Work(self.compare, places=len(Provider))}
+        return {RECONCILE: Work(self.compare, concurrency=len(Provider))}
 
     async def schedule(self) -> None:
         """Creates a job for each provider that has none; the lease ensures that one worker runs it.

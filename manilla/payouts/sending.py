@@ -103,7 +103,7 @@ async def hold(db: Database, merchant_id: int, trx_id: str) -> Job | None:
     return None if fence is None else Job(merchant_id, SEND, trx_id, 0, 0, fence)
 
 
-async def let_go(db: Database, job: Job) -> None:
+async def release(db: Database, job: Job) -> None:
     """Releases the job, if it still exists, so that workers can take it again."""
     await db.execute(
         """

@@ -83,8 +83,8 @@ class PayoutTasks:
 
     def works(self) -> dict[str, Work]:
         return {
-            SEND: Work(self.go_on, places=64),
-            COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, places=16),
+            SEND: Work(self.advance, concurrency=64),
+            COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
         }
 
     async def complete_in_sandbox(self, job: Job) -> float | None:
@@ -102,7 +102,7 @@ class PayoutTasks:
         await states.settle(self._db, job.merchant_id, job.subject, news)
         return None
 
-    async def go_on(self, job: Job) -> float | None:
+    async def advance(self, job: Job) -> float | None:
         """Does one step of a payout: sends it, or queries its status."""
         payout = await self._find.submit(job)
         if payout is None or payout.provider is None or payout.is_sandbox:

@@ -36,7 +36,7 @@ class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
 Write = Callable[[], Awaitable[Letter | None]]
 
 
-class Post:
+class Mailer:
     """Runs the mail hook. Without a hook nothing is sent, and pages say to ask the operator."""
 
     def __init__(self, hook: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:

@@ -106,7 +106,7 @@ async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
     check(new, email=visitor.email, name=visitor.name)
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
-    person = await queries.door(db, visitor.person_id)
+    person = await queries.credentials(db, visitor.person_id)
     if person is None or not (await verify(person.password_hash, old)).is_right:
         raise WrongPassword
     await throttle.give_back(db, buckets)

@@ -26,7 +26,7 @@ class Person(msgspec.Struct, frozen=True):
     last_login_at: datetime | None
 
 
-class Door(msgspec.Struct, frozen=True):
+class PersonCredentials(msgspec.Struct, frozen=True):
     """A user's sign-in secrets. Must not be shown or logged."""
 
     id: int
@@ -45,7 +45,7 @@ PERSON = """
            cardinality(recovery_hashes) AS recovery_codes_left, created_at, last_login_at
       FROM person"""
 
-_DOOR = """
+_CREDENTIALS = """
     SELECT id, email, name, status, password_hash, totp_sealed,
            totp_confirmed_at IS NOT NULL AS has_totp, totp_last_step
       FROM person"""
@@ -69,12 +69,14 @@ async def people(db: Database, realm: Realm | None, after: int, limit: int) -> l
     )
 
 
-async def door(db: Database | Connection, person_id: int) -> Door | None:
-    return await db.row(Door, _DOOR + " WHERE id = $1", person_id)
+async def credentials(db: Database | Connection, person_id: int) -> PersonCredentials | None:
+    return await db.row(PersonCredentials, _CREDENTIALS + " WHERE id = $1", person_id)
 
 
-async def door_by_email(db: Database, realm: Realm, email: str) -> Door | None:
-    return await db.row(Door, _DOOR + " WHERE realm = $1 AND email = $2", realm, email)
+async def credentials_by_email(db: Database, realm: Realm, email: str) -> PersonCredentials | None:
+    return await db.row(
+        PersonCredentials, _CREDENTIALS + " WHERE realm = $1 AND email = $2", realm, email
+    )
 
 
 async def insert_person(

@@ -14,7 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
 from manilla.kit.sealed import SealedColumn
 from manilla.people import persons, queries, security_log, session_queries, throttle
-from manilla.people.queries import Door, Person
+from manilla.people.queries import Person, PersonCredentials
 from manilla.people.security_log import Outcome, SecurityEvent, Who
 from manilla.people.visitor import Visitor
 
@@ -73,7 +73,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
     """Turns the second factor on, and returns the recovery codes, which are shown once."""
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
-    person = await queries.door(db, visitor.person_id)
+    person = await queries.credentials(db, visitor.person_id)
     if person is None or person.totp_sealed is None or person.has_totp:
         raise SecondFactorNotBegun
     step = _step_of(keyring, person, code)
@@ -131,7 +131,7 @@ def _report(person: Person, outcome: Outcome) -> None:
     security_log.report(SecurityEvent.SECOND_FACTOR, outcome, person.realm, who)
 
 
-async def accept(db: Database, keyring: Keyring, person: Door, code: str) -> None:
+async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code: str) -> None:
     """Accepts an authenticator or recovery code; each works once. The caller must throttle."""
     step = _step_of(keyring, person, code)
     if step is not None:
@@ -150,7 +150,7 @@ def totp_context(person_id: int) -> str:
 SEALED = SealedColumn("person", "totp_sealed", ("id",), lambda row: totp_context(row["id"]))
 
 
-def _step_of(keyring: Keyring, person: Door, code: str) -> int | None:
+def _step_of(keyring: Keyring, person: PersonCredentials, code: str) -> int | None:
     """Returns the time step of the code, or None if the code is wrong, expired or already used."""
     assert person.totp_sealed is not None
     secret = keyring.open(person.totp_sealed, totp_context(person.id)).decode()

@@ -109,7 +109,7 @@ async def step_up(
     """
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
-    person = await queries.door(db, visitor.person_id)
+    person = await queries.credentials(db, visitor.person_id)
     if person is None:
         raise SessionNotFound
     if person.has_totp:

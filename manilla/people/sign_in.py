@@ -16,7 +16,7 @@ from manilla.people import (
     sessions,
     throttle,
 )
-from manilla.people.queries import Door
+from manilla.people.queries import PersonCredentials
 from manilla.people.roles import Realm
 from manilla.people.second_factor import CodeRefused
 from manilla.people.security_log import Outcome, SecurityEvent, Who
@@ -47,7 +47,7 @@ class Attempt(msgspec.Struct, frozen=True):
     code: str | None
     address: str
     user_agent: str
-    person: Door | None  # the user with this email address, if any
+    person: PersonCredentials | None  # the user with this email address, if any
     device: str | None  # the id of the browser, if it is known to be this user's
 
     @property
@@ -68,7 +68,7 @@ async def sign_in(
     device_cookie: str = "",
 ) -> SignedIn | NeedsCode:
     normal = persons.normal_email(email)
-    person = await queries.door_by_email(db, realm, normal) if normal else None
+    person = await queries.credentials_by_email(db, realm, normal) if normal else None
     device = devices.read(keyring, realm, person.id, device_cookie) if person else None
     attempt = Attempt(realm, normal or email, password, code, address, user_agent, person, device)
     try:
@@ -128,7 +128,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> S
     return entered
 
 
-async def _check_password(attempt: Attempt) -> tuple[Door, str | None]:
+async def _check_password(attempt: Attempt) -> tuple[PersonCredentials, str | None]:
     """Returns the user, and a new hash if the stored one is outdated."""
     person = attempt.person
     verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
@@ -142,7 +142,9 @@ async def _check_password(attempt: Attempt) -> tuple[Door, str | None]:
     return person, new_hash
 
 
-async def _check_code(db: Database, keyring: Keyring, attempt: Attempt, person: Door) -> None:
+async def _check_code(
+    db: Database, keyring: Keyring, attempt: Attempt, person: PersonCredentials
+) -> None:
     """A known device has its own attempts, so others who know the password cannot use them up."""
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
     await throttle.take(db, buckets)
@@ -150,13 +152,15 @@ async def _check_code(db: Database, keyring: Keyring, attempt: Attempt, person: 
     await throttle.give_back(db, buckets)
 
 
-async def _enter(db: Database, attempt: Attempt, person: Door, new_hash: str | None) -> SignedIn:
+async def _enter(
+    db: Database, attempt: Attempt, person: PersonCredentials, new_hash: str | None
+) -> SignedIn:
     async with db.transaction() as connection:
         return SignedIn(await _begin_session(connection, attempt, person, new_hash))
 
 
 async def _begin_session(
-    connection: Connection, attempt: Attempt, person: Door, new_hash: str | None
+    connection: Connection, attempt: Attempt, person: PersonCredentials, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
     # The password may have been reset, and all sessions ended, since it was verified.

@@ -13,7 +13,7 @@ from litestar.response import Stream
 
 from manilla.kit import deadline
 from manilla.web.lists import FORMAT
-from manilla.web.visit import Visit
+from manilla.web.page_request import PageRequest
 
 Row = TypeVar("Row")
 Cell = str | int | Decimal | datetime | None
@@ -47,15 +47,18 @@ class File(Stream):
         self.iterator = _rejoined(await anext(content, b""), content)
 
 
-def is_wanted(visit: Visit) -> bool:
-    return visit.query.text(FORMAT) in ("csv", "xlsx")
+def is_wanted(request: PageRequest) -> bool:
+    return request.query.text(FORMAT) in ("csv", "xlsx")
 
 
 def send(
-    visit: Visit, name: str, columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
+    request: PageRequest,
+    name: str,
+    columns: Sequence[Column[Row]],
+    pages: AsyncIterable[Sequence[Row]],
 ) -> File:
     """Streams page by page, so that a slow reader does not hold a database connection."""
-    kind = visit.query.text(FORMAT)
+    kind = request.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
     content = as_csv(columns, paced) if kind == "csv" else as_xlsx(columns, paced)

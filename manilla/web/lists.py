@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from manilla.web.forms import BadForm, Form
-from manilla.web.visit import Visit
+from manilla.web.page_request import PageRequest
 
 ROWS = 50
 ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
@@ -19,7 +19,7 @@ class ListView:
 
     def __init__(
         self,
-        visit: Visit,
+        request: PageRequest,
         following: str | None,
         path: str | None = None,
         *,
@@ -30,15 +30,15 @@ class ListView:
         `views` names parameters that select the list itself. They are kept when filters are
         cleared.
         """
-        self.given: Form = visit.query
-        self._path = path or visit.request.url.path
-        pairs = [pair for pair in visit.query.pairs() if pair[1] and pair[0] not in NO_FILTERS]
+        self.given: Form = request.query
+        self._path = path or request.http.url.path
+        pairs = [pair for pair in request.query.pairs() if pair[1] and pair[0] not in NO_FILTERS]
         self._pairs = pairs
         self.is_filtered = any(pair[0] not in views for pair in pairs)
-        self.is_later = AFTER in visit.query
+        self.is_later = AFTER in request.query
         kept = urlencode([pair for pair in pairs if pair[0] in views])
         self.plain_address = f"{self._path}?{kept}" if kept else self._path
-        self.here = self._address(*(pair for pair in visit.query.pairs() if pair[0] == AFTER))
+        self.here = self._address(*(pair for pair in request.query.pairs() if pair[0] == AFTER))
         self.first_address = self._address()
         self.next_address = self._address((AFTER, following)) if following else None
         self.csv_address = self._address((FORMAT, "csv"))
@@ -49,9 +49,9 @@ class ListView:
         return f"{self._path}?{query}" if query else self._path
 
 
-def after(visit: Visit) -> str | None:
+def after(request: PageRequest) -> str | None:
     """The cursor where this page starts."""
-    return visit.query.text(AFTER, at_most=500) or None
+    return request.query.text(AFTER, at_most=500) or None
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:

@@ -12,10 +12,10 @@ from litestar import Response
 
 from manilla.ledger.posting import Environment
 from manilla.people.roles import Permission
-from manilla.web.visit import Visit
+from manilla.web.page_request import PageRequest
 
 Answer = Response[Any]
-Handler = Callable[[Visit], Awaitable[Answer]]
+Handler = Callable[[PageRequest], Awaitable[Answer]]
 
 BODY_BYTES_MAX = 64 * 1024
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from manilla.payouts import bulk_file
 from tests.client import Reply
-from tests.dashboard.till import Till, led_to
+from tests.dashboard.till import ChargeService, led_to
 
 BULK = "/sandbox/payouts/bulk"
 GTBANK = "058"
 HEADER = ",".join(bulk_file.COLUMNS)
 
 
-async def upload(till: Till, content: bytes, method: int | None = None) -> Reply:
+async def upload(till: ChargeService, content: bytes, method: int | None = None) -> Reply:
     method = await till.method_id() if method is None else method
     border = "a-border-between-parts"
     parts = [
@@ -28,7 +28,7 @@ async def upload(till: Till, content: bytes, method: int | None = None) -> Reply
     return await till.owner.site.send("POST", f"/dashboard{BULK}", headers, body)
 
 
-async def draft(till: Till, rows: Sequence[str]) -> str:
+async def draft(till: ChargeService, rows: Sequence[str]) -> str:
     """The batch's address."""
     reply = await upload(till, "\n".join([HEADER, *rows]).encode())
     return led_to(reply)

@@ -12,7 +12,7 @@ from manilla.services import Services
 from tests.checkout.looking import faults_found
 from tests.client import Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
-from tests.dashboard.till import Till, led_to, new_till, unchunked
+from tests.dashboard.till import ChargeService, led_to, new_till, unchunked
 from tests.payouts.desk import new_account, new_reference
 from tests.simulated import simulated
 from tests.web.visitors import PASSWORD
@@ -21,7 +21,7 @@ WALLET = 1_000_000_00  # of a new sandbox merchant
 
 
 @pytest.fixture
-async def till(services: Services, site: Site) -> AsyncIterator[Till]:
+async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
     """A new merchant for each test: its wallet is what the test is about."""
     async with simulated(services):
         yield await new_till(services, site)
@@ -31,16 +31,16 @@ def _row(amount: int | str, account: str = "") -> str:
     return f"{amount},{GTBANK},{account or new_account()},Ada,{new_reference()},July"
 
 
-async def _too_large(till: Till) -> str:
+async def _too_large(till: ChargeService) -> str:
     """Rows 1 and 2 fit into the wallet, row 3 does not, and row 4 would again."""
     return await draft(till, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 
-async def _states(till: Till, batch: str) -> list[str]:
+async def _states(till: ChargeService, batch: str) -> list[str]:
     return [row[1] for row in await till.rows(batch)]
 
 
-async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(till: Till) -> None:
+async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(till: ChargeService) -> None:
     batch = await _too_large(till)
     page = (await till.owner.get(batch)).body.decode()
     assert "Top up ₦201,000.00 or remove rows." in page
@@ -56,7 +56,7 @@ async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(till: Till) -> N
 
 
 async def test_paying_part_of_a_file_pays_its_first_rows_and_gives_back_the_rest(
-    till: Till,
+    till: ChargeService,
 ) -> None:
     batch = await _too_large(till)
     reply = await till.owner.post(f"{batch}/confirm", {"rows": "2"})
@@ -77,7 +77,7 @@ async def test_paying_part_of_a_file_pays_its_first_rows_and_gives_back_the_rest
 
 
 @pytest.mark.parametrize("rows", ["3", "4", "99", "0"])
-async def test_no_more_rows_are_paid_than_the_wallet_covers(till: Till, rows: str) -> None:
+async def test_no_more_rows_are_paid_than_the_wallet_covers(till: ChargeService, rows: str) -> None:
     batch = await _too_large(till)
     await till.owner.post(f"{batch}/confirm", {"rows": rows})
     await till.run_jobs()
@@ -85,7 +85,9 @@ async def test_no_more_rows_are_paid_than_the_wallet_covers(till: Till, rows: st
     assert await till.balance() == WALLET
 
 
-async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(till: Till) -> None:
+async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(
+    till: ChargeService,
+) -> None:
     batch = await draft(till, [_row(300_000), _row(500_000), _row(1_000)])
     await till.owner.post(f"{batch}/confirm", {})
     # A payout through the API takes its money between confirming and paying.
@@ -108,7 +110,7 @@ async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(ti
 
 
 async def test_two_files_confirmed_at_the_same_time_do_not_share_the_same_money(
-    till: Till,
+    till: ChargeService,
 ) -> None:
     batches = [await draft(till, [_row(300_000), _row(300_000)]) for _ in range(2)]
     await asyncio.gather(*(till.owner.post(f"{batch}/confirm", {}) for batch in batches))
@@ -119,7 +121,7 @@ async def test_two_files_confirmed_at_the_same_time_do_not_share_the_same_money(
 
 
 async def test_somebody_pays_the_part_of_a_file_that_the_wallet_covers(
-    till: Till, browser: Browser
+    till: ChargeService, browser: Browser
 ) -> None:
     batch = await _too_large(till)
     for width in (390, 1280):

@@ -23,7 +23,7 @@ from manilla.notify.courier import Courier
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.dashboard.till import Till
+from tests.dashboard.till import ChargeService
 from tests.notify.mailroom import Mailroom
 from tests.notify.receiver import answer, receiving
 from tests.patience import PATIENCE_SECONDS
@@ -175,7 +175,7 @@ async def test_a_merchant_chooses_how_it_is_paid_told_and_staffed(
     merchant = await new_merchant(site, services.db, services.keyring)
     rate = Change(commission_percent=Decimal("1.5"))
     await merchants.change(services.db, services.keyring, merchant.new.id, rate)
-    till = Till(services, merchant, await member(services, site, merchant.new.id))
+    till = ChargeService(services, merchant, await member(services, site, merchant.new.id))
     async with simulated(services), till.sat_at(browser, "/sandbox/gateways", width=1280) as page:
         await _chooses_gateways(page, merchant)
         await _chooses_who_bears_the_commission(page, merchant)
@@ -245,7 +245,7 @@ async def _courier(services: Services) -> AsyncIterator[Courier]:
         yield Courier(services.db, services.directory, session)
 
 
-async def _has_a_notification_sent_again(page: Page, till: Till) -> None:
+async def _has_a_notification_sent_again(page: Page, till: ChargeService) -> None:
     async with receiving() as receiver, _courier(till.services) as messenger:
         mailroom = Mailroom(till.services, till.merchant, receiver, messenger)
         receiver.answers = [answer(500, b"<b>out of order</b>")]

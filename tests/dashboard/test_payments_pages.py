@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from manilla.services import Services
 from tests.client import Site
-from tests.dashboard.till import Till, new_till, unchunked
+from tests.dashboard.till import ChargeService, new_till, unchunked
 from tests.payments.orders import INITIATE, order
 from tests.web.visitors import PASSWORD
 
@@ -17,11 +17,11 @@ PAYMENTS = "/sandbox/payments"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> Till:
+async def till(services: Services, site: Site) -> ChargeService:
     return await new_till(services, site)
 
 
-async def test_a_file_has_exactly_what_the_filtered_list_has(till: Till) -> None:
+async def test_a_file_has_exactly_what_the_filtered_list_has(till: ChargeService) -> None:
     evil = '=HYPERLINK("http://evil.example")'
     paid = await till.pay_in(ref_trx=evil, customer_name="+2348012345678", payment_amount=1234.5)
     other = await till.pay_in(customer_name="Chidi Okeke")
@@ -59,7 +59,7 @@ async def test_a_file_has_exactly_what_the_filtered_list_has(till: Till) -> None
 
 
 async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
-    till: Till, services: Services, site: Site
+    till: ChargeService, services: Services, site: Site
 ) -> None:
     trx_id = await till.pay_in(description="Two books", customer_name="Ngozi")
     page = (await till.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
@@ -85,7 +85,7 @@ async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
     assert refund.status == 404
 
 
-async def test_a_refund_that_is_sent_twice_is_made_once(till: Till) -> None:
+async def test_a_refund_that_is_sent_twice_is_made_once(till: ChargeService) -> None:
     trx_id = await till.pay_in(payment_amount=1000)
     before = await till.balance()
     address = f"{PAYMENTS}/{trx_id}/refund"
@@ -111,7 +111,7 @@ async def test_a_refund_that_is_sent_twice_is_made_once(till: Till) -> None:
     assert await till.balance() == before - 400_00
 
 
-async def test_somebody_refunds_a_part_on_a_phone(till: Till, browser: Browser) -> None:
+async def test_somebody_refunds_a_part_on_a_phone(till: ChargeService, browser: Browser) -> None:
     trx_id = await till.pay_in(payment_amount=500, customer_name="Bola")
     async with till.sat_at(browser, f"{PAYMENTS}/{trx_id}", width=390) as page:
         await page.get_by_role("link", name="Refund").click()

@@ -14,7 +14,7 @@ from manilla.services import Services
 from tests.checkout.looking import faults_found
 from tests.client import Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
-from tests.dashboard.till import Till, led_to, new_till, unchunked
+from tests.dashboard.till import ChargeService, led_to, new_till, unchunked
 from tests.payouts.desk import new_account, new_reference
 from tests.simulated import simulated
 from tests.web.visitors import PASSWORD
@@ -23,12 +23,12 @@ PAYOUTS, ACCOUNTS = "/sandbox/payouts", "/sandbox/accounts"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[Till]:
+async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
     async with simulated(services):  # without credentials no rail is offered, not in the sandbox
         yield await new_till(services, site)
 
 
-async def _order(till: Till, **changed: str) -> dict[str, str]:
+async def _order(till: ChargeService, **changed: str) -> dict[str, str]:
     return {
         "method": str(await till.method_id()),
         "bank_code": GTBANK,
@@ -40,7 +40,7 @@ async def _order(till: Till, **changed: str) -> dict[str, str]:
 
 
 async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without_an_address(
-    till: Till,
+    till: ChargeService,
 ) -> None:
     before = await till.balance()
     fields = await _order(till)
@@ -64,7 +64,9 @@ async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without
     assert await _notifications(till, trx_id) == []
 
 
-async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(till: Till) -> None:
+async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(
+    till: ChargeService,
+) -> None:
     fields = await _order(till, ipn_url="https://shop.example/ipn", reference=new_reference())
     await till.owner.post(PAYOUTS, fields)
     await till.run_jobs()
@@ -73,7 +75,7 @@ async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(til
     assert '"api_merchant_payout":false' in body
 
 
-async def _notifications(till: Till, trx_id: str) -> list[str]:
+async def _notifications(till: ChargeService, trx_id: str) -> list[str]:
     records = await till.services.db.records(
         "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2",
         *(till.merchant.new.id, trx_id),
@@ -96,7 +98,7 @@ async def _notifications(till: Till, trx_id: str) -> list[str]:
     ],
 )
 async def test_a_refused_payout_says_why_and_debits_nothing(
-    till: Till, changed: dict[str, str], reason: str
+    till: ChargeService, changed: dict[str, str], reason: str
 ) -> None:
     before = await till.balance()
     fields = await _order(till, **changed)
@@ -108,7 +110,9 @@ async def test_a_refused_payout_says_why_and_debits_nothing(
     assert await till.balance() == before
 
 
-async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(till: Till) -> None:
+async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(
+    till: ChargeService,
+) -> None:
     health = till.services.rails.health
     rail = health.rail(Provider.A, Direction.PAY_OUT)
     for _ in range(FAILURES_TO_TRIP):
@@ -123,7 +127,7 @@ async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(til
 
 
 async def test_another_merchants_payout_batch_and_account_are_not_here(
-    till: Till, services: Services, site: Site
+    till: ChargeService, services: Services, site: Site
 ) -> None:
     paid = await till.owner.post(PAYOUTS, await _order(till))
     batch = await draft(till, [f"1000,{GTBANK},{new_account()},,,"])
@@ -140,7 +144,9 @@ async def test_another_merchants_payout_batch_and_account_are_not_here(
     assert b"There is no such saved account." in (await neighbour.owner.post(PAYOUTS, fields)).body
 
 
-async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(till: Till) -> None:
+async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(
+    till: ChargeService,
+) -> None:
     number = new_account()
     saved = await till.owner.post(
         ACCOUNTS, await _order(till, account_number=number, label="=Rent()")
@@ -164,7 +170,9 @@ async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(till: T
     assert b"The account could not be verified." in bad.body
 
 
-async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(till: Till) -> None:
+async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(
+    till: ChargeService,
+) -> None:
     own = new_reference()
     batch = await draft(
         till,
@@ -204,7 +212,7 @@ async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(till
 
 
 async def test_the_page_of_a_file_tells_what_became_of_each_payout_until_all_are_final(
-    till: Till,
+    till: ChargeService,
 ) -> None:
     batch = await draft(
         till,
@@ -224,7 +232,7 @@ async def test_the_page_of_a_file_tells_what_became_of_each_payout_until_all_are
         assert text in changed.body.decode()
 
 
-async def _forget(till: Till, batch_id: str) -> None:
+async def _forget(till: ChargeService, batch_id: str) -> None:
     db, merchant_id = till.services.db, till.merchant.new.id
     await db.execute(
         "UPDATE payout_batch SET status = 'running', ended_at = NULL"
@@ -243,7 +251,7 @@ async def _forget(till: Till, batch_id: str) -> None:
     )
 
 
-async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till) -> None:
+async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: ChargeService) -> None:
     good = f"1000,{GTBANK},0123456789,,,"
     wrong = {
         b"": "The file is empty.",
@@ -288,7 +296,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Till)
         assert reason in row
 
 
-async def test_a_template_can_be_uploaded_as_it_is(till: Till) -> None:
+async def test_a_template_can_be_uploaded_as_it_is(till: ChargeService) -> None:
     for code in ("providerc_ngn_transfer", "platform"):
         method = await till.method_id(code)
         template = await till.owner.get(f"{BULK}/template/{method}")
@@ -301,7 +309,7 @@ async def test_a_template_can_be_uploaded_as_it_is(till: Till) -> None:
 
 
 async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
-    till: Till, browser: Browser
+    till: ChargeService, browser: Browser
 ) -> None:
     path = f"{PAYOUTS}/new?method={await till.method_id()}"
     async with till.sat_at(browser, path, width=1280) as page:
@@ -323,7 +331,7 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         await page.get_by_text("Payout completed").first.wait_for()  # of itself
 
 
-async def test_somebody_pays_a_file_and_watches(till: Till, browser: Browser) -> None:
+async def test_somebody_pays_a_file_and_watches(till: ChargeService, browser: Browser) -> None:
     rows = [f"1000,{GTBANK},{new_account()},Ada,,", f"250,{GTBANK},{new_account()},,,", "x,y,z,,,"]
     content = "\n".join([HEADER, *rows]).encode()
     async with till.sat_at(browser, BULK, width=1280) as page:

@@ -7,7 +7,7 @@ import pytest
 
 from manilla.services import Services
 from tests.client import Site
-from tests.dashboard.till import Till, led_to, new_till
+from tests.dashboard.till import ChargeService, led_to, new_till
 from tests.payouts.desk import new_reference
 from tests.simulated import simulated
 
@@ -15,12 +15,12 @@ ACCOUNT = "0123456789"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[Till]:
+async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
     async with simulated(services):  # without credentials no rail is offered, not in the sandbox
         yield await new_till(services, site)
 
 
-async def _payout(till: Till) -> str:
+async def _payout(till: ChargeService) -> str:
     paid = await till.owner.post(
         "/sandbox/payouts",
         {
@@ -42,7 +42,7 @@ def _verification(page: bytes) -> str:
 
 
 async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
-    till: Till, site: Site
+    till: ChargeService, site: Site
 ) -> None:
     payout = await _payout(till)
     receipt = await till.owner.get(f"{payout}/receipt")
@@ -69,7 +69,7 @@ async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
 
 
 async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
-    till: Till, site: Site, services: Services
+    till: ChargeService, site: Site, services: Services
 ) -> None:
     trx_id = await till.pay_in(payment_amount=800)
     path = f"/sandbox/payments/{trx_id}"
@@ -90,7 +90,7 @@ def _date(page: str) -> str:
 
 
 async def test_a_receipt_is_a_file_whatever_people_are_called(
-    till: Till, services: Services, site: Site
+    till: ChargeService, services: Services, site: Site
 ) -> None:
     for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100):
         trx_id = await till.pay_in(customer_name=name, description="Line\nby line " * 20)

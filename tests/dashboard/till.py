@@ -21,7 +21,7 @@ from tests.web.visitors import Visitor, member
 KINDS = ("payout.bulk", "payout.sandbox", "refund")
 
 
-class Till(msgspec.Struct, frozen=True):
+class ChargeService(msgspec.Struct, frozen=True):
     services: Services
     merchant: Merchant
     owner: Visitor
@@ -119,8 +119,8 @@ def unchunked(reply: Reply) -> bytes:
         rest = rest[int(size, 16) + 2 :]
 
 
-async def new_till(services: Services, site: Site) -> Till:
+async def new_till(services: Services, site: Site) -> ChargeService:
     merchant = await new_merchant(site, services.db, services.keyring)
     owner = await member(services, site, merchant.new.id)
     await owner.step_up(services)
-    return Till(services, merchant, owner)
+    return ChargeService(services, merchant, owner)

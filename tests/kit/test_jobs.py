@@ -80,7 +80,7 @@ async def test_a_job_that_keeps_failing_is_parked_and_the_others_go_on(
             raise ValueError("not like this")
         done.append(job.subject)
 
-    runner = Runner(db, {kind: Work(handler, places=4)})
+    runner = Runner(db, {kind: Work(handler, concurrency=4)})
     for _ in range(jobs.FAILURES_MAX + 3):
         for job in await jobs.claim(db, {kind: 10}):
             await runner._do(job)
@@ -117,7 +117,7 @@ async def test_a_runner_does_what_is_due_and_puts_off_what_is_not_done(
         return 0 if tries[job.merchant_id] < 2 else None
 
     stop = asyncio.Event()
-    task = asyncio.create_task(Runner(db, {kind: Work(handler, places=4)}).run(stop))
+    task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
     async with asyncio.timeout(PATIENCE_SECONDS):
         while await _count(db, kind):
             await asyncio.sleep(0.02)
@@ -136,7 +136,7 @@ async def test_a_runner_that_is_told_to_stop_lets_its_jobs_finish(db: Database, 
         begun.set()
         await asyncio.sleep(0.2)
 
-    task = asyncio.create_task(Runner(db, {kind: Work(handler, places=4)}).run(stop))
+    task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
     await begun.wait()
     stop.set()
     await task
@@ -159,7 +159,7 @@ async def test_a_runner_rests_only_when_a_whole_round_has_found_nothing(
     for merchant_id in range(4):
         for subject in "abc":
             await jobs.put(db, merchant_id, "turns", f"{merchant_id}{subject}")
-    await Runner(db, {"turns": Work(do, places=4, in_turns=True)}).run(stop)
+    await Runner(db, {"turns": Work(do, concurrency=4, in_turns=True)}).run(stop)
     assert len(done) == len(set(done)) == 12
 
 
@@ -174,7 +174,7 @@ async def test_a_lease_is_renewed_while_its_job_is_worked_on(
         await done.wait()
 
     await jobs.put(db, 1, kind, "a")
-    runner = Runner(db, {kind: Work(work, places=1)})
+    runner = Runner(db, {kind: Work(work, concurrency=1)})
     task = asyncio.create_task(runner.run(stop))
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (first := await db.value(leased, kind)) is None:

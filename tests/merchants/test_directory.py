@@ -24,7 +24,7 @@ class Loads:
 
     def __init__(self, load: Load) -> None:
         self.count = 0
-        self.go_on = asyncio.Event()
+        self.advance = asyncio.Event()
         self._load = load
 
     async def __call__(self, db: Database, merchant_id: int) -> MerchantRow | None:
@@ -32,7 +32,7 @@ class Loads:
         is_first = self.count == 1
         row = await self._load(db, merchant_id)
         if is_first:
-            await self.go_on.wait()
+            await self.advance.wait()
         return row
 
     async def begun(self, count: int) -> None:
@@ -67,7 +67,7 @@ async def test_a_hundred_first_requests_at_once_are_one_load(
     ]
     await loads.begun(1)
     asking.pop().cancel()  # who gives up does not take the others' answer with them
-    loads.go_on.set()
+    loads.advance.set()
     found = await asyncio.gather(*asking)
     assert {caller.merchant_id for caller in found} == {merchant.new.id}
     await directory.of(merchant.environment, merchant.new.id)
@@ -83,6 +83,6 @@ async def test_a_load_from_before_a_change_is_not_shared_after_it(
     await directory._refresh(0)
     late = await directory.of(merchant.environment, merchant.new.id)
     assert late.payouts_enabled is False
-    loads.go_on.set()
+    loads.advance.set()
     await early
     assert (await directory.of(merchant.environment, merchant.new.id)).payouts_enabled is False

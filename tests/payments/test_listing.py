@@ -28,7 +28,7 @@ from tests.payments.shop import Shop
 NOW = datetime.now(UTC)
 
 
-class Till:
+class ChargeService:
     """Writes payments down as if they had been made at some time."""
 
     def __init__(self, db: Database, merchant_id: int) -> None:
@@ -82,7 +82,7 @@ class Till:
         )
 
 
-NewTill = Callable[[], Awaitable[Till]]
+NewTill = Callable[[], Awaitable[ChargeService]]
 
 
 @pytest.fixture
@@ -90,26 +90,26 @@ async def new_till(db: Database, owner: Database, keyring: Keyring) -> AsyncIter
     """What it writes has no place in the books, and is gone after the test."""
     made = []
 
-    async def make() -> Till:
+    async def make() -> ChargeService:
         new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
         made.append(new.id)
         # As old as what it has.
         await db.execute(
             "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
         )
-        return Till(db, new.id)
+        return ChargeService(db, new.id)
 
     yield make
     await owner.execute("DELETE FROM payment WHERE merchant_id = ANY($1::bigint[])", made)
 
 
 @pytest.fixture
-async def till(new_till: NewTill) -> Till:
+async def till(new_till: NewTill) -> ChargeService:
     return await new_till()
 
 
 async def test_a_merchant_sees_its_own_payments_of_one_environment(
-    till: Till, new_till: NewTill
+    till: ChargeService, new_till: NewTill
 ) -> None:
     other = await new_till()
     mine = await till.add()
@@ -127,7 +127,7 @@ async def test_a_merchant_sees_its_own_payments_of_one_environment(
 
 
 async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
-    db: Database, till: Till
+    db: Database, till: ChargeService
 ) -> None:
     ages = [0, 0, 1, 60, 3600, 7200, 86_400, 86_401, 20 * 86_400, 40 * 86_400]
     made = [await till.add(NOW - timedelta(seconds=age), amount_minor=age + 1) for age in ages]
@@ -152,7 +152,7 @@ async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
 
 
 async def test_a_sparse_list_ends_a_page_early_and_goes_on(
-    till: Till, monkeypatch: pytest.MonkeyPatch
+    till: ChargeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "LOOK_MAX", 4)
     failed = await till.add(NOW - timedelta(days=9), status="failed", error_code="PAYMENT_DECLINED")
@@ -168,7 +168,7 @@ async def test_a_sparse_list_ends_a_page_early_and_goes_on(
     assert pages > 1
 
 
-async def test_every_filter(till: Till) -> None:
+async def test_every_filter(till: ChargeService) -> None:
     old = await till.add(NOW - timedelta(days=3), amount_minor=50, currency="USD")
     declined = await till.add(
         NOW - timedelta(days=1), status="failed", error_code="PAYMENT_DECLINED"
@@ -188,7 +188,9 @@ async def test_every_filter(till: Till) -> None:
     assert await till.found(search=old, since=NOW - timedelta(days=2)) == []
 
 
-async def test_searches_find_any_reference_and_take_every_character_as_it_is(till: Till) -> None:
+async def test_searches_find_any_reference_and_take_every_character_as_it_is(
+    till: ChargeService,
+) -> None:
     ada = await till.add(customer_name="Ada Obi", customer_email="ada_o@example.com")
     percent = await till.add(ref_trx="50%_off\\{}", customer_name="Adaeze")
     assert await till.found(search=ada) == [ada]
@@ -204,13 +206,13 @@ async def test_searches_find_any_reference_and_take_every_character_as_it_is(til
     assert await till.found(search="\\") == [percent]
 
 
-async def test_a_bad_cursor_is_refused(till: Till) -> None:
+async def test_a_bad_cursor_is_refused(till: ChargeService) -> None:
     for bad in ("x", "WyJ4Il0", "WzFd", "WyJUWE5aWlpaWlpaWlpaIl0"):
         with pytest.raises(BadCursor):
             await till.page(after=bad)
 
 
-async def test_figures_count_by_the_days_of_lagos(db: Database, till: Till) -> None:
+async def test_figures_count_by_the_days_of_lagos(db: Database, till: ChargeService) -> None:
     today = last_days(1)[0]
     midnight = datetime(today.year, today.month, today.day, tzinfo=LAGOS)
     await till.add(midnight, status="success", amount_minor=700)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from manilla.people.mail import Kind, Letter, Post
+from manilla.people.mail import Kind, Letter, Mailer
 
 LETTER = Letter(Kind.RESET, "ada@example.com", "https://pay.example.com/dashboard/reset/abc")
 
@@ -23,7 +23,7 @@ async def test_the_program_gets_one_document_and_none_of_our_secrets(
 ) -> None:
     monkeypatch.setenv("MANILLA_MASTER_KEY", "secret")
     hook = program(tmp_path, f"cat > {tmp_path}/got; env > {tmp_path}/env")
-    post = Post(hook)
+    post = Mailer(hook)
     assert post.is_open
     post.send_later(LETTER)
     await post.close()
@@ -37,7 +37,7 @@ async def test_the_program_gets_one_document_and_none_of_our_secrets(
 
 async def test_nobody_waits_until_a_letter_is_written_or_found_not_to_be(tmp_path: Path) -> None:
     """How long the page took would tell who has an account."""
-    post, has_answered = Post(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
+    post, has_answered = Mailer(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
 
     async def to_who_is_known() -> Letter:
         await has_answered.wait()
@@ -54,9 +54,9 @@ async def test_nobody_waits_until_a_letter_is_written_or_found_not_to_be(tmp_pat
 
 
 async def test_a_program_that_fails_hangs_or_is_not_there_is_survived(tmp_path: Path) -> None:
-    assert not await Post(program(tmp_path, "exit 3")).send(LETTER)
-    assert not await Post(program(tmp_path, "exec sleep 60"), timeout_seconds=0.2).send(LETTER)
-    assert not await Post(str(tmp_path / "missing")).send(LETTER)
-    closed = Post(None)
+    assert not await Mailer(program(tmp_path, "exit 3")).send(LETTER)
+    assert not await Mailer(program(tmp_path, "exec sleep 60"), timeout_seconds=0.2).send(LETTER)
+    assert not await Mailer(str(tmp_path / "missing")).send(LETTER)
+    closed = Mailer(None)
     closed.send_later(LETTER)
     assert (closed.is_open, await closed.send(LETTER)) == (False, False)

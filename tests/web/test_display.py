@@ -10,11 +10,11 @@ from manilla.ledger.daily import Day
 from manilla.services import Services
 from manilla.web import charts, display
 from tests.client import Site
-from tests.dashboard.till import Till, new_till
+from tests.dashboard.till import ChargeService, new_till
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> Till:
+async def till(services: Services, site: Site) -> ChargeService:
     return await new_till(services, site)
 
 
@@ -30,7 +30,9 @@ def test_a_tile_counts_what_was_paid_of_what_was_started() -> None:
     assert charts.share(days, "paid") == "3 of 17 paid"
 
 
-async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(till: Till) -> None:
+async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(
+    till: ChargeService,
+) -> None:
     await till.pay_in()
     home = (await till.owner.get("/sandbox")).body.decode()
     assert "1 of 1 paid" in home
@@ -39,7 +41,7 @@ async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(till: 
 
 
 async def test_times_do_not_follow_the_browser(
-    till: Till, services: Services, browser: Browser
+    till: ChargeService, services: Services, browser: Browser
 ) -> None:
     await till.pay_in()
     context = await browser.new_context(timezone_id="America/New_York", locale="en-US")
@@ -53,7 +55,7 @@ async def test_times_do_not_follow_the_browser(
 
 
 async def test_the_menu_button_of_a_phone_stays_where_it_is(
-    till: Till, services: Services, browser: Browser
+    till: ChargeService, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     await till.owner.enter(context)
@@ -67,13 +69,13 @@ async def test_the_menu_button_of_a_phone_stays_where_it_is(
     await context.close()
 
 
-async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(till: Till) -> None:
+async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(till: ChargeService) -> None:
     trx_id = await till.pay_in()
     page = (await till.owner.get(f"/sandbox/payments/{trx_id}")).body.decode()
     assert f'<a class="btn" href="/dashboard/sandbox/payments/{trx_id}/refund">' in page
 
 
-async def test_a_manual_payout_waits_for_an_administrator(till: Till) -> None:
+async def test_a_manual_payout_waits_for_an_administrator(till: ChargeService) -> None:
     fields = {
         "method": str(await till.method_id("platform")),
         "bank_code": "GTBank",

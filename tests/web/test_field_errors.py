@@ -10,13 +10,13 @@ from playwright.async_api import Browser, Page
 from manilla.services import Services
 from tests.checkout.looking import faults_found
 from tests.client import Site
-from tests.dashboard.till import Till, new_till
+from tests.dashboard.till import ChargeService, new_till
 from tests.simulated import simulated
 from tests.web.visitors import PASSWORD, Visitor, administrator
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[Till]:
+async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
     async with simulated(services):
         yield await new_till(services, site)
 
@@ -54,7 +54,7 @@ def _error(page: str, field: str) -> str:
     ],
 )
 async def test_payout_errors_stand_at_their_field(
-    till: Till, changed: dict[str, str], field: str, text: str
+    till: ChargeService, changed: dict[str, str], field: str, text: str
 ) -> None:
     fields = {
         "method": str(await till.method_id()),
@@ -70,7 +70,7 @@ async def test_payout_errors_stand_at_their_field(
 
 
 async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field(
-    till: Till, operator: Visitor
+    till: ChargeService, operator: Visitor
 ) -> None:
     wallet = f"/merchants/{till.merchant.new.id}/wallets/sandbox/NGN"
     adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
@@ -91,14 +91,14 @@ async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field
     assert "Enter a phone number" in _error(await till.owner.follow(reply), "phone")
 
 
-async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(till: Till) -> None:
+async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(till: ChargeService) -> None:
     reply = await till.owner.post("/profile/bvn", {"bvn": "1234567"})
     page = await till.owner.follow(reply)
     assert "A BVN has 11 digits." in _error(page, "bvn")
     assert "1234567" not in page
 
 
-async def test_a_filter_that_is_not_possible_is_explained_in_words(till: Till) -> None:
+async def test_a_filter_that_is_not_possible_is_explained_in_words(till: ChargeService) -> None:
     reply = await till.owner.get("/sandbox/payments?status=lost")
     page = reply.body.decode()
     assert reply.status == 400
@@ -111,7 +111,7 @@ async def _focused(page: Page) -> str:
 
 
 async def test_the_first_wrong_field_has_the_focus(
-    till: Till, services: Services, browser: Browser
+    till: ChargeService, services: Services, browser: Browser
 ) -> None:
     path = f"/dashboard/sandbox/payouts/new?method={await till.method_id()}"
     for width in (390, 1280):
@@ -131,7 +131,7 @@ async def test_the_first_wrong_field_has_the_focus(
 
 
 async def test_sign_up_and_password_errors_stand_at_their_field(
-    till: Till, services: Services, browser: Browser
+    till: ChargeService, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     page = await context.new_page()
@@ -149,7 +149,7 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
     assert "password is wrong" in _error(wrong.body.decode(), "old")
 
 
-async def test_the_apis_field_errors_are_sentences(till: Till) -> None:
+async def test_the_apis_field_errors_are_sentences(till: ChargeService) -> None:
     wrong = {
         "payment_amount": 5,
         "currency_code": "NAIRA",

@@ -18,7 +18,7 @@ from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
 from manilla.ledger.posting import Environment
 from manilla.pages import app as pages
-from manilla.people.mail import Post
+from manilla.people.mail import Mailer
 from manilla.people.roles import ConsoleRole, Role, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
@@ -112,7 +112,7 @@ async def test_owners_are_notified_of_a_rotation_and_others_are_not(
     mine = await new_merchant(site, services.db, services.keyring)
     developer = await member(services, site, mine.new.id, Role.DEVELOPER)
     owner = await member(services, site, mine.new.id, Role.OWNER)
-    post = Post(program(tmp_path, f"cat >> {tmp_path}/got; echo >> {tmp_path}/got"))
+    post = Mailer(program(tmp_path, f"cat >> {tmp_path}/got; echo >> {tmp_path}/got"))
     desk = msgspec.structs.replace(app.dashboard_desk(services), post=post)
     async with _served(services, desk) as there:
         rotating = msgspec.structs.replace(developer, site=there)
@@ -136,7 +136,7 @@ async def test_owners_are_notified_of_a_rotation_and_others_are_not(
 async def test_in_production_mode_the_console_never_shows_production_keys(
     services: Services, site: Site, tmp_path: Path
 ) -> None:
-    post = Post(program(tmp_path, f"cat >> {tmp_path}/got"))
+    post = Mailer(program(tmp_path, f"cat >> {tmp_path}/got"))
     desk = msgspec.structs.replace(
         app.console_desk(services), is_development=False, show=None, post=post
     )

@@ -14,7 +14,7 @@ from manilla.ledger.posting import Environment
 from manilla.merchants import credentials, merchants, queries
 from manilla.merchants.credentials import hash_api_key
 from manilla.merchants.merchants import Status
-from manilla.people import console_people, members, show
+from manilla.people import console_people, demo_login, members
 from manilla.people.invitations import AlreadyMember
 from manilla.people.persons import EmailTaken
 from manilla.people.roles import ConsoleRole, Role
@@ -48,7 +48,7 @@ async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | N
             db,
             keyring,
             name=NAME,
-            email=show.EMAIL,
+            email=demo_login.EMAIL,
             status=Status.APPROVED,
             sandbox=sandbox,
             production=production,
@@ -62,15 +62,15 @@ async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | N
 
 
 async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> None:
-    password = show.of(keyring).password
+    password = demo_login.of(keyring).password
     with contextlib.suppress(AlreadyMember):
         await members.add(
-            db, merchant_id, email=show.EMAIL, name=OWNER, role=Role.OWNER, password=password
+            db, merchant_id, email=demo_login.EMAIL, name=OWNER, role=Role.OWNER, password=password
         )
     with contextlib.suppress(EmailTaken):
         await console_people.create(
             db,
-            email=show.EMAIL,
+            email=demo_login.EMAIL,
             name=ADMINISTRATOR,
             role=ConsoleRole.ADMINISTRATOR,
             password=password,

@@ -10,10 +10,10 @@ from manilla.kit.crypto import Keyring
 EMAIL = "demo@example.com"
 
 
-class Show(msgspec.Struct, frozen=True):
+class DemoLogin(msgspec.Struct, frozen=True):
     email: str
     password: str
 
 
-def of(keyring: Keyring) -> Show:
-    return Show(EMAIL, keyring.derive("demo:password").hex()[:24])
+def of(keyring: Keyring) -> DemoLogin:
+    return DemoLogin(EMAIL, keyring.derive("demo:password").hex()[:24])

@@ -26,9 +26,9 @@ from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import File
 from manilla.web.forms import Form
+from manilla.web.layout import Layout, NotHere
+from manilla.web.page_request import PageRequest
 from manilla.web.routes import SIGNED_IN, Answer, Route
-from manilla.web.shell import NotHere, Shell
-from manilla.web.visit import Visit
 
 log = structlog.get_logger(__name__)
 
@@ -53,16 +53,16 @@ class SecondFactorNeeded(Refusal):
     message = "A second factor is required. Set one up under Your account."
 
 
-class Door:
+class Authentication:
     def __init__(
         self,
-        shell: Shell,
+        layout: Layout,
         db: Database,
         keyring: Keyring,
         *,
         needs_second_factor: bool = False,
     ) -> None:
-        self._shell = shell
+        self._shell = layout
         self._db = db
         self._keyring = keyring
         self._csrf = Csrf(keyring)
@@ -72,51 +72,51 @@ class Door:
         return Router(path=self._shell.root, route_handlers=[self._handler(r) for r in routes])
 
     def _handler(self, route: Route) -> Any:
-        async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
-            return await self._serve(route, request)
+        async def handle(http: Request[Any, Any, Any]) -> Response[Any]:
+            return await self._serve(route, http)
 
         decorate = litestar_get if route.method == "GET" else litestar_post
         return decorate(route.path, status_code=200, request_max_body_size=route.body_bytes_max)(
             handle
         )
 
-    async def _serve(self, route: Route, request: Request[Any, Any, Any]) -> Answer:
-        token = request.cookies.get(self._shell.cookie, "")
+    async def _serve(self, route: Route, http: Request[Any, Any, Any]) -> Answer:
+        token = http.cookies.get(self._shell.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
         except Refusal as refusal:  # the database is unavailable, so the session cannot be checked
-            return Visit(self._shell, request, None, csrf="").turned_away(refusal)
+            return PageRequest(self._shell, http, None, csrf="").turned_away(refusal)
         name = self._shell.cookie_named(ANONYMOUS)
-        anonymous = request.cookies.get(name) or secrets.token_urlsafe(24)
+        anonymous = http.cookies.get(name) or secrets.token_urlsafe(24)
         binding = token if visitor is not None else anonymous
-        visit = Visit(self._shell, request, visitor, csrf=self._csrf.token(binding))
-        if visitor is None and name not in request.cookies:
-            visit.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
-        with acting(_actor(visitor, self._shell), visit.address):
+        request = PageRequest(self._shell, http, visitor, csrf=self._csrf.token(binding))
+        if visitor is None and name not in http.cookies:
+            request.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
+        with acting(_actor(visitor, self._shell), request.address):
             try:
-                return await self._answer(route, visit, visitor, binding)
+                return await self._answer(route, request, visitor, binding)
             except _SignInFirst:
-                return self._to_sign_in(visit)
+                return self._to_sign_in(request)
             except Refusal as refusal:
                 if refusal.status == FORBIDDEN:
-                    self._report_refusal(visitor, visit, refusal.code)
-                return visit.turned_away(refusal)
+                    self._report_refusal(visitor, request, refusal.code)
+                return request.turned_away(refusal)
 
     async def _answer(
-        self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
+        self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> Answer:
-        await self._admit(route, visit, visitor, binding)
-        answer = await self._step_up_page(route, visit, visitor)
+        await self._admit(route, request, visitor, binding)
+        answer = await self._step_up_page(route, request, visitor)
         if answer is not None:
             return answer
-        answer = await route.handler(visit)
+        answer = await route.handler(request)
         if isinstance(answer, File):
             await answer.begin()
-            await self._record_export(visit, answer)
+            await self._record_export(request, answer)
         return answer
 
-    async def _record_export(self, visit: Visit, file: File) -> None:
-        visitor = visit.visitor
+    async def _record_export(self, request: PageRequest, file: File) -> None:
+        visitor = request.visitor
         await security_log.record_export(
             self._db,
             visitor.realm,
@@ -126,36 +126,36 @@ class Door:
             file_format=file.file_format,
         )
 
-    def _report_refusal(self, visitor: Visitor | None, visit: Visit, code: str) -> None:
+    def _report_refusal(self, visitor: Visitor | None, request: PageRequest, code: str) -> None:
         security_log.report(
             SecurityEvent.PERMISSION,
             Outcome.REFUSED,
             self._shell.realm,
             _who(visitor) if visitor else None,
             code=code,
-            method=visit.request.method,
-            path=visit.request.url.path,
+            method=request.http.method,
+            path=request.http.url.path,
         )
 
     async def _admit(
-        self, route: Route, visit: Visit, visitor: Visitor | None, binding: str
+        self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> None:
         """Raises if the request may not continue; otherwise sets the request's environment, query
         and form.
         """
         if not route.is_public and visitor is None:
             raise _SignInFirst
-        _check_parameters(visit.request)
-        visit.environment_or_none = _environment(visit.request)
-        visit.query = Form(list(visit.request.query_params.multi_items()))
+        _check_parameters(request.http)
+        request.environment_or_none = _environment(request.http)
+        request.query = Form(list(request.http.query_params.multi_items()))
         if route.method == "POST":
-            visit.form = Form(list((await visit.request.form()).multi_items()))
-            fetch_site = visit.request.headers.get("sec-fetch-site")
-            self._csrf.check(binding, visit.form.text(FIELD), fetch_site)
+            request.form = Form(list((await request.http.form()).multi_items()))
+            fetch_site = request.http.headers.get("sec-fetch-site")
+            self._csrf.check(binding, request.form.text(FIELD), fetch_site)
         if visitor is not None:
-            self._check_allowed(route, visit, visitor)
+            self._check_allowed(route, request, visitor)
 
-    def _check_allowed(self, route: Route, visit: Visit, visitor: Visitor) -> None:
+    def _check_allowed(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
         if route.is_public or route.enrolls:
             return
         if self._needs_second_factor and not visitor.second_factor:
@@ -166,11 +166,11 @@ class Door:
             raise NotAllowed
         if route.needs_in_production is None or visitor.may(route.needs_in_production):
             return
-        if route.affects_production(visit.environment_or_none):
+        if route.affects_production(request.environment_or_none):
             raise NotAllowed
 
     async def _step_up_page(
-        self, route: Route, visit: Visit, visitor: Visitor | None
+        self, route: Route, request: PageRequest, visitor: Visitor | None
     ) -> Answer | None:
         """Returns the page that asks the user to confirm their identity, or None if that is not
         needed.
@@ -179,30 +179,30 @@ class Door:
         """
         if not route.step_up or visitor is None:
             return None
-        needs_code = self._needs_code(route, visit)
+        needs_code = self._needs_code(route, request)
         if needs_code and not visitor.has_totp:
-            self._report_refusal(visitor, visit, SecondFactorNeeded.code)
-            return visit.page("second_factor_needed.html", FORBIDDEN, kept=_kept(visit))
+            self._report_refusal(visitor, request, SecondFactorNeeded.code)
+            return request.page("second_factor_needed.html", FORBIDDEN, kept=_kept(request))
         if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
             return None
         alert = None
-        if STEP_UP in visit.form:
+        if STEP_UP in request.form:
             try:
-                await self._check_identity(visitor, visit.form.secret(STEP_UP))
-                visit.stepped_up()
+                await self._check_identity(visitor, request.form.secret(STEP_UP))
+                request.stepped_up()
                 return None
             except Refusal as refusal:
                 alert = refusal.text
         status = 403 if alert else 200
-        return visit.page("step_up.html", status, kept=_kept(visit), problem_text=alert)
+        return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
 
-    def _needs_code(self, route: Route, visit: Visit) -> bool:
+    def _needs_code(self, route: Route, request: PageRequest) -> bool:
         """Whether a password is not enough, because the route moves a merchant's money."""
         return (
             self._shell.realm is Realm.DASHBOARD
             and bool(self._shell.platform.now.second_factor_for_money)
             and route.needs != SIGNED_IN
-            and route.affects_production(visit.environment_or_none)
+            and route.affects_production(request.environment_or_none)
         )
 
     async def _check_identity(self, visitor: Visitor, secret: str) -> None:
@@ -222,12 +222,12 @@ class Door:
             raise
         security_log.report(SecurityEvent.STEP_UP, Outcome.DONE, visitor.realm, _who(visitor))
 
-    def _to_sign_in(self, visit: Visit) -> Answer:
-        if visit.request.method != "GET":
-            return visit.redirect("/sign-in")
-        query = visit.request.url.query
-        target = visit.request.url.path + (f"?{query}" if query else "")
-        return visit.redirect(f"/sign-in?next={quote(target, safe='')}")
+    def _to_sign_in(self, request: PageRequest) -> Answer:
+        if request.http.method != "GET":
+            return request.redirect("/sign-in")
+        query = request.http.url.query
+        target = request.http.url.path + (f"?{query}" if query else "")
+        return request.redirect(f"/sign-in?next={quote(target, safe='')}")
 
 
 class _SignInFirst(Exception):
@@ -238,22 +238,22 @@ def _who(visitor: Visitor) -> Who:
     return Who(visitor.person_id, visitor.email)
 
 
-def _kept(visit: Visit) -> list[tuple[str, str]]:
+def _kept(request: PageRequest) -> list[tuple[str, str]]:
     """The submitted fields."""
-    return [pair for pair in visit.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
+    return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
-def _check_parameters(request: Request[Any, Any, Any]) -> None:
+def _check_parameters(http: Request[Any, Any, Any]) -> None:
     """Raises NotHere for values that the database could not look up."""
-    for value in request.path_params.values():
+    for value in http.path_params.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise NotHere
         if isinstance(value, str) and not value.isprintable():
             raise NotHere
 
 
-def _environment(request: Request[Any, Any, Any]) -> Environment | None:
-    given = request.path_params.get("environment")
+def _environment(http: Request[Any, Any, Any]) -> Environment | None:
+    given = http.path_params.get("environment")
     if given is None:
         return None
     try:
@@ -262,7 +262,7 @@ def _environment(request: Request[Any, Any, Any]) -> Environment | None:
         raise NotHere from None
 
 
-def _actor(visitor: Visitor | None, shell: Shell) -> Actor:
+def _actor(visitor: Visitor | None, layout: Layout) -> Actor:
     if visitor is None:
-        return Actor(ActorKind.SYSTEM, None, f"a visitor of the {shell.realm}")
-    return Actor(ActorKind.PERSON, visitor.person_id, visitor.email, shell.realm)
+        return Actor(ActorKind.SYSTEM, None, f"a visitor of the {layout.realm}")
+    return Actor(ActorKind.PERSON, visitor.person_id, visitor.email, layout.realm)

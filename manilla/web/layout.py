@@ -8,8 +8,8 @@ import msgspec
 
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
+from manilla.people.demo_login import DemoLogin
 from manilla.people.roles import Permission, Realm
-from manilla.people.show import Show
 from manilla.platform.settings import CurrentSettings
 from manilla.web.rendering import environment
 
@@ -28,7 +28,7 @@ class Section(msgspec.Struct, frozen=True):
     items: Sequence[Item]
 
 
-class Shell:
+class Layout:
     def __init__(
         self,
         realm: Realm,
@@ -38,7 +38,7 @@ class Shell:
         *,
         base_url: str,
         trusted_proxies: Sequence[Network],
-        show: Show | None,
+        demo_login: DemoLogin | None,
         is_development: bool,
     ) -> None:
         self.realm = realm
@@ -47,11 +47,11 @@ class Shell:
         self.navigation = navigation
         self.base_url = base_url
         self.trusted_proxies = trusted_proxies
-        self.show = show  # the demo user, in development mode
+        self.demo_login = demo_login  # the demo user, in development mode
         self.is_development = is_development
         self.is_secure = base_url.startswith("https://")
         self._templates = environment(templates)
-        self._templates.globals.update(shell=self)
+        self._templates.globals.update(layout=self)
 
     @property
     def cookie(self) -> str:

@@ -19,7 +19,7 @@ from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
 from manilla.web.forms import FieldsByRefusal, Form, field_errors
-from manilla.web.shell import Shell
+from manilla.web.layout import Layout
 
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
@@ -37,17 +37,17 @@ class Flash(msgspec.Struct, frozen=True):
     form: str = ""  # the path that the form was submitted to
 
 
-class Visit:
+class PageRequest:
     def __init__(
         self,
-        shell: Shell,
-        request: Request[Any, Any, Any],
+        layout: Layout,
+        http: Request[Any, Any, Any],
         visitor: Visitor | None,
         *,
         csrf: str,
     ) -> None:
-        self.shell = shell
-        self.request = request
+        self.layout = layout
+        self.http = http
         self._visitor = visitor
         self.environment_or_none: Environment | None = None
         self.form = Form({})
@@ -76,7 +76,7 @@ class Visit:
 
     def parameter(self, name: str) -> str:
         """A path parameter."""
-        return str(self.request.path_params[name])
+        return str(self.http.path_params[name])
 
     def may(self, permission: Permission) -> bool:
         return self._visitor is not None and permission in self._visitor.permissions
@@ -89,27 +89,27 @@ class Visit:
         headers: Mapping[str, str] | None = None,
         **values: Any,
     ) -> Response[Any]:
-        name = self.shell.cookie_named(FLASH)
-        flash = _read_flash(self.request.cookies.get(name))
+        name = self.layout.cookie_named(FLASH)
+        flash = _read_flash(self.http.cookies.get(name))
         if flash is not None:
             self.set_cookie(name, "", 0, path="/")
         is_problem = flash is not None and flash.tone == "danger"
         values.setdefault("problem_text", flash.text if flash and is_problem else None)
         values.setdefault("page_errors", flash.errors if flash else {})
         values.setdefault("page_given", Form(flash.given) if flash and flash.given else None)
-        values.setdefault("failed_form", flash.form if flash else self.request.url.path)
+        values.setdefault("failed_form", flash.form if flash else self.http.url.path)
         # Templates that pass a form's errors and values on to a macro use these names.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
-        text = self.shell.render(
+        text = self.layout.render(
             template,
-            visit=self,
+            request=self,
             flash=flash,
             csrf=self.csrf,
             visitor=self._visitor,
             environment=self.environment_or_none,
             may=self.may,
-            here=self.request.url.path,
+            here=self.http.url.path,
             **values,
         )
         return Response(
@@ -138,7 +138,7 @@ class Visit:
         self, path: str, flash: Flash | None, query: Mapping[str, str] | None = None
     ) -> Response[Any]:
         if flash is not None:
-            name = self.shell.cookie_named(FLASH)
+            name = self.layout.cookie_named(FLASH)
             self.set_cookie(name, _write_flash(flash), FLASH_SECONDS, path="/")
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
         headers = {"Location": target, **NO_STORE}
@@ -165,7 +165,7 @@ class Visit:
         """
         if path.startswith("~"):
             path = f"/{self.environment}{path[1:]}"
-        return self.shell.root + path
+        return self.layout.root + path
 
     def refused(
         self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
@@ -194,7 +194,7 @@ class Visit:
             refusal.text,
             errors=field_errors(refusal, at),
             given={name: self.form.text(name)[:KEPT_LENGTH_MAX] for name in keep},
-            form=self.request.url.path,
+            form=self.http.url.path,
         )
         return self._redirect(path, flash)
 
@@ -205,19 +205,19 @@ class Visit:
 
     @property
     def session_token(self) -> str:
-        return self.request.cookies.get(self.shell.cookie, "")
+        return self.http.cookies.get(self.layout.cookie, "")
 
     @property
     def address(self) -> str:
         """The IP address of the user's browser, as far as known."""
-        peer = self.request.client.host if self.request.client else ""
-        forwarded = self.request.headers.get("x-forwarded-for")
+        peer = self.http.client.host if self.http.client else ""
+        forwarded = self.http.headers.get("x-forwarded-for")
         given = None if forwarded is None else forwarded.encode("latin-1")
-        return client_address(peer, given, self.shell.trusted_proxies)
+        return client_address(peer, given, self.layout.trusted_proxies)
 
     @property
     def user_agent(self) -> str:
-        return self.request.headers.get("user-agent", "")
+        return self.http.headers.get("user-agent", "")
 
     def stepped_up(self) -> None:
         """Records in this request, too, that the user has just confirmed their identity."""
@@ -230,11 +230,11 @@ class Visit:
     def begin(self, session: NewSession) -> None:
         """Sets the session cookie."""
         seconds = int(session.lasts.total_seconds())
-        self.set_cookie(self.shell.cookie, session.token, seconds)
+        self.set_cookie(self.layout.cookie, session.token, seconds)
 
     @property
     def device_cookie(self) -> str:
-        return self.request.cookies.get(self._device_name, "")
+        return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
         """Remembers this browser, so that other people's wrong passwords do not lock the user out
@@ -244,7 +244,7 @@ class Visit:
 
     @property
     def _device_name(self) -> str:
-        return self.shell.cookie_named(f"manilla_device_{self.shell.realm}")
+        return self.layout.cookie_named(f"manilla_device_{self.layout.realm}")
 
     def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
         self._cookies.append(
@@ -252,21 +252,21 @@ class Visit:
                 key=name,
                 value=value,
                 max_age=seconds,
-                path=path or self.shell.root,
+                path=path or self.layout.root,
                 httponly=True,
-                secure=self.shell.is_secure,
+                secure=self.layout.is_secure,
                 samesite="lax",
             )
         )
 
 
-def way_on(shell: Shell, wanted: str, otherwise: str) -> str:
+def way_on(layout: Layout, wanted: str, otherwise: str) -> str:
     """The path to open after sign-in. Rejects URLs of other sites and realms."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
     # Browsers treat `%2e` in a path like a dot.
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
-    is_ours = is_plain and wanted.startswith(shell.root + "/") and ".." not in segments
-    return wanted[len(shell.root) :] if is_ours else otherwise
+    is_ours = is_plain and wanted.startswith(layout.root + "/") and ".." not in segments
+    return wanted[len(layout.root) :] if is_ours else otherwise
 
 
 def _retry_after(refusal: Refusal) -> dict[str, str]:
