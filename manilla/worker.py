@@ -126,7 +126,7 @@ async def work(settings: Settings) -> None:
         tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
         async with outbound.open_session(
             is_public_only=not settings.is_development,
-            connections=courier.PLACES,
+            connections=courier.CONCURRENCY,
             seconds=courier.ATTEMPT_SECONDS,
         ) as session:
             deliveries = Courier(services.db, services.directory, session).works()

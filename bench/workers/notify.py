@@ -17,7 +17,7 @@ DELIVERED = "SELECT count(*) FROM notification WHERE state = 'delivered'"
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     async with outbound.open_session(
-        is_public_only=False, connections=courier.PLACES, seconds=courier.ATTEMPT_SECONDS
+        is_public_only=False, connections=courier.CONCURRENCY, seconds=courier.ATTEMPT_SECONDS
     ) as session:
         yield Courier(services.db, services.directory, session).works()
 

@@ -14,7 +14,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
 # Pages of a job's subject, by kind of job.
-PLACES = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
+PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
 COLUMNS: tuple[Column[ParkedJob], ...] = (
     Column("merchant_id", lambda row: row.merchant_id or None),
@@ -51,7 +51,7 @@ class JobPages:
             rows=found.rows,
             names=await roster.names(self._desk.db, (row.merchant_id for row in found.rows)),
             listing=lists.ListView(request, found.next),
-            concurrency=PLACES,
+            paths=PATHS,
         )
 
     async def retry(self, request: PageRequest) -> Answer:

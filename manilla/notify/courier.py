@@ -18,7 +18,7 @@ from manilla.notify.hosts import Hosts, host_of
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import Attempt, Due
 
-PLACES = 192
+CONCURRENCY = 192
 ATTEMPT_SECONDS = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
 ANSWER_BYTES_KEPT = 2 * 1024
@@ -48,7 +48,7 @@ class Courier:
         self._record: Batcher[Attempt, None] = Batcher(partial(queries.record, db))
 
     def works(self) -> dict[str, Work]:
-        return {DELIVER: Work(self.deliver, concurrency=PLACES, in_turns=True)}
+        return {DELIVER: Work(self.deliver, concurrency=CONCURRENCY, in_turns=True)}
 
     async def deliver(self, job: Job) -> float | None:
         """Makes one attempt at the oldest undelivered notification of a transaction.

@@ -27,7 +27,7 @@ from manilla.payouts.refusals import (
     ProviderUnavailable,
 )
 
-PLACES = 4
+CONCURRENCY = 4
 # Much shorter than a job's lease, so that no other worker starts on the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
 NO_LIMIT = 2**31  # the rate limit applies to API callers, not to this job
@@ -46,7 +46,7 @@ class BulkTasks:
         self._initiation = initiation
 
     def works(self) -> dict[str, Work]:
-        return {bulk.PAY: Work(self.advance, concurrency=PLACES)}
+        return {bulk.PAY: Work(self.advance, concurrency=CONCURRENCY)}
 
     async def advance(self, job: Job) -> float | None:
         batch = await bulk_queries.batch(self._db, job.merchant_id, job.subject)

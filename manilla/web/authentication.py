@@ -72,8 +72,8 @@ class Authentication:
         return Router(path=self._shell.root, route_handlers=[self._handler(r) for r in routes])
 
     def _handler(self, route: Route) -> Any:
-        async def handle(http: Request[Any, Any, Any]) -> Response[Any]:
-            return await self._serve(route, http)
+        async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+            return await self._serve(route, request)
 
         decorate = litestar_get if route.method == "GET" else litestar_post
         return decorate(route.path, status_code=200, request_max_body_size=route.body_bytes_max)(
