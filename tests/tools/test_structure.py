@@ -1,0 +1,67 @@
+"""The structure check finds each kind of violation, and nothing in a tree without one."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import structure
+
+CLEAN = {
+    "manilla/services.py": "class Services: ...\n",
+    "manilla/kit/money.py": "class Money: ...\n",
+    "manilla/payouts/sending.py": "from manilla.kit.money import Money\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    structure._modules.cache_clear()
+    return tmp_path
+
+
+def write(tree: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def found() -> list[str]:
+    return [line for check in structure.CHECKS for line in check()]
+
+
+def test_clean_tree_has_no_violation(tree: Path) -> None:
+    write(tree, CLEAN)
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"manilla/kit/long.py": "x = 1\n" * 37_001}, "lines of Python, at most"),
+        (
+            {f"manilla/payouts/module{n}.py": "" for n in range(20)},
+            "manilla/payouts: 21 modules, at most 20",
+        ),
+        ({f"manilla/kit/module{n}.py": "" for n in range(25)}, "manilla/kit: 26 modules"),
+        ({f"manilla/kit/bulk_{n}.py": "" for n in "abc"}, "3 modules bulk_*"),
+        ({f"manilla/kit/{n}_queries.py": "" for n in "abc"}, "3 modules *_queries"),
+        ({"manilla/ledger/sums.py": "class Money: ...\n"}, "class Money is declared in"),
+        (
+            {
+                "manilla/web/pages.py": "class Pages:\n"
+                "    def __init__(self, services):\n"
+                "        self._services = services\n"
+            },
+            "class Pages holds only the services",
+        ),
+        (
+            {"manilla/kit/circle.py": "from manilla.payouts import sending\n"},
+            "manilla.payouts imports itself",
+        ),
+    ],
+)
+def test_violation_is_reported(tree: Path, files: dict[str, str], message: str) -> None:
+    write(tree, {**CLEAN, **files})
+    assert any(message in line for line in found()), found()

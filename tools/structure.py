@@ -1,0 +1,140 @@
+"""Checks the limits that keep the code easy to find one's way in: `python -m tools.structure`.
+
+Part of `make check`. Each check returns one line per violation, so that the output says what to
+change.
+"""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path("manilla")
+LINES_MAX = 37_000
+MODULES_MAX = {"manilla/payouts": 20}
+MODULES_MAX_DEFAULT = 25
+FAMILY_MIN = 3  # modules that share the first or the last word of their names
+# Migrations are numbered, and samples are shown to merchants file by file.
+EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
+
+
+def main() -> None:
+    found = [line for check in CHECKS for line in check()]
+    print(*found, sep="\n", end="\n" if found else "")
+    raise SystemExit(1 if found else 0)
+
+
+def count_lines() -> Iterator[str]:
+    lines = sum(path.read_text().count("\n") for path in ROOT.rglob("*.py"))
+    if lines > LINES_MAX:
+        yield f"{ROOT}: {lines} lines of Python, at most {LINES_MAX}: remove a second copy"
+
+
+def count_modules() -> Iterator[str]:
+    for folder, names in _packages().items():
+        limit = MODULES_MAX.get(folder, MODULES_MAX_DEFAULT)
+        if len(names) > limit:
+            yield f"{folder}: {len(names)} modules, at most {limit}: make a subpackage"
+
+
+def find_families() -> Iterator[str]:
+    """Modules that repeat a word of each other's names belong into a package of that name."""
+    for folder, names in _packages().items():
+        words = [name.split("_") for name in names if "_" in name]
+        for label, position in (("{}_*", 0), ("*_{}", -1)):
+            for word, count in Counter(each[position] for each in words).items():
+                if count >= FAMILY_MIN:
+                    yield f"{folder}: {count} modules {label.format(word)}: make a package"
+
+
+def find_repeated_class_names() -> Iterator[str]:
+    places = defaultdict(list)
+    for path, tree in _modules():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path))
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"class {name} is declared in {', '.join(paths)}: name each for what it is"
+
+
+def find_bag_classes() -> Iterator[str]:
+    """A class that only holds the services is a module of functions."""
+    for path, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and _holds_only_services(node):
+                yield f"{path}:{node.lineno}: class {node.name} holds only the services"
+
+
+def find_circles() -> Iterator[str]:
+    """Packages that import each other, directly or over others."""
+    imports: dict[str, set[str]] = defaultdict(set)
+    for path, tree in _modules():
+        package = _package(path.with_suffix("").parts)
+        for name in _imported(tree):
+            imports[package].add(_package(tuple(name.split("."))))
+    for package in sorted(imports):
+        if package in _reachable(imports, package):
+            yield f"{package} imports itself over {', '.join(sorted(imports[package]))}"
+
+
+CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
+    count_lines,
+    count_modules,
+    find_families,
+    find_repeated_class_names,
+    find_bag_classes,
+    find_circles,
+)
+
+
+@cache
+def _modules() -> list[tuple[Path, ast.Module]]:
+    paths = [path for path in sorted(ROOT.rglob("*.py")) if not str(path).startswith(EXEMPT)]
+    return [(path, ast.parse(path.read_text())) for path in paths]
+
+
+def _packages() -> dict[str, list[str]]:
+    names = defaultdict(list)
+    for path, _ in _modules():
+        if path.stem != "__init__":
+            names[str(path.parent)].append(path.stem)
+    return names
+
+
+def _holds_only_services(node: ast.ClassDef) -> bool:
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            parameters = [each.arg for each in (*item.args.args, *item.args.kwonlyargs)]
+            return parameters == ["self", "services"] and len(item.body) == 1
+    return False
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("manilla."):
+            yield str(node.module)
+        elif isinstance(node, ast.ImportFrom) and node.module == "manilla":
+            yield from (f"manilla.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.startswith("manilla."))
+
+
+def _package(parts: tuple[str, ...]) -> str:
+    return ".".join(parts[:2])
+
+
+def _reachable(imports: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [each for each in imports[start] if each != start]
+    while waiting:
+        package = waiting.pop()
+        if package not in found:
+            found.add(package)
+            waiting += imports.get(package, ())
+    return found
+
+
+if __name__ == "__main__":
+    main()
