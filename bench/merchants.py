@@ -5,9 +5,10 @@ import msgspec
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import ADJUSTMENT, Environment, Line, Outcome, Posting
+from manilla.ledger.posting import ADJUSTMENT, Line, Outcome, Posting
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import Status

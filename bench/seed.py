@@ -7,9 +7,10 @@ from decimal import Decimal
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import ADJUSTMENT, Environment, Line, Posting
+from manilla.ledger.posting import ADJUSTMENT, Line, Posting
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import Change, NewMerchant, Status

@@ -11,7 +11,7 @@ import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NewMerchant, Status

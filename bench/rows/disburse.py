@@ -12,8 +12,8 @@ from manilla.cli.programs import listen
 from manilla.kit import crypto, process
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.process import Program
-from manilla.ledger.posting import Environment
 from manilla.methods import catalogue
 from manilla.providers import credentials
 from manilla.providers.port import Provider

@@ -13,7 +13,7 @@ from bench.worker import Worker
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 
 RATE_MIN = 1000
 MERCHANTS = 200

@@ -8,8 +8,8 @@ from bench.rows.growth import Growing, Measured, grown
 from bench.rows.initiate_payout import CURRENCY, charged_method, one_by_one, orders
 from bench.stage import Stage
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import NewMerchant
 

@@ -14,12 +14,12 @@ from bench.frame import Work
 from manilla.kit import ids
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries
 from manilla.ledger.posting import (
     IN_FLIGHT,
     PAYOUT_FEE,
-    Environment,
     Line,
     Outcome,
     Posted,

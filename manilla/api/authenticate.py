@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from manilla.api.refusals import InvalidCredentials, InvalidEnvironment
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants.credentials import LiveCredential, hash_api_key
 from manilla.merchants.directory import Caller, Directory
 from manilla.platform.settings import PlatformSettings

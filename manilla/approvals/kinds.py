@@ -12,8 +12,8 @@ from manilla.cases.cases import Case
 from manilla.cases.suspense import Action
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.wallets import Funded

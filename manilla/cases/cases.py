@@ -11,10 +11,10 @@ from manilla.audit import audit
 from manilla.cases import levelling, suspense
 from manilla.cases.suspense import Action, NothingThere
 from manilla.kit.db import Connection, Database, columns, transaction_of
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger.posting import Environment
 
 log = structlog.get_logger(__name__)
 

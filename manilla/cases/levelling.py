@@ -11,11 +11,12 @@ import msgspec
 from manilla.cases import suspense
 from manilla.cases.suspense import Action
 from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Environment, Line, Outcome, Posting
+from manilla.ledger.posting import Line, Outcome, Posting
 
 
 class NotCovered(Refusal):

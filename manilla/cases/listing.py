@@ -8,8 +8,8 @@ import msgspec
 from manilla.cases.cases import CASE, Case, Kind
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Scope, Tenant, whose, within
 
 

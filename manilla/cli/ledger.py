@@ -9,12 +9,12 @@ from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS_MAX
 from manilla.kit.money import Money
 from manilla.ledger import balances, listing
 from manilla.ledger.invariants import Finding
 from manilla.ledger.listing import PostingFilter, PostingLine
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 

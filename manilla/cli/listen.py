@@ -17,9 +17,9 @@ from manilla.cli.output import Json, print_json, printable
 from manilla.kit import ids, outbound
 from manilla.kit.clock import iso
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.http import is_web_address
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants
 from manilla.merchants.directory import Directory
 from manilla.notify import queries, signing

@@ -17,8 +17,8 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.amount_input import parse_number
 from manilla.kit.clock import iso
+from manilla.kit.environment import Environment
 from manilla.kit.money import MoneyError
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.methods import catalogue

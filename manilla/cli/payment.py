@@ -8,10 +8,10 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.kit.environment import Environment
 from manilla.kit.listing import first
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger import timeline
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.payments import charge_queries, listing, queries, refunds
 from manilla.payments.listing import PaymentFilter, RefundFilter

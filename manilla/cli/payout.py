@@ -9,9 +9,9 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.kit.environment import Environment
 from manilla.kit.listing import first
 from manilla.ledger import timeline
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments import refund_holding

@@ -15,10 +15,10 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields
 from manilla.kit import ids, strict_json
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.http import is_web_address
 from manilla.kit.jobs import Job
 from manilla.kit.ratelimit import Ticket
-from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import availability, merchants, request_limit
 from manilla.merchants.directory import Caller, Directory

@@ -25,7 +25,7 @@ from manilla.cli.signature_mistakes import (
 )
 from manilla.kit import ids
 from manilla.kit.clock import iso
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import credentials, merchants
 from manilla.notify import queries
 from manilla.platform.settings import PlatformSettings

@@ -13,8 +13,8 @@ from manilla.cli.merchant import MerchantId
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import ids
 from manilla.kit.amount_input import parse_amount
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money, MoneyError
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.wallets import WalletStatus
 

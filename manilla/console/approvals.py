@@ -12,9 +12,9 @@ from manilla.audit.actor import current
 from manilla.audit.entry import plain
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.methods import catalogue
 from manilla.methods.method import Method

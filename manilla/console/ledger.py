@@ -9,13 +9,13 @@ import msgspec
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.deadline import OPTIONAL_SECONDS
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.money import Money
 from manilla.ledger import balances
 from manilla.ledger import listing as books
 from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import EntryLine, PostingFilter, PostingLine
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.people.roles import Permission
 from manilla.proofs import proofs

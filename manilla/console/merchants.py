@@ -15,8 +15,8 @@ from manilla.cases.listing import CaseFilter
 from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import ids, listing
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, queries, roster, wallets
 from manilla.merchants.merchants import Change, Status

@@ -10,9 +10,9 @@ from manilla.approvals.kinds import MethodChange
 from manilla.console.answers import done_or_asked
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.methods import catalogue
 from manilla.methods.catalogue import Change
 from manilla.methods.method import Kind, Method

@@ -12,8 +12,8 @@ from manilla.cases import listing as cases
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import parked
 from manilla.kit.deadline import OPTIONAL_SECONDS
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
 from manilla.notify import listing as notifications

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from manilla.kit import ids
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest

@@ -12,9 +12,9 @@ from manilla.console import finding
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.listing import Page
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments

@@ -5,8 +5,8 @@ from typing import Any
 
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Kind, Method
 from manilla.payouts import accounts

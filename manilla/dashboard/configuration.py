@@ -4,9 +4,9 @@ from itertools import groupby
 from typing import Any
 
 from manilla.dashboard.desk import Desk
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import commission

@@ -3,8 +3,8 @@
 import base64
 
 from manilla.dashboard.desk import Desk
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.dashboard.desk import Desk
 from manilla.kit import strict_json
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import credentials, queries
 from manilla.methods.method import Kind

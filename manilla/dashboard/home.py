@@ -7,7 +7,7 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.dashboard.desk import Desk
 from manilla.kit.display import clean
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants import queries as merchant_queries

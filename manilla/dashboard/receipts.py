@@ -13,8 +13,8 @@ from manilla.dashboard import receipt
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.receipt import Receipt
 from manilla.kit import ids
+from manilla.kit.environment import Environment
 from manilla.ledger import timeline
-from manilla.ledger.posting import Environment
 from manilla.payments import queries as payments
 from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts

@@ -2,10 +2,10 @@
 
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.references import named
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, StatementLine
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries

@@ -4,12 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-
-
-class Environment(StrEnum):
-    SANDBOX = "sandbox"
-    PRODUCTION = "production"
 
 
 class Outcome(StrEnum):

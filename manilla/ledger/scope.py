@@ -2,8 +2,8 @@
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.listing import Conditions
-from manilla.ledger.posting import Environment
 
 
 class Tenant(msgspec.Struct, frozen=True):

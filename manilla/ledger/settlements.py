@@ -7,12 +7,13 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Environment, Line, Outcome, Posting
+from manilla.ledger.posting import Line, Outcome, Posting
 
 NOBODY = 0  # merchant id of postings that involve no merchant
 NOTE_LENGTH_MAX = 200

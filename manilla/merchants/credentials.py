@@ -8,8 +8,8 @@ import msgspec
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
+from manilla.kit.environment import Environment
 from manilla.kit.sealed import SealedColumn
-from manilla.ledger.posting import Environment
 
 
 class NewCredentials(msgspec.Struct, frozen=True):

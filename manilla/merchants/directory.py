@@ -10,7 +10,7 @@ import msgspec
 from manilla.kit import deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import LiveCredential
 from manilla.merchants.merchants import Bearer, Status

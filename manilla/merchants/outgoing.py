@@ -4,7 +4,7 @@ from collections.abc import Collection
 from enum import StrEnum
 
 from manilla.kit.db import Connection, Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 
 # Kinds of jobs that send money, and wait while there is a hold.
 TRANSFER, SANDBOX_PAYOUT, REFUND = "transfer", "payout.sandbox", "refund"

@@ -7,7 +7,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants.credentials import SealedCredential
 
 

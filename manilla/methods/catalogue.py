@@ -9,8 +9,8 @@ from manilla.audit import audit
 from manilla.kit import money
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.methods import queries
 from manilla.methods.fees import Fee
 from manilla.methods.method import Flow, Kind, Method

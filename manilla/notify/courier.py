@@ -10,8 +10,8 @@ import aiohttp
 from manilla.kit import crash, metrics, outbound
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Directory
 from manilla.notify import queries, signing
 from manilla.notify.hosts import Hosts, host_of

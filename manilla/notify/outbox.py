@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit import ids, jobs, strict_json
 from manilla.kit.db import Connection
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 
 DELIVER = "notify"
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from manilla.audit import audit
 from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.notify import queries
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import Notification

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants.merchants import Bearer
 
 # In minor units of any currency. Even with a commission of 100 % on top, the sum fits into `Money`,

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.merchants import Bearer
 from manilla.payments.commission import Quote

@@ -6,9 +6,9 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Scope, within
 
 

@@ -3,10 +3,10 @@
 import msgspec
 
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
-from manilla.ledger.posting import Environment
 from manilla.ledger.timeline import Step
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
-from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.payments import charge_queries, queries, states
 from manilla.payments.charges import CHECK, ChargeService

@@ -7,8 +7,8 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Tenant
 
 

@@ -9,12 +9,12 @@ import msgspec
 
 from manilla.kit import ids, strict_json
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.idempotency import RepeatKey, Replayed
 from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
-from manilla.ledger.posting import Environment
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 
 
 class Status(StrEnum):

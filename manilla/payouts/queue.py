@@ -7,8 +7,8 @@ import msgspec
 
 from manilla.kit import ids, listing
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, within
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND

@@ -8,7 +8,7 @@ from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, current
 from manilla.audit.audit import Filters
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.people import links, members
 from manilla.people.mail import Kind, Letter

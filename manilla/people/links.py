@@ -1,6 +1,6 @@
 """URLs that are emailed to users."""
 
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.people.roles import Realm
 
 

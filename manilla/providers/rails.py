@@ -7,7 +7,7 @@ import aiohttp
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.platform import changes
 from manilla.providers import credentials
 from manilla.providers.credentials import Credentials

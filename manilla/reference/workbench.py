@@ -20,8 +20,8 @@ from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.repeats import NAME as IDEMPOTENCY_KEY
 from manilla.api.scenario import NAME as SANDBOX_SCENARIO
 from manilla.kit import http, strict_json
+from manilla.kit.environment import Environment
 from manilla.kit.strict_json import JsonError
-from manilla.ledger.posting import Environment
 from manilla.merchants.directory import Caller
 from manilla.reference.book import ROOT
 from manilla.reference.operations import Operation, operations

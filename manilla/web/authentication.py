@@ -13,9 +13,9 @@ from litestar import post as litestar_post
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
-from manilla.ledger.posting import Environment
 from manilla.people import security_log, sessions
 from manilla.people.passwords import WrongPassword
 from manilla.people.roles import Realm

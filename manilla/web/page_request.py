@@ -11,9 +11,9 @@ import msgspec
 from litestar import MediaType, Request, Response
 from litestar.datastructures import Cookie
 
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import client_address
-from manilla.ledger.posting import Environment
 from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from litestar import Response
 
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.people.roles import Permission
 from manilla.web.page_request import PageRequest
 

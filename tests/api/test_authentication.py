@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Change, Status
 from manilla.platform import settings as platform

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants.merchants import Status
 from manilla.platform import settings as platform
 from tests.client import Merchant, Reply, Site, new_merchant

@@ -8,9 +8,9 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.listing import BadCursor, Page
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.merchants import listing, merchants, queries, request_log
 from manilla.merchants.listing import RequestFilter

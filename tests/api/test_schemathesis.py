@@ -21,8 +21,8 @@ from schemathesis.engine import Status, events, from_schema
 from manilla.api.examples import REQUESTS
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import wallets
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant

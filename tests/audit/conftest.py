@@ -5,7 +5,7 @@ import pytest
 from manilla.approvals.approvals import Desk
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.simulated import World, simulated

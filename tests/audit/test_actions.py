@@ -13,9 +13,9 @@ from manilla.cases.suspense import Action
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import settlements
-from manilla.ledger.posting import Environment
 from manilla.ledger.settlements import Kind as Settlement
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, Status

@@ -22,9 +22,9 @@ from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.audit.audit import Filters
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Status
 from manilla.merchants.wallets import AdjustmentRefused, Funded

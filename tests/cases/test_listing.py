@@ -9,7 +9,7 @@ from manilla.cases.suspense import Action
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
 

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, NewMerchant
 from manilla.payments import charge_queries, states

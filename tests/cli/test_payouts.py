@@ -17,7 +17,7 @@ import pytest
 
 from manilla.kit import ids
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
 from tests.forked import manilla

@@ -9,8 +9,8 @@ from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.console.desk import ConsoleDesk
 from manilla.kit import ids
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Line
 from manilla.payments import refund_queries, refunds

@@ -9,7 +9,7 @@ import pytest
 from manilla import app
 from manilla.console import routes as console
 from manilla.console.desk import ConsoleDesk
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Status
 from manilla.pages import app as pages

@@ -8,8 +8,8 @@ from manilla.approvals import approvals
 from manilla.approvals.kinds import SettingChange, WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.console.desk import ConsoleDesk
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services

@@ -5,7 +5,7 @@ import io
 from datetime import UTC, datetime, timedelta
 
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.wallets import WalletStatus
 from manilla.people.roles import ConsoleRole

@@ -12,7 +12,7 @@ from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.console.desk import ConsoleDesk
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Change, Status
 from manilla.people.roles import ConsoleRole, Role

@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.console import overview
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
 from manilla.payments import figures
 from manilla.people.roles import ConsoleRole

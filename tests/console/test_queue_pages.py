@@ -14,8 +14,8 @@ from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused, Kind
 from manilla.cases.suspense import Action
 from manilla.kit import outbound
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.merchants.wallets import Funded

@@ -6,7 +6,7 @@ import pytest
 from manilla import app
 from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Status
 from manilla.people import invitations

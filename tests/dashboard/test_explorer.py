@@ -4,7 +4,7 @@ import hmac
 
 from playwright.async_api import Browser, expect
 
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.checkout.looking import faults_found, opened
 from tests.client import Site

@@ -6,7 +6,7 @@ from manilla.cases import cases
 from manilla.cases.suspense import Action
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payments.shop import Shop

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, expect
 
 from manilla.development import Demo
 from manilla.kit import jobs, outbound
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import Change, NewMerchant, Status

@@ -8,12 +8,12 @@ import pytest
 from manilla.kit import parked
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor
 from manilla.kit.money import Money
 from manilla.kit.parked import ParkedFilter
 from manilla.ledger import listing
 from manilla.ledger.listing import PostingFilter, StatementFilter
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.merchants import merchants, wallets
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from manilla.kit import ids
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, queries
-from manilla.ledger.posting import Environment, Line, Outcome, Posted, Posting
+from manilla.ledger.posting import Line, Outcome, Posted, Posting
 
 _merchants = iter(range(1_000_000, 2_000_000))
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.notify import listing, queries
 from manilla.notify.listing import NotificationFilter, State

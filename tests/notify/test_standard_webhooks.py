@@ -3,7 +3,7 @@
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.notify.signing import standard_key
 from tests.notify.mailroom import Mailroom

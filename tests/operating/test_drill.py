@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from manilla.kit.environment import Environment
 from manilla.kit.postgres import Cluster
 from manilla.ledger import invariants
-from manilla.ledger.posting import Environment
 from manilla.payouts import holding
 from manilla.providers.port import Provider
 from manilla.settings import Settings

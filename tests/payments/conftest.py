@@ -4,7 +4,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.shop import Shop

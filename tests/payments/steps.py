@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from manilla import app
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.merchants import Bearer, Change
 from manilla.methods import catalogue

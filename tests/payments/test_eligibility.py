@@ -8,7 +8,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.methods import catalogue
 from manilla.methods.method import Flow, Kind
 from manilla.providers.port import Provider

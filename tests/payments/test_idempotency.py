@@ -8,7 +8,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import Bearer
 from manilla.merchants.wallets import WalletStatus

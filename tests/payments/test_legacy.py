@@ -10,7 +10,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Bearer, Status
 from manilla.merchants.wallets import WalletStatus

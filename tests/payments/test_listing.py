@@ -11,8 +11,8 @@ from manilla.kit import listing as lists
 from manilla.kit.clock import LAGOS, last_days
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, queries, refunds

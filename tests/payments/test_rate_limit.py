@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants.merchants import Status
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant

@@ -14,10 +14,10 @@ from typing import Any
 
 from manilla import worker
 from manilla.kit import crash, jobs
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Runner
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, Status
 from manilla.payouts import lost, manual

@@ -8,7 +8,7 @@ from manilla_simulator.names import holder_of
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.payouts import accounts
 from tests.client import Reply, Site, new_merchant
 from tests.payouts.desk import ACCOUNT, BANKS, MANUAL, RAILS, Desk, new_account

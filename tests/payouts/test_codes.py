@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from manilla.kit.clock import LAGOS
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import Change
 from manilla.merchants.wallets import WalletStatus

@@ -6,7 +6,7 @@ from typing import Any
 from manilla.kit import ids
 from manilla.kit.clock import last_days
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.payouts import accounts, figures, listing, manual
 from manilla.payouts.listing import AccountFilter, PayoutFilter

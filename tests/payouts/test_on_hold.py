@@ -7,8 +7,8 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.posting import Environment
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import Change, Status
 from manilla.payouts import holding, lost, manual, queue, sending

@@ -10,7 +10,7 @@ import pytest
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.payouts import manual
 from manilla.services import Services
 from tests.client import Site, new_merchant

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants import queries as merchant_queries
 from manilla.people import members, sign_up

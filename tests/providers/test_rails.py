@@ -7,8 +7,8 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
-from manilla.ledger.posting import Environment
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind
 from manilla.platform.changes import Watch

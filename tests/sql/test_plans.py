@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from manilla.kit import outbound
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Runner, claim_in_turns
 from manilla.kit.postgres import Cluster
-from manilla.ledger.posting import Environment
 from manilla.notify.courier import Courier
 from manilla.payments import refunds
 from manilla.settings import Settings

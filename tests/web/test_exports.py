@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger.posting import Environment
 from manilla.merchants import wallets
 from manilla.services import Services
 from manilla.web import exports

@@ -16,7 +16,7 @@ from manilla import app
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.dashboard.desk import Desk
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.pages import app as pages
 from manilla.people.mail import Mailer
 from manilla.people.roles import ConsoleRole, Role, permissions_of

@@ -11,7 +11,7 @@ import pytest
 from manilla import app
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.pages import app as pages
 from manilla.people import second_factor
 from manilla.people.roles import Role

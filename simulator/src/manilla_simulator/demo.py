@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import credentials, merchants, queries
 from manilla.merchants.credentials import hash_api_key
 from manilla.merchants.merchants import Status

@@ -8,7 +8,7 @@ from litestar import Router
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.ledger.posting import Environment
+from manilla.kit.environment import Environment
 from manilla.merchants import credentials
 from manilla.providers.port import Provider
 from manilla_simulator import demo, program
