@@ -29,7 +29,9 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     ref_trx: str
     endpoint: str | None
     key: str | None
-    dry_run: bool = False  # check for reasons to reject the item, write nothing
+    # Check for reasons to reject the item, and write nothing. The stored functions, which the
+    # previous version calls too, know this field as `only_look`.
+    dry_run: bool = msgspec.field(name="only_look", default=False)
     # `item` is the position in the batch. `cost` says whether the item counts for the rate limit,
     # and `behind` how many later items of its bucket do. `repeats` says whether an earlier item
     # writes the same reference or key.
