@@ -2,12 +2,12 @@
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
+from manilla.ledger import trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Outcome, Posting
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
@@ -58,7 +58,7 @@ async def add(
 def _funding(merchant_id: int, environment: Environment) -> Posting:
     return Posting(
         merchant_id=merchant_id,
-        trx_id=ids.new_trx_id(merchant_id),
+        trx_id=trx_ids.new(merchant_id),
         kind="funding",
         environment=environment,
         wallet=Money(CURRENCY, BALANCE_MINOR),

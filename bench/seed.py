@@ -4,12 +4,12 @@ import asyncio
 import json
 from decimal import Decimal
 
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
+from manilla.ledger import trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Posting
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
@@ -68,7 +68,7 @@ async def wallets(db: Database) -> None:
 def _funding(merchant_id: int) -> Posting:
     return Posting(
         merchant_id=merchant_id,
-        trx_id=ids.new_trx_id(merchant_id),
+        trx_id=trx_ids.new(merchant_id),
         kind="funding",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", BALANCE_MINOR),

@@ -11,10 +11,11 @@ import structlog
 
 from manilla import measuring
 from manilla.approvals import queries as approvals
-from manilla.kit import idempotency, metrics, outbound, ratelimit
+from manilla.kit import metrics, outbound, ratelimit
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Runner, Work
+from manilla.ledger import idempotency
 from manilla.merchants import queries as merchants
 from manilla.merchants import request_log
 from manilla.notify import courier

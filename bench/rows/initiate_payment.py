@@ -17,8 +17,8 @@ from bench.pgbench import Script
 from bench.seed import NO_LIMIT
 from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
 from bench.stage import Served, Stage
-from manilla.kit.intake import Intake, NewItem, Taken
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger.intake import Intake, NewItem, Taken
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.queries import NewPayment

@@ -11,12 +11,11 @@ import msgspec
 import uvloop
 
 from bench.frame import Work
-from manilla.kit import ids
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import queries
+from manilla.ledger import queries, trx_ids
 from manilla.ledger.posting import (
     IN_FLIGHT,
     PAYOUT_FEE,
@@ -68,7 +67,7 @@ async def _submit(batcher: Batcher[Posting, Posted], order: Order, deadline: flo
 def _payout(merchant_id: int) -> Posting:
     return Posting(
         merchant_id=merchant_id,
-        trx_id=ids.new_trx_id(merchant_id),
+        trx_id=trx_ids.new(merchant_id),
         kind="payout",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", -(AMOUNT_MINOR + FEE_MINOR)),

@@ -11,6 +11,7 @@ from manilla.api.endpoint import Call
 from manilla.kit import ids, logs, metrics
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, Ticket
+from manilla.ledger import trx_ids
 from manilla.merchants import request_log
 from manilla.merchants.directory import Caller
 from manilla.merchants.request_queries import Line
@@ -67,7 +68,7 @@ class Exchange:
         made = getattr(self.answer, "trx_id", None)
         if made is None and self.refusal is not None and self.refusal.details:
             made = self.refusal.details.get("trx_id")
-        if made is None and ids.merchant_of(self.call.parameter) is not None:
+        if made is None and trx_ids.merchant_of(self.call.parameter) is not None:
             made = self.call.parameter
         return made
 

@@ -22,11 +22,12 @@ from manilla.api.refusals import (
     ValidationFailed,
 )
 from manilla.api.repeats import read_repeat_key
-from manilla.kit import http, idempotency, strict_json
+from manilla.kit import http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.idempotency import Replayed
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket, address_bucket
+from manilla.ledger import idempotency
+from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability, request_limit, request_log
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.request_log import RequestLog

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from manilla.api.refusals import ValidationFailed
-from manilla.kit.idempotency import RepeatKey
+from manilla.ledger.idempotency import RepeatKey
 
 NAME = "Idempotency-Key"
 LENGTH_MAX = 255

@@ -6,10 +6,11 @@ from enum import StrEnum
 import msgspec
 
 from manilla.cases.cases import CASE, Case, Kind
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
 
 
@@ -47,7 +48,7 @@ async def cases(
     text = listing.searched(wanted.search)
     if text is not None:
         conditions.add("{} IN (reference, trx_id, id::text)", text)
-        owner = ids.merchant_of(text.partition("-")[0])
+        owner = trx_ids.merchant_of(text.partition("-")[0])
         conditions.add_given("merchant_id = {}", owner)
     rows = await db.rows(
         Case,

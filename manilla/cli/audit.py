@@ -10,8 +10,9 @@ from manilla.audit.audit import Filters, Kept, Verdict
 from manilla.audit.entry import Entry
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import ids, strict_json
+from manilla.kit import strict_json
 from manilla.kit.clock import iso
+from manilla.ledger import trx_ids
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -61,7 +62,7 @@ def list_lines(
         typer.Option("--action", help="For example wallet.fund, or wallet for all wallet actions."),
     ] = None,
     merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=LIST_MAX)] = 100,
     as_json: Json = False,

@@ -9,8 +9,8 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_json, print_rows, printable
-from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.notify import queries, redeliver
 from manilla.notify.queries import Kept, Notification
@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True)
 NotificationId = Annotated[str, typer.Argument(metavar="ID", help="A notification id: msg_…")]
 OfMerchant = Annotated[
     int | None,
-    typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX),
+    typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX),
 ]
 
 LIST_MAX = 10_000
@@ -150,7 +150,7 @@ def read_moment(text: str) -> datetime:
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:
     """Returns the merchant encoded in the transaction id, so that only its rows are searched."""
-    owner = ids.merchant_of(trx_id)
+    owner = trx_ids.merchant_of(trx_id)
     if owner is None:
         raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")
     if merchant not in (None, owner):

@@ -7,12 +7,11 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
-from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS_MAX
 from manilla.kit.money import Money
-from manilla.ledger import balances, listing
+from manilla.ledger import balances, listing, trx_ids
 from manilla.ledger.invariants import Finding
 from manilla.ledger.listing import PostingFilter, PostingLine
 from manilla.ledger.scope import Everyone
@@ -64,7 +63,7 @@ def accounts(as_json: Json = False, data: Data = None) -> None:
 @app.command()
 def postings(
     merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
     kind: Annotated[str | None, typer.Option("--kind", help="For example `adjustment`.")] = None,

@@ -14,12 +14,13 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, printable
-from manilla.kit import ids, outbound
+from manilla.kit import outbound
 from manilla.kit.clock import iso
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.http import is_web_address
+from manilla.ledger import trx_ids
 from manilla.merchants import merchants
 from manilla.merchants.directory import Directory
 from manilla.notify import queries, signing
@@ -45,7 +46,7 @@ class Forwarded(msgspec.Struct, frozen=True):
 
 def listen(
     merchant: Annotated[
-        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ],
     forward: Annotated[
         str | None,

@@ -14,11 +14,11 @@ from manilla.cli import secret_input
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import ids
 from manilla.kit.amount_input import parse_number
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.kit.money import MoneyError
+from manilla.ledger import trx_ids
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.methods import catalogue
@@ -55,7 +55,7 @@ def percent(text: str) -> Decimal:
 
 MerchantId = Annotated[
     int,
-    typer.Argument(metavar="ID", min=1, max=ids.MERCHANT_ID_MAX, help="The merchant ID."),
+    typer.Argument(metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX, help="The merchant ID."),
 ]
 Currencies = Annotated[
     list[str] | None,

@@ -6,12 +6,11 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.kit.listing import first
 from manilla.kit.money import Money, MoneyError
-from manilla.ledger import timeline
+from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.payments import charge_queries, listing, queries, refunds
 from manilla.payments.listing import PaymentFilter, RefundFilter
@@ -30,7 +29,7 @@ LIST_MAX = 1000
 def list_payments(
     status: Annotated[Status | None, typer.Option("--status")] = None,
     merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
     search: Annotated[

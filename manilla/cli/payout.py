@@ -7,11 +7,10 @@ import typer
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
-from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.kit.listing import first
-from manilla.ledger import timeline
+from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments import refund_holding
@@ -31,7 +30,7 @@ LIST_MAX = 1000
 def list_payouts(
     status: Annotated[Status | None, typer.Option("--status")] = None,
     merchant: Annotated[
-        int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,
     environment: Annotated[Environment | None, typer.Option("--environment")] = None,
     manual_only: Annotated[bool, typer.Option("--manual", help="Only manual payouts.")] = False,

@@ -13,12 +13,13 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields
-from manilla.kit import ids, strict_json
+from manilla.kit import strict_json
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.http import is_web_address
 from manilla.kit.jobs import Job
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger import trx_ids
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import availability, merchants, request_limit
 from manilla.merchants.directory import Caller, Directory
@@ -57,7 +58,7 @@ class Happening(StrEnum):
 def trigger(
     event: Annotated[Happening, typer.Argument(metavar="EVENT", help="payment.completed, …")],
     merchant: Annotated[
-        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ],
     ipn_url: Annotated[
         str, typer.Option("--ipn-url", metavar="URL", help="The URL to notify.")

@@ -7,8 +7,8 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import ids
 from manilla.kit.clock import iso
+from manilla.ledger import trx_ids
 from manilla.people import (
     console_people,
     invitations,
@@ -33,7 +33,7 @@ LIST_PAGE = 1000
 Email = Annotated[str, typer.Argument(metavar="EMAIL")]
 RealmOfPerson = Annotated[Realm, typer.Option("--realm")]
 MerchantOption = Annotated[
-    int | None, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+    int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
 ]
 
 

@@ -23,9 +23,9 @@ from manilla.cli.signature_mistakes import (
     request_texts,
     secret_variants,
 )
-from manilla.kit import ids
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.merchants import credentials, merchants
 from manilla.notify import queries
 from manilla.platform.settings import PlatformSettings
@@ -79,7 +79,7 @@ def verify_signature(
             "--merchant",
             metavar="ID",
             min=1,
-            max=ids.MERCHANT_ID_MAX,
+            max=trx_ids.MERCHANT_ID_MAX,
             help="Use this merchant's secret from the database.",
         ),
     ] = None,

@@ -11,10 +11,10 @@ from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.merchant import MerchantId
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import ids
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money, MoneyError
+from manilla.ledger import trx_ids
 from manilla.merchants import merchants, queries, wallets
 from manilla.merchants.wallets import WalletStatus
 
@@ -44,7 +44,7 @@ def fund(
 @app.command()
 def adjust(
     merchant_id: Annotated[
-        int, typer.Option("--merchant", metavar="ID", min=1, max=ids.MERCHANT_ID_MAX)
+        int, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ],
     environment: InEnvironment,
     amount: Annotated[str, typer.Option(metavar="AMOUNT", help="Major units: -1000.00")],

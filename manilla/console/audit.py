@@ -8,8 +8,9 @@ from manilla.audit import audit, listing
 from manilla.audit.audit import Filters
 from manilla.audit.entry import Entry
 from manilla.console.desk import ConsoleDesk
-from manilla.kit import deadline, ids
+from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
+from manilla.ledger import trx_ids
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -93,6 +94,6 @@ def _merchant(request: PageRequest) -> int | None:
     if not request.query.text("merchant"):
         return None
     number = request.query.whole("merchant")
-    if number > ids.MERCHANT_ID_MAX:
+    if number > trx_ids.MERCHANT_ID_MAX:
         raise BadForm(errors={"merchant": "No merchant has this number."})
     return number

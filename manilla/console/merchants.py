@@ -14,9 +14,10 @@ from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, queries, roster, wallets
 from manilla.merchants.merchants import Change, Status
@@ -280,7 +281,7 @@ class MerchantPages:
 
 def merchant_number(request: PageRequest) -> int:
     number = int(request.parameter("merchant"))
-    if not 0 < number <= ids.MERCHANT_ID_MAX:
+    if not 0 < number <= trx_ids.MERCHANT_ID_MAX:
         raise NotHere
     return number
 

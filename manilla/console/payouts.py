@@ -10,9 +10,9 @@ from manilla.cases.listing import CaseFilter
 from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
-from manilla.kit import ids
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import Page
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
 from manilla.payouts import lost, manual, queue
@@ -197,7 +197,7 @@ class PayoutDesk:
 
     async def _story(self, request: PageRequest) -> PayoutStory:
         trx_id = request.parameter("payout")
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         told = None
         if merchant_id is not None:
             told = await payout_story(self._desk.db, merchant_id, trx_id)

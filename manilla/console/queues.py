@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from manilla.kit import ids
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
@@ -32,7 +32,7 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
     if not given.text(name):
         return None
     number = given.whole(name)
-    if not 0 < number <= ids.MERCHANT_ID_MAX:
+    if not 0 < number <= trx_ids.MERCHANT_ID_MAX:
         raise BadForm(errors={name: "No merchant has this number."})
     return number
 

@@ -7,9 +7,10 @@ from manilla.audit.audit import Filters
 from manilla.console import queues
 from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
 from manilla.payments import refund_queries, refunds
@@ -85,7 +86,7 @@ class RefundPages:
 
     async def _about_payment(self, request: PageRequest) -> dict[str, Any]:
         db, trx_id = self._desk.db, request.parameter("trx_id")
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
         if told is None:
             raise NotHere
@@ -169,7 +170,7 @@ class RefundPages:
 
     async def _refund(self, request: PageRequest) -> Refund:
         trx_id = request.parameter("refund")
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         found = None
         if merchant_id is not None:
             found = await refund_queries.refund(self._desk.db, merchant_id, trx_id)

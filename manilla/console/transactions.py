@@ -10,11 +10,12 @@ from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import finding
 from manilla.console.desk import ConsoleDesk
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import Page
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
@@ -138,7 +139,7 @@ class TransactionPages:
     async def show(self, request: PageRequest) -> Answer:
         """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
         trx_id = request.parameter("trx_id")
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         db = self._desk.db
         if merchant_id is None:
             return await self._show_elsewhere(request, trx_id)

@@ -8,11 +8,10 @@ from manilla.approvals.kinds import WalletAdjustment
 from manilla.console import answers
 from manilla.console.desk import ConsoleDesk
 from manilla.console.merchants import merchant_number
-from manilla.kit import ids
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger import listing
+from manilla.ledger import listing, trx_ids
 from manilla.ledger.listing import StatementFilter, StatementLine
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
@@ -114,7 +113,7 @@ class WalletPages:
 
     def _ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:
         context = _context(request, merchant_id, currency)
-        sealed = self._desk.keyring.seal(ids.new_trx_id(merchant_id).encode(), context)
+        sealed = self._desk.keyring.seal(trx_ids.new(merchant_id).encode(), context)
         return base64.urlsafe_b64encode(sealed).decode()
 
     def _read_ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:

@@ -12,9 +12,8 @@ from litestar.handlers import HTTPRouteHandler
 from manilla.dashboard import receipt
 from manilla.dashboard.desk import Desk
 from manilla.dashboard.receipt import Receipt
-from manilla.kit import ids
 from manilla.kit.environment import Environment
-from manilla.ledger import timeline
+from manilla.ledger import timeline, trx_ids
 from manilla.payments import queries as payments
 from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts
@@ -118,7 +117,7 @@ def verification(desk: Desk, layout: Layout) -> HTTPRouteHandler:
     @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
     async def verify(request: Request[Any, Any, Any]) -> Response[str]:
         trx_id, signature = (str(request.path_params[name]) for name in ("trx_id", "signature"))
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         found = None
         if merchant_id is not None and receipt.is_signed(desk.keyring, trx_id, signature):
             found = await receipts.find(merchant_id, trx_id, "payments")

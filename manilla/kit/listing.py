@@ -14,9 +14,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.ids import TimedIds
 
 PAGE_ROWS = 50
 PAGE_ROWS_MAX = 500
@@ -153,21 +153,14 @@ class Clock(msgspec.Struct, frozen=True):
     moment: Callable[[tuple[Any, ...]], datetime | None]
 
 
-TRX_IDS = Clock(
-    ("trx_id",),
-    tuple[str],
-    lambda moment: (ids.trx_id_floor(moment),),
-    lambda key: ids.moment_of(key[0]),
-)
-NOTIFICATION_IDS = Clock(
-    ("id",),
-    tuple[str],
-    lambda moment: (ids.notification_id_floor(moment),),
-    lambda key: ids.moment_of_notification(key[0]),
-)
-REQUEST_TIMES = Clock(
-    ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
-)
+def id_clock(column: str, ids: TimedIds) -> Clock:
+    """The clock of a table whose key is such an id."""
+    return Clock(
+        (column,),
+        tuple[str],
+        lambda moment: (ids.floor(moment),),
+        lambda key: ids.moment_of(key[0]),
+    )
 
 
 class Query(msgspec.Struct, frozen=True):

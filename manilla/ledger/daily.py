@@ -5,10 +5,10 @@ from datetime import date, timedelta
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.clock import last_days, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, within
 
 DAYS = 30
@@ -54,8 +54,8 @@ async def count_daily(
         conditions.value(value)
         for value in (
             list(days),
-            [ids.trx_id_floor(start_of_day(day)) for day in days],
-            [ids.trx_id_floor(start_of_day(day + timedelta(days=1))) for day in days],
+            [trx_ids.floor(start_of_day(day)) for day in days],
+            [trx_ids.floor(start_of_day(day + timedelta(days=1))) for day in days],
             counted.succeeded,
             list(counted.failed),
         )

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, within
 
 LOOK_MAX = 10_000  # rows read for one page
@@ -142,7 +143,7 @@ async def postings(
     )
     search = listing.searched(wanted.search)
     if search is not None:
-        conditions.add("merchant_id = {}", ids.merchant_of(search.partition("-")[0]))
+        conditions.add("merchant_id = {}", trx_ids.merchant_of(search.partition("-")[0]))
         conditions.add("trx_id = {}", search)
         return Page(await _postings(db, conditions, PAGE_ROWS_MAX))
     high = listing.read_cursor(int, after) or await _first_number(db, wanted.until, ASTRAY)

@@ -5,13 +5,12 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger import posting
+from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Outcome, Posting
 
@@ -38,7 +37,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 def new_id() -> str:
-    return ids.new_trx_id(NOBODY)
+    return trx_ids.new(NOBODY)
 
 
 async def settle(
@@ -54,7 +53,7 @@ async def settle(
         raise BadSettlement("The amount must be above zero.")
     if not is_line(note, NOTE_LENGTH_MAX):
         raise BadSettlement(f"A note has 1 to {NOTE_LENGTH_MAX} printable characters.")
-    if trx_id is not None and ids.merchant_of(trx_id) != NOBODY:
+    if trx_id is not None and trx_ids.merchant_of(trx_id) != NOBODY:
         raise BadSettlement("This is not a settlement id. Reload the page.")
     trx_id = trx_id or new_id()
     clearing, other = _lines(kind, provider, amount.minor)

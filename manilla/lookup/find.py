@@ -6,14 +6,15 @@ import msgspec
 
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.listing import first
 from manilla.ledger import listing as ledger
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import listing as requests
 from manilla.merchants.listing import RequestFilter
 from manilla.merchants.request_queries import Request
+from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
 from manilla.payments import charge_queries
 from manilla.payments import queries as payments
@@ -35,9 +36,9 @@ class Found(msgspec.Struct, frozen=True):
 async def find(db: Database, text: str) -> Found | None:
     """Returns None if the ID is unknown, or its record has been deleted."""
     wanted = text.strip()
-    if ids.merchant_of(wanted.partition("-")[0]) is not None:
+    if trx_ids.merchant_of(wanted.partition("-")[0]) is not None:
         return await _transaction(db, wanted)
-    if ids.merchant_of_notification(wanted) is not None:
+    if notification_ids.merchant_of(wanted) is not None:
         return await _notification(db, wanted)
     if _REQUEST_ID.fullmatch(wanted):
         request = await find_request(db, wanted)
@@ -57,7 +58,7 @@ async def _transaction(db: Database, wanted: str) -> Found | None:
     if payment is not None and await _is_there(db, payment, wanted):
         kind = _kind(payment, wanted)
         return Found(kind, wanted, payment.merchant_id, payment.environment, payment.trx_id)
-    merchant_id = ids.merchant_of(wanted)
+    merchant_id = trx_ids.merchant_of(wanted)
     if merchant_id is None:
         return None
     payout = await payouts.payout(db, merchant_id, wanted)

@@ -6,13 +6,18 @@ from typing import Annotated
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
-from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, REQUEST_TIMES, Moment, Page, Query
+from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Clock, Moment, Page, Query
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.merchants import request_queries
 from manilla.merchants.request_log import KEEP
 from manilla.merchants.request_queries import REQUEST_COLUMNS, Request
+
+TIMES = Clock(
+    ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
+)
 
 
 class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +52,11 @@ async def requests(
     text = listing.searched(wanted.search)
     if text is not None:
         conditions.add("{} IN (request_id, ref_trx, trx_id)", text)
-        conditions.add_given("merchant_id = {}", ids.merchant_of(text))
+        conditions.add_given("merchant_id = {}", trx_ids.merchant_of(text))
     steps = Query(
         "api_request",
         REQUEST_COLUMNS,
-        REQUEST_TIMES,
+        TIMES,
         whose(scope),
         conditions,
         max(wanted.since or kept_since, kept_since),

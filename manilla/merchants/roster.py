@@ -5,9 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.ledger import trx_ids
 from manilla.merchants.merchants import Status
 from manilla.merchants.queries import MERCHANT, MerchantRow
 
@@ -78,4 +79,4 @@ async def currencies(db: Database) -> list[str]:
 
 def _number(text: str) -> int | None:
     is_number = text.isascii() and text.isdigit() and len(text) <= 18
-    return int(text) if is_number and int(text) <= ids.MERCHANT_ID_MAX else None
+    return int(text) if is_number and int(text) <= trx_ids.MERCHANT_ID_MAX else None

@@ -6,13 +6,12 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit import ids
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger import posting
+from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Outcome, Posting
 from manilla.merchants import queries
@@ -169,7 +168,7 @@ async def set_status(
 def _funding(merchant_id: int, environment: Environment, amount: Money, reason: str) -> Posting:
     return Posting(
         merchant_id=merchant_id,
-        trx_id=ids.new_trx_id(merchant_id),
+        trx_id=trx_ids.new(merchant_id),
         kind="funding",
         environment=environment,
         wallet=amount,

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import (
-    NOTIFICATION_IDS,
     PAGE_ROWS,
     PAGE_ROWS_MAX,
     Moment,
     Page,
     Query,
 )
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
-from manilla.notify import queries
+from manilla.notify import notification_ids, queries
 from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
 
 
@@ -61,7 +61,7 @@ async def notifications(
     steps = Query(
         "notification",
         NOTIFICATION_COLUMNS,
-        NOTIFICATION_IDS,
+        notification_ids.CLOCK,
         whose(scope),
         conditions,
         wanted.since,
@@ -104,9 +104,9 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
 
 
 def _referred_to(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:
-    merchant_id = ids.merchant_of(text)
+    merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
-        merchant_id = ids.merchant_of_notification(text)
+        merchant_id = notification_ids.merchant_of(text)
     if wanted.named:
         merchant_id = scope.merchant_id
     return steps.narrowed("merchant_id = {}", merchant_id).narrowed(

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from manilla.kit import ids, jobs, strict_json
+from manilla.kit import jobs, strict_json
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
+from manilla.notify import notification_ids
 
 DELIVER = "notify"
 
@@ -21,7 +22,7 @@ async def tell(
     status: str,
 ) -> None:
     """Queues a notification. Must be called within the transaction that makes the change."""
-    notification_id = ids.new_notification_id(merchant_id)
+    notification_id = notification_ids.new(merchant_id)
     await connection.execute(
         """
         INSERT INTO notification (merchant_id, id, environment, trx_id, event, status, url, body)

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ids, outbound
+from manilla.kit import outbound
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.plans import by_key
+from manilla.notify import notification_ids
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -167,7 +168,7 @@ async def notifications(
 
 
 async def notification(db: Database | Connection, notification_id: str) -> Notification | None:
-    merchant_id = ids.merchant_of_notification(notification_id)
+    merchant_id = notification_ids.merchant_of(notification_id)
     if merchant_id is None:
         return None
     return await db.row(

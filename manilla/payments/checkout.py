@@ -9,9 +9,9 @@ import msgspec
 
 from manilla.cases import suspense
 from manilla.cases.suspense import Action
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
@@ -182,7 +182,7 @@ class Checkout:
         await self._till.ask_about_all(payment)
 
     async def _find(self, trx_id: str) -> Payment:
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         payment = (
             None if merchant_id is None else await queries.payment(self._db, merchant_id, trx_id)
         )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.ledger import trx_ids
 from manilla.ledger.daily import Counted, Day, count_daily
 from manilla.ledger.scope import Scope, within
 
@@ -20,7 +20,7 @@ async def daily(
 
 async def count_rejected_refunds(db: Database, scope: Scope, since: datetime) -> int:
     """Counts rejected refunds created since then: their customers did not get their money back."""
-    conditions = within(scope).add("trx_id >= {}", ids.trx_id_floor(since))
+    conditions = within(scope).add("trx_id >= {}", trx_ids.floor(since))
     count: int = await db.value(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",
         *conditions.values,

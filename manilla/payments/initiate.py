@@ -6,13 +6,14 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit import ids, strict_json
+from manilla.kit import strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.kit.idempotency import RepeatKey, Replayed
-from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger import trx_ids
+from manilla.ledger.idempotency import RepeatKey, Replayed
+from manilla.ledger.intake import Intake, Taken
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -128,7 +129,7 @@ class Initiation:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        trx_id = ids.new_trx_id(caller.merchant_id)
+        trx_id = trx_ids.new(caller.merchant_id)
         expires_at = datetime.now(UTC) + timedelta(minutes=self._platform.now.checkout_minutes)
         session = Session(
             payment_url=self._links.url(trx_id, expires_at),

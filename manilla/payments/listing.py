@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
-    TRX_IDS,
     Moment,
     Number,
     Page,
     Query,
 )
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payments import queries
 from manilla.payments.payment import ErrorCode, Payment, Status
@@ -63,7 +63,13 @@ async def payments(
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
     steps = Query(
-        "payment", PAYMENT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+        "payment",
+        PAYMENT_COLUMNS,
+        trx_ids.CLOCK,
+        whose(scope),
+        conditions,
+        wanted.since,
+        wanted.until,
     )
     text = listing.searched(wanted.search)
     if text is not None:
@@ -102,13 +108,19 @@ async def refunds(
     text = listing.searched(wanted.search)
     if text is not None:
         trx_id = text.partition("-")[0]
-        merchant_id = ids.merchant_of(trx_id)
+        merchant_id = trx_ids.merchant_of(trx_id)
         if merchant_id is None:
             return Page([])
         conditions.add("merchant_id = {}", merchant_id)
         conditions.add("(trx_id = {} OR payment_trx_id = {})", trx_id, trx_id)
     steps = Query(
-        "refund", REFUND_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+        "refund",
+        REFUND_COLUMNS,
+        trx_ids.CLOCK,
+        whose(scope),
+        conditions,
+        wanted.since,
+        wanted.until,
     )
     return await listing.walk(db, steps, _refund, after, limit)
 

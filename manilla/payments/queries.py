@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ids, ratelimit
+from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.intake import NewItem
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger import trx_ids
+from manilla.ledger.intake import NewItem
 from manilla.payments.payment import Payment
 
 
@@ -55,7 +56,7 @@ async def payment(
 async def payment_about(db: Database, reference: str) -> Payment | None:
     """Returns the payment with this id, or the payment of a charge, refund or commission."""
     trx_id = reference.partition("-")[0]
-    merchant_id = ids.merchant_of(trx_id)
+    merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is None:
         return None
     found: str | None = await db.value(

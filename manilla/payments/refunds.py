@@ -9,14 +9,14 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.audit.audit import Filters
-from manilla.kit import crash, ids, jobs
+from manilla.kit import crash, jobs
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger import timeline
+from manilla.ledger import timeline, trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payments import charge_queries, notices, queries, refund_books, refund_queries
@@ -66,7 +66,7 @@ async def start(
     assert on_behalf or not with_commission, "only an administrator can refund the commission"
     if not is_line(reason, REASON_LENGTH_MAX):
         raise RefundRefused(f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters.")
-    merchant_id = ids.merchant_of(trx_id)
+    merchant_id = trx_ids.merchant_of(trx_id)
     async with db.transaction() as connection:
         payment = (
             None
@@ -131,7 +131,7 @@ async def _new_refund(
         provider = charge.provider
     return Refund(
         merchant_id=payment.merchant_id,
-        trx_id=ids.new_trx_id(payment.merchant_id),
+        trx_id=trx_ids.new(payment.merchant_id),
         payment_trx_id=payment.trx_id,
         environment=payment.environment,
         currency=amount.currency,
@@ -201,7 +201,7 @@ async def fail(
 
 
 async def find(db: Database, trx_id: str) -> Refund:
-    merchant_id = ids.merchant_of(trx_id)
+    merchant_id = trx_ids.merchant_of(trx_id)
     refund = None if merchant_id is None else await refund_queries.refund(db, merchant_id, trx_id)
     if refund is None:
         raise RefundNotFound(f"There is no refund {trx_id}.")

@@ -11,10 +11,10 @@ import msgspec
 
 from manilla.cases import cases
 from manilla.cases.cases import Kind
-from manilla.kit import crash, ids, jobs
+from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
-from manilla.ledger import timeline
+from manilla.ledger import timeline, trx_ids
 from manilla.payments import books, charge_queries, notices, queries
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
@@ -232,7 +232,7 @@ async def _credit(
         status=NEXT[standing(payment), Event.PAID],
         error_code=None,
         credited_charge=charge.reference if charge else None,
-        commission_trx_id=ids.new_trx_id(payment.merchant_id) if is_charged else None,
+        commission_trx_id=trx_ids.new(payment.merchant_id) if is_charged else None,
     )
     await books.credit(connection, after, payer)
     crash.point("amid_payment_credit")

@@ -4,10 +4,11 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit import clock, ids
+from manilla.kit import clock
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
 from manilla.payments import queries
@@ -60,7 +61,7 @@ async def verify(
     db: Database, caller: Caller, trx_id: str, ticket: Ticket
 ) -> VerifiedPayment | UnfinishedPayment:
     found = None
-    if ids.merchant_of(trx_id) == caller.merchant_id:
+    if trx_ids.merchant_of(trx_id) == caller.merchant_id:
         found = await queries.counted_payment(
             db, caller.merchant_id, caller.environment, trx_id, ticket
         )

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.idempotency import RepeatKey
 from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
+from manilla.ledger.idempotency import RepeatKey
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller, Directory

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, Counted, Day, count_daily
 from manilla.ledger.scope import Scope, within
 
@@ -25,8 +25,8 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
     now = datetime.now(UTC)
     conditions = within(scope).add(
         "trx_id >= {} AND trx_id < {}",
-        ids.trx_id_floor(now - timedelta(days=DAYS)),
-        ids.trx_id_floor(now - longer_than),
+        trx_ids.floor(now - timedelta(days=DAYS)),
+        trx_ids.floor(now - longer_than),
     )
     count: int = await db.value(
         f"SELECT count(*) FROM payout WHERE status = 'pending' AND {conditions.sql}",

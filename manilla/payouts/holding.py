@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.payouts import queries, sending
 from manilla.payouts.payout import Payout
 from manilla.platform import settings
@@ -127,7 +127,7 @@ async def _ask(rails: Rails, payout: Payout) -> Found:
 
 async def _ask_lost(rails: Rails, provider: Provider, reference: str) -> Lost:
     said, problem = await _state(rails, provider, reference)
-    return Lost(reference, ids.merchant_of(reference) or 0, said, problem)
+    return Lost(reference, trx_ids.merchant_of(reference) or 0, said, problem)
 
 
 async def _state(
@@ -169,7 +169,7 @@ async def _known(db: Database, references: Sequence[str]) -> set[str]:
         SELECT p.trx_id
           FROM unnest($1::bigint[], $2::text[]) AS asked (merchant_id, trx_id)
           JOIN payout p ON p.merchant_id = asked.merchant_id AND p.trx_id = asked.trx_id""",
-        [ids.merchant_of(reference) or 0 for reference in references],
+        [trx_ids.merchant_of(reference) or 0 for reference in references],
         list(references),
     )
     return {record["trx_id"] for record in records}

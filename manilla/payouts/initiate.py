@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit import ids, strict_json
+from manilla.kit import strict_json
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.idempotency import RepeatKey, Replayed
-from manilla.kit.intake import Intake, Taken
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger import trx_ids
+from manilla.ledger.idempotency import RepeatKey, Replayed
+from manilla.ledger.intake import Intake, Taken
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,
@@ -234,7 +235,7 @@ def _row(
         merchant_id=caller.merchant_id,
         bucket=ticket.bucket,
         rate_limit=ticket.limit,
-        trx_id=ids.new_trx_id(caller.merchant_id),
+        trx_id=trx_ids.new(caller.merchant_id),
         environment=caller.environment,
         ref_trx=order.ref_trx,
         currency=amount.currency,

@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
-    TRX_IDS,
     Conditions,
     Moment,
     Number,
     Page,
     Query,
 )
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payouts import accounts
 from manilla.payouts.accounts import SavedAccount
@@ -68,7 +68,13 @@ async def payouts(
         .add_given("amount_minor <= {}", wanted.max_minor)
     )
     steps = Query(
-        "payout", PAYOUT_COLUMNS, TRX_IDS, whose(scope), conditions, wanted.since, wanted.until
+        "payout",
+        PAYOUT_COLUMNS,
+        trx_ids.CLOCK,
+        whose(scope),
+        conditions,
+        wanted.since,
+        wanted.until,
     )
     text = listing.searched(wanted.search)
     if text is not None:
@@ -143,7 +149,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 def _referred_to(steps: Query, text: str) -> Query:
     """A transaction id identifies one payout; several merchants can use the same ref_trx."""
-    merchant_id = ids.merchant_of(text)
+    merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
         return steps.narrowed("ref_trx = {}", text)
     return steps.narrowed("merchant_id = {} AND trx_id = {}", merchant_id, text)

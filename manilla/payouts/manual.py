@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from manilla.audit import audit
 from manilla.audit.audit import Filters
-from manilla.kit import ids, jobs
+from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
+from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, states
@@ -33,7 +34,7 @@ class OnHold(NotToDecide):
 
 
 async def find(db: Database, trx_id: str) -> Payout:
-    merchant_id = ids.merchant_of(trx_id)
+    merchant_id = trx_ids.merchant_of(trx_id)
     payout = None if merchant_id is None else await queries.payout(db, merchant_id, trx_id)
     if payout is None:
         raise PayoutNotFound(f"There is no payout {trx_id}.")

@@ -4,9 +4,9 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit.db import Database
-from manilla.kit.idempotency import Replayed
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger.idempotency import Replayed
 from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import Initiation, PayoutOrder
 

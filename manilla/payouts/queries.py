@@ -8,10 +8,10 @@ import msgspec
 
 from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.intake import NewItem
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
+from manilla.ledger.intake import NewItem
 from manilla.payouts.payout import Payout
 
 

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, within
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
@@ -187,7 +188,7 @@ def _narrow(conditions: Conditions, search: str | None) -> None:
     text = listing.searched(search)
     if text is None:
         return
-    merchant_id = ids.merchant_of(text)
+    merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
         conditions.add("ref_trx = {}", text)
     else:

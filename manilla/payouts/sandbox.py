@@ -1,6 +1,6 @@
 """Banks and test account numbers of the sandbox, where no provider is called."""
 
-from manilla.kit import nigerian_banks
+from manilla.providers import nigerian_banks
 from manilla.providers.port import Bank, Provider
 
 # Account numbers with a fixed outcome on every method; all others are delivered.

@@ -4,8 +4,8 @@ import hashlib
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.ledger import trx_ids
 from manilla.providers.port import EventKind, Provider, WebhookEvent
 
 # The jobs that query a provider for the status of a transaction.
@@ -84,7 +84,7 @@ def _merchant_of(reference: str) -> int:
 
     A charge's reference is the payment's id and a number.
     """
-    return ids.merchant_of(reference.partition("-")[0]) or 0
+    return trx_ids.merchant_of(reference.partition("-")[0]) or 0
 
 
 async def forget_old(db: Database, days: int) -> None:

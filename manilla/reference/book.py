@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from manilla.kit import idempotency
+from manilla.ledger import idempotency
 from manilla.notify import courier
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import guidance, listing, operations, reading, states

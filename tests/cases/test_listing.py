@@ -6,10 +6,10 @@ from manilla.cases import cases, listing
 from manilla.cases.cases import Kind
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.cases.suspense import Action
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
 
@@ -28,7 +28,7 @@ async def test_cases_are_found_by_every_filter_and_reference(
         rows = (await listing.cases(db, scope, CaseFilter(**wanted))).rows
         return [case.reference for case in rows]
 
-    trx_id = ids.new_trx_id(new.id)
+    trx_id = trx_ids.new(new.id)
     await open_case(Kind.WRONG_AMOUNT, f"{trx_id}-1", trx_id=trx_id)
     await open_case(Kind.CONTRADICTION, "100%_odd")
     await open_case(Kind.CONTRADICTION, "in the sandbox", environment=Environment.SANDBOX)

@@ -15,9 +15,9 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
 from tests.forked import manilla
@@ -223,7 +223,7 @@ async def test_an_automatic_payout_is_requeued_and_not_decided_by_hand(office: O
 
 
 async def test_what_there_is_not_is_refused(office: Office) -> None:
-    unknown = ids.new_trx_id(int(office.id))
+    unknown = trx_ids.new(int(office.id))
     said = await office.refused(
         ("payout", "show", unknown),
         ("payout", "complete", "TXN1"),

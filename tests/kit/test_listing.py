@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from manilla.kit import ids, listing
+from manilla.kit import listing
 from manilla.kit.listing import BadCursor, BadFilter, Conditions, Moment, Number
+from manilla.ledger import trx_ids
+from manilla.notify import notification_ids
+from manilla.notify.notification_ids import NOTIFICATION_IDS
 
 
 class _Filter(msgspec.Struct, frozen=True):
@@ -103,18 +106,18 @@ def test_values_never_become_part_of_the_statement() -> None:
 
 def test_an_id_says_when_it_was_made() -> None:
     before = datetime.now(UTC)
-    trx_id, notification_id = ids.new_trx_id(7), ids.new_notification_id(7)
-    for moment in (ids.moment_of(trx_id), ids.moment_of_notification(notification_id)):
+    trx_id, notification_id = trx_ids.new(7), notification_ids.new(7)
+    for moment in (trx_ids.moment_of(trx_id), NOTIFICATION_IDS.moment_of(notification_id)):
         assert moment is not None
         assert abs((moment - before).total_seconds()) < 5
-    assert ids.moment_of(ids.trx_id_floor(MOMENT)) == MOMENT
-    assert ids.moment_of_notification(ids.notification_id_floor(MOMENT)) == MOMENT
-    assert ids.trx_id_floor(before) <= trx_id
-    assert ids.notification_id_floor(before) <= notification_id
+    assert trx_ids.moment_of(trx_ids.floor(MOMENT)) == MOMENT
+    assert NOTIFICATION_IDS.moment_of(NOTIFICATION_IDS.floor(MOMENT)) == MOMENT
+    assert trx_ids.floor(before) <= trx_id
+    assert NOTIFICATION_IDS.floor(before) <= notification_id
 
 
 @pytest.mark.parametrize(
     "text", ["", "TXN", "TXN123", "XYZ0000000000", "TXNzzzzzzzzzz", "TXN" + "Z" * 10]
 )
 def test_what_is_no_id_has_no_time(text: str) -> None:
-    assert ids.moment_of(text) is None
+    assert trx_ids.moment_of(text) is None

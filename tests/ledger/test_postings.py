@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manilla.kit import ids
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import posting, queries
+from manilla.ledger import posting, queries, trx_ids
 from manilla.ledger.posting import Line, Outcome, Posted, Posting
 
 _merchants = iter(range(1_000_000, 2_000_000))
@@ -49,7 +48,7 @@ def move(
 ) -> Posting:
     return Posting(
         merchant_id=merchant_id,
-        trx_id=trx_id or ids.new_trx_id(merchant_id),
+        trx_id=trx_id or trx_ids.new(merchant_id),
         kind="test",
         environment=environment,
         wallet=Money("NGN", minor),
@@ -105,7 +104,7 @@ async def test_a_posting_of_the_platforms_accounts_needs_no_wallet(db: Database)
     merchant = next(_merchants)
     settled = Posting(
         merchant_id=merchant,
-        trx_id=ids.new_trx_id(merchant),
+        trx_id=trx_ids.new(merchant),
         kind="settlement",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", 0),
@@ -139,7 +138,7 @@ async def test_an_unknown_account_is_refused(db: Database) -> None:
     await open_wallets(db, merchant)
     stray = Posting(
         merchant_id=merchant,
-        trx_id=ids.new_trx_id(merchant),
+        trx_id=trx_ids.new(merchant),
         kind="test",
         environment=Environment.SANDBOX,
         wallet=Money("NGN", 1),
@@ -194,7 +193,7 @@ async def test_one_posting_over_two_wallets_at_once_is_posted_once(db: Database)
     for _ in range(20):
         merchant = next(_merchants)
         await open_wallets(db, merchant)
-        trx_id = ids.new_trx_id(merchant)
+        trx_id = trx_ids.new(merchant)
         both = [move(merchant, 3, environment, trx_id) for environment in Environment]
         batchers = [batched_postings(db) for _ in both]
         results = await asyncio.gather(

@@ -8,9 +8,9 @@ from manilla.approvals import approvals
 from manilla.approvals.changes import Asked, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.kit import ids
 from manilla.kit.db import Database
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
 from manilla.payments import refund_holding, refunds
 from manilla.payouts import holding, lost
 from manilla.payouts.holding import Found, NotHeld, NotReleased
@@ -188,7 +188,7 @@ async def test_what_is_not_held_cannot_be_released(services: Services, db: Datab
 async def test_transfers_that_a_restored_database_lacks_are_found_by_the_providers_list(
     desk: Desk, services: Services, db: Database
 ) -> None:
-    known, forgotten = await desk.pay_out(), ids.new_trx_id(desk.merchant.new.id)
+    known, forgotten = await desk.pay_out(), trx_ids.new(desk.merchant.new.id)
     await desk.world.run_jobs()
     adapter = services.rails.adapter(Provider.A)
     assert adapter is not None

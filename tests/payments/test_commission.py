@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.kit import ids
+from manilla.ledger import trx_ids
 from manilla.ledger.invariants import check
 from manilla.ledger.listing import PostingLine, postings_of
 from manilla.merchants.merchants import Bearer
@@ -90,7 +90,7 @@ async def test_a_commission_in_the_payments_own_posting_satisfies_the_invariants
     trx_id = (await _complete(shop, payment_amount=1000))["trx_id"]
     await shop.services.db.execute(
         "UPDATE payment SET commission_trx_id = $3 WHERE merchant_id = $1 AND trx_id = $2",
-        *(shop.merchant.new.id, trx_id, ids.new_trx_id(shop.merchant.new.id)),
+        *(shop.merchant.new.id, trx_id, trx_ids.new(shop.merchant.new.id)),
     )
     posted = await postings_of(shop.services.db, shop.merchant.new.id, [str(trx_id)])
     assert _moved(posted[0]) == {

@@ -4,9 +4,8 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.suspense import Action, WalletFull
-from manilla.kit import ids
 from manilla.kit.money import Money
-from manilla.ledger import balances, posting
+from manilla.ledger import balances, posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
 from manilla.payouts import manual
@@ -36,7 +35,7 @@ async def _fund(shop: Shop, minor: int) -> None:
         [
             Posting(
                 merchant_id=merchant.new.id,
-                trx_id=ids.new_trx_id(merchant.new.id),
+                trx_id=trx_ids.new(merchant.new.id),
                 kind="funding",
                 environment=merchant.environment,
                 wallet=Money("NGN", minor),

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from manilla.kit import ids
 from manilla.kit import listing as lists
 from manilla.kit.clock import LAGOS, last_days
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, queries, refunds
@@ -41,7 +41,7 @@ class ChargeService:
 
     async def add(self, at: datetime = NOW, **fields: Any) -> str:
         self.count += 1
-        trx_id = ids.trx_id_floor(at) + ids.new_trx_id(self.merchant_id)[13:]
+        trx_id = trx_ids.floor(at) + trx_ids.new(self.merchant_id)[13:]
         row = {
             "merchant_id": self.merchant_id,
             "trx_id": trx_id,

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from manilla.kit import ids
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.find import find
 from manilla.merchants.merchants import Bearer
+from manilla.notify import notification_ids
 from manilla.payments import listing, refunds
 from manilla.payments.listing import PaymentFilter
 from tests.payments.shop import Shop
@@ -64,7 +66,7 @@ async def test_a_commission_that_is_in_the_payments_posting_is_found_too(
     sandbox_shop: Shop,
 ) -> None:
     started = await sandbox_shop.start()
-    commission = ids.new_trx_id(sandbox_shop.merchant.new.id)
+    commission = trx_ids.new(sandbox_shop.merchant.new.id)
     await sandbox_shop.services.db.execute(
         "UPDATE payment SET commission_trx_id = $3 WHERE merchant_id = $1 AND trx_id = $2",
         *(sandbox_shop.merchant.new.id, started.trx_id, commission),
@@ -106,8 +108,8 @@ async def test_notifications_requests_and_adjustments_are_found_by_their_ids(
 async def test_what_is_no_id_of_ours_is_not_found(shop: Shop, operator: Visitor) -> None:
     started = await shop.start()
     for text in (
-        *(ids.new_trx_id(shop.merchant.new.id), f"{started.trx_id}-9", "0" * 24, "99999999999"),
-        *(ids.new_notification_id(shop.merchant.new.id), "anything", "", "-", "TXN"),
+        *(trx_ids.new(shop.merchant.new.id), f"{started.trx_id}-9", "0" * 24, "99999999999"),
+        *(notification_ids.new(shop.merchant.new.id), "anything", "", "-", "TXN"),
     ):
         assert await find(shop.services.db, text) is None, text
         assert (await operator.get(f"/transactions?q={text}")).status == 200, text

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from manilla.kit import ids
 from manilla.kit.clock import last_days
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.payouts import accounts, figures, listing, manual
 from manilla.payouts.listing import AccountFilter, PayoutFilter
@@ -69,7 +69,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     second = await listing.payouts(db, tenant, PayoutFilter(), limit=2, after=first.next)
     assert [row.trx_id for row in first.rows + second.rows] == everything
     assert second.next is None
-    pages = listing.all_payouts(db, tenant, PayoutFilter(until=ids.moment_of(sent)))
+    pages = listing.all_payouts(db, tenant, PayoutFilter(until=trx_ids.moment_of(sent)))
     assert [row.trx_id async for rows in pages for row in rows] == everything[1:]
 
     [today] = await figures.daily(db, tenant, "NGN", last_days(1))

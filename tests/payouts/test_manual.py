@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from manilla.kit import ids
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.payouts import listing, manual
 from manilla.payouts.listing import PayoutFilter
@@ -152,7 +152,7 @@ async def test_only_payouts_are_found(desk: Desk) -> None:
     db = desk.services.db
     await desk.pay_out(MANUAL)
     payment_id = await new_payment(desk.merchant)
-    unknown = ids.new_trx_id(desk.merchant.new.id)
+    unknown = trx_ids.new(desk.merchant.new.id)
     for trx_id in (payment_id, unknown, "TXN1", "", "x" * 33):
         for call in (
             manual.find(db, trx_id),

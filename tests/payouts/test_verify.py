@@ -7,10 +7,10 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.ledger import trx_ids
 from manilla.payouts import manual
 from manilla.services import Services
 from tests.client import Site, new_merchant
@@ -114,7 +114,7 @@ async def test_what_is_not_the_callers_to_see_is_the_same_as_what_is_not(
     neighbour = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
     sandbox = msgspec.structs.replace(desk.merchant, environment=Environment.SANDBOX)
     payment_id = await new_payment(desk.merchant)
-    unknown = await desk.verify(ids.new_trx_id(desk.merchant.new.id))
+    unknown = await desk.verify(trx_ids.new(desk.merchant.new.id))
     assert unknown.status == 404
     assert set(unknown.json) == {"error", "error_code"}
     assert unknown.code == "TRANSACTION_NOT_FOUND"

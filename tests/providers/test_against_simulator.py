@@ -17,10 +17,10 @@ from manilla_simulator.settings import (
     SimulatorSettings,
 )
 
-from manilla.kit import ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
 from manilla.platform.changes import Watch
 from manilla.providers import credentials, wire
 from manilla.providers.port import (
@@ -128,7 +128,7 @@ async def transfer(each: Adapter, account_number: str = "0690000031") -> Transfe
     assert isinstance(resolved, Done)
     return msgspec.structs.replace(
         TRANSFER,
-        reference=ids.new_trx_id(1),
+        reference=trx_ids.new(1),
         bank_code=bank_code,
         account_number=account_number,
         account_name=resolved.value.account_name,
@@ -261,7 +261,7 @@ async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Pro
     each = adapter(rails, provider)
     order = msgspec.structs.replace(
         CHARGE,
-        reference=ids.new_trx_id(1) + "-1",
+        reference=trx_ids.new(1) + "-1",
         notification_url=f"{world.own_url}/webhooks/{provider}",
     )
     checkout = await each.create_checkout(order)
@@ -284,12 +284,12 @@ async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Pro
 async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:
     for provider in (Provider.A, Provider.B):
         each = adapter(rails, provider)
-        order = msgspec.structs.replace(CHARGE, reference=ids.new_trx_id(1) + "-1")
+        order = msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
         account = await each.create_virtual_account(order, "22222222222")
         assert isinstance(account, Done)
         assert account.value.amount == order.amount
         assert len(account.value.account_number) == 10
-    short = msgspec.structs.replace(CHARGE, reference=ids.new_trx_id(1) + "-1")
+    short = msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
     a = adapter(rails, Provider.A)
     await a.create_virtual_account(short, "22222222222")
     await world.control(f"providera/charges/{short.reference}/pay", {"amount": 1000})
@@ -301,10 +301,10 @@ async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:
 @pytest.mark.parametrize("provider", [Provider.A, Provider.C])
 async def test_a_paid_charge_is_refunded(rails: Rails, world: World, provider: Provider) -> None:
     each = adapter(rails, provider)
-    reference = ids.new_trx_id(1) + "-1"
+    reference = trx_ids.new(1) + "-1"
     await each.create_checkout(msgspec.structs.replace(CHARGE, reference=reference))
     await world.control(f"{provider}/charges/{reference}/pay", {})
-    order = msgspec.structs.replace(REFUND, reference=ids.new_trx_id(1), charge_reference=reference)
+    order = msgspec.structs.replace(REFUND, reference=trx_ids.new(1), charge_reference=reference)
     answer = await each.refund(order)
     assert isinstance(answer, Done)
     assert answer.value.status in (RefundStatus.PENDING, RefundStatus.PAID)

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from manilla.kit.nigerian_banks import BANKS
+from manilla.providers.nigerian_banks import BANKS
 
 
 class Bank(msgspec.Struct, frozen=True):

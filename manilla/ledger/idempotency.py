@@ -5,10 +5,11 @@ import re
 
 import msgspec
 
-from manilla.kit import ids
 from manilla.kit.db import Database
+from manilla.kit.ids import ALPHABET
+from manilla.ledger.trx_ids import TRX_IDS
 
-_TRX_ID = re.compile(f"TXN[{ids.ALPHABET}]{{{ids.TRX_ID_LENGTH - 3}}}")
+_TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
 
 
 class RepeatKey(msgspec.Struct, frozen=True):

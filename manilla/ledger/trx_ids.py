@@ -1,0 +1,12 @@
+"""Transaction ids: `TXN`, milliseconds, merchant, random bits. An id reveals its merchant."""
+
+from manilla.kit.ids import OWNER_MAX, TimedIds
+from manilla.kit.listing import id_clock
+
+MERCHANT_ID_MAX = OWNER_MAX
+
+TRX_IDS = TimedIds("TXN", 1_000, 10)
+CLOCK = id_clock("trx_id", TRX_IDS)
+
+new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
+floor, moment_of = TRX_IDS.floor, TRX_IDS.moment_of
