@@ -32,7 +32,7 @@ changed: installed-dev ## run the tests of what changed since BASE (default: HEA
 	@$(RUN) tools.changed $(BASE)
 
 faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (minutes)
-	@MANILLA_MACHINE_RUNS=667 $(RUN) pytest tests/faults tests/payouts/test_machine.py \
+	@MANILLA_MACHINE_RUNS=667 $(RUN) pytest tests/faults tests/payouts/test_model.py \
 	  -n $(TESTERS) --dist loadscope -r s
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)

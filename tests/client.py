@@ -15,8 +15,8 @@ from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NewMerchant, Status
-from tests.patience import PATIENCE_SECONDS
 from tests.signing import sign
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Site(msgspec.Struct, frozen=True):
     port: int
     address: str = msgspec.field(default_factory=_new_address)
 
-    def elsewhere(self) -> "Site":
+    def from_new_ip(self) -> "Site":
         return Site(self.port)
 
     async def send(
@@ -66,7 +66,7 @@ class Site(msgspec.Struct, frozen=True):
         return await self.send_raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
     async def send_raw(self, request: bytes) -> Reply:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
                 writer.write(request)
@@ -136,4 +136,4 @@ async def new_merchant(
     new = await merchants.create(
         db, keyring, name="Ada Stores", email="ada@example.com", status=status
     )
-    return Merchant(site.elsewhere(), new, environment)
+    return Merchant(site.from_new_ip(), new, environment)

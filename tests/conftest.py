@@ -27,12 +27,12 @@ from tests import browser as browsers
 from tests.client import Site
 from tests.instance import free_port
 from tests.invariants import ALL
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
-expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 
 LONG = (
-    "tests/payouts/test_machine.py",
+    "tests/payouts/test_model.py",
     "tests/faults/",
     "tests/samples/",
     "tests/cli/",

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.client import Site
-from tests.forked import manilla
-from tests.patience import PATIENCE_SECONDS
+from tests.command import manilla
+from tests.timeouts import TIMEOUT_SECONDS
 
 MANILLA = [sys.executable, "-m", "manilla"]
 
@@ -39,7 +39,7 @@ class Instance:
                 start_new_session=True,
             )
 
-    def wait(self, seconds: float = PATIENCE_SECONDS) -> "Instance":
+    def wait(self, seconds: float = TIMEOUT_SECONDS) -> "Instance":
         deadline = time.monotonic() + seconds
         while "Ctrl-C stops everything" not in self.output.read_text():
             assert self.process.poll() is None, self.output.read_text()
@@ -50,7 +50,7 @@ class Instance:
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(TIMEOUT_SECONDS)
 
     @property
     def site(self) -> Site:

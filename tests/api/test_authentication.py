@@ -42,7 +42,7 @@ async def test_production_is_assumed_where_no_environment_is_named(merchant: Mer
 
 
 async def test_no_headers_at_all_are_refused(site: Site) -> None:
-    assert_refused(await site.elsewhere().send("GET", PATH))
+    assert_refused(await site.from_new_ip().send("GET", PATH))
 
 
 @pytest.mark.parametrize("missing", SIGNED)

@@ -19,7 +19,7 @@ from manilla.kit.ratelimit import RateLimiter
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 PATH = "/api/v1/site-info"
 
@@ -101,7 +101,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
 
 @pytest.fixture
 def caller(merchant: Merchant, probe: Site) -> Merchant:
-    return msgspec.structs.replace(merchant, site=probe.elsewhere())
+    return msgspec.structs.replace(merchant, site=probe.from_new_ip())
 
 
 async def test_exact_amounts_and_defaults_reach_the_use_case(caller: Merchant) -> None:
@@ -198,7 +198,7 @@ async def test_an_endless_body_is_cut_off_while_it_is_read(probe: Site) -> None:
     for _ in range(20):
         writer.write(chunk)
     await writer.drain()
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert b" 400 " in await reader.readline()
     writer.close()
 
@@ -312,7 +312,7 @@ async def test_the_head_of_a_request_is_limited_before_it_ends(probe: Site) -> N
     writer.write(b"GET /api/v1/order HTTP/1.1\r\nX-Endless: ")
     for _ in range(10):
         writer.write(b"x" * 8192)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert b" 400 " in await reader.readline()
     writer.close()
 
@@ -331,7 +331,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
     monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
     writer.write(request_)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read() == b""
     writer.close()
@@ -385,7 +385,7 @@ async def test_a_request_under_way_is_not_answered_for_what_is_wrong_after_it(
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
     writer.write(request + b"GARBAGE\r\n\r\n")
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert b"400" not in await reader.readline()
     writer.close()
 
@@ -410,7 +410,7 @@ async def test_an_offer_to_speak_another_protocol_is_ignored(caller: Merchant) -
 
     whole = request(f"Content-Length: {len(body)}", body)
     chunked = request("Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         for head, sent in (whole, chunked):
             writer.write(head + sent)
             assert (await answer())["reference"] == "a"

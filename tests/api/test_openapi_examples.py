@@ -16,7 +16,7 @@ from manilla.services import Services
 from tests.client import Merchant, Reply, Site
 from tests.payments.orders import new_reference
 from tests.payments.steps import change, initiate_legacy, trx_id_of
-from tests.simulated import World, simulated
+from tests.provider_simulator import ProviderSimulator, running_simulator
 
 JSON = "application/json"
 
@@ -24,8 +24,8 @@ JSON = "application/json"
 class Product:
     """A merchant's sandbox, and the description that its answers are held to."""
 
-    def __init__(self, world: World, merchant: Merchant, document: Any) -> None:
-        self.world = world
+    def __init__(self, simulator: ProviderSimulator, merchant: Merchant, document: Any) -> None:
+        self.simulator = simulator
         self.merchant = merchant
         self.document = document
 
@@ -44,7 +44,7 @@ class Product:
 
     async def told(self, event: str, trx_id: str) -> None:
         """The newest notification of a transaction is as the description says."""
-        body = await self.world.services.db.value(
+        body = await self.simulator.services.db.value(
             "SELECT body FROM notification WHERE trx_id = $1 ORDER BY id DESC LIMIT 1", trx_id
         )
         told = json.loads(body)
@@ -94,8 +94,8 @@ def keys(value: Any) -> Any:
 @pytest.fixture
 async def product(services: Services, site: Site, merchant: Merchant) -> AsyncIterator[Product]:
     document = (await site.send("GET", "/api/openapi.json")).json
-    async with simulated(services) as world:
-        yield Product(world, merchant, document)
+    async with running_simulator(services) as simulator:
+        yield Product(simulator, merchant, document)
 
 
 async def test_lists_answer_as_their_examples(product: Product) -> None:
@@ -115,15 +115,15 @@ async def test_payments_answer_and_are_told_of_as_their_examples(
 ) -> None:
     paid = await product.initiate_payment()
     product.holds("verifyPayment", "pending", await product.verify("payment", paid))
-    await product.world.run_job_now("payment.sandbox", paid)
+    await product.simulator.run_job_now("payment.sandbox", paid)
     product.holds("verifyPayment", "success", await product.verify("payment", paid))
     await product.told("payment", paid)
     refund = await refunds.start(services.db, paid, "500.50", "Returned goods")
-    await product.world.run_job_now(refunds.SEND, refund.trx_id)
+    await product.simulator.run_job_now(refunds.SEND, refund.trx_id)
     await product.told("refund", paid)
 
     declined = await product.initiate_payment("minimal", scenario="failed")
-    await product.world.run_job_now("payment.sandbox", declined)
+    await product.simulator.run_job_now("payment.sandbox", declined)
     product.holds("verifyPayment", "failed", await product.verify("payment", declined))
     await product.told("payment", declined)
 
@@ -139,7 +139,7 @@ async def test_the_older_api_answers_and_tells_as_its_examples(product: Product)
         reply = await initiate_legacy(product.merchant, raw, X_Sandbox_Scenario=scenario)
         product.holds("initiatePaymentLegacy", "session", reply)
         trx_id = trx_id_of(reply)
-        await product.world.run_job_now("payment.sandbox", trx_id)
+        await product.simulator.run_job_now("payment.sandbox", trx_id)
         await product.told("legacyPayment", trx_id)
 
 
@@ -148,12 +148,12 @@ async def test_payouts_answer_and_are_told_of_as_their_examples(
 ) -> None:
     delivered = await product.initiate_payout()
     product.holds("verifyPayout", "pending", await product.verify("payout", delivered))
-    await product.world.run_job_now("payout.sandbox", delivered)
+    await product.simulator.run_job_now("payout.sandbox", delivered)
     product.holds("verifyPayout", "success", await product.verify("payout", delivered))
     await product.told("payout", delivered)
 
     failed = await product.initiate_payout(account="0000000001")
-    await product.world.run_job_now("payout.sandbox", failed)
+    await product.simulator.run_job_now("payout.sandbox", failed)
     product.holds("verifyPayout", "failed", await product.verify("payout", failed))
     await product.told("payout", failed)
 

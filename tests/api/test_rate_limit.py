@@ -28,7 +28,7 @@ async def test_another_address_or_merchant_has_its_own_limit(
 ) -> None:
     replies = await asyncio.gather(*(merchant.get(PATH) for _ in range(130)))
     assert 429 in {reply.status for reply in replies}
-    elsewhere = msgspec.structs.replace(merchant, site=site.elsewhere())
+    elsewhere = msgspec.structs.replace(merchant, site=site.from_new_ip())
     neighbor = await new_merchant(merchant.site, db, keyring)
     neighbor = msgspec.structs.replace(neighbor, site=merchant.site)
     for other in (elsewhere, neighbor):

@@ -28,8 +28,8 @@ from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import new_reference, order
 from tests.payments.steps import setting, trx_id_of
+from tests.provider_simulator import running_simulator
 from tests.signing import sign
-from tests.simulated import simulated
 
 # How many cases are made up for each operation, beside the examples. From 100 on, the boundaries of
 # every field and chains of calls are tried as well.
@@ -170,7 +170,7 @@ async def test_whatever_is_sent_the_answer_is_one_that_is_described(
     money = Money.of("1000000", "NGN")
     await wallets.fund(db, merchant.new.id, Environment.PRODUCTION, money, "for a test")
     document = (await site.send("GET", "/api/openapi.json")).json
-    async with simulated(services), setting(services, "rate_limit_per_minute", 1_000_000):
+    async with running_simulator(services), setting(services, "rate_limit_per_minute", 1_000_000):
         url = f"http://127.0.0.1:{site.port}"
         parameter = document["components"]["parameters"]["TrxId"]
         del parameter["example"]

@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.simulated import World, simulated
+from tests.provider_simulator import ProviderSimulator, running_simulator
 
 
 @pytest.fixture
@@ -17,9 +17,9 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 
 @pytest.fixture
-async def world(services: Services, site: Site) -> AsyncIterator[World]:
+async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
     """All three providers, simulated; their webhooks reach the site."""
-    async with simulated(services) as running:
+    async with running_simulator(services) as running:
         yield running
 
 

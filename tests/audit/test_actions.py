@@ -31,8 +31,8 @@ from manilla.providers.port import Provider
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.shop import Shop
-from tests.payouts.desk import MANUAL, Desk
-from tests.simulated import World
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
+from tests.provider_simulator import ProviderSimulator
 
 ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
 PRODUCTION = Environment.PRODUCTION
@@ -108,13 +108,13 @@ async def test_settings_providers_and_methods(db: Database, keyring: Keyring) ->
 
 
 async def test_payouts_and_saved_accounts(
-    services: Services, world: World, merchant: Merchant
+    services: Services, simulator: ProviderSimulator, merchant: Merchant
 ) -> None:
-    db, desk = services.db, Desk(services, world, merchant)
-    await desk.fund("10000")
-    await world.control("a/balance", {"available": 100_000_000})
-    first, second = await desk.pay_out(MANUAL), await desk.pay_out(MANUAL)
-    automatic = await desk.pay_out("a")
+    db, payer = services.db, PayoutMerchant(services, simulator, merchant)
+    await payer.fund("10000")
+    await simulator.control("a/balance", {"available": 100_000_000})
+    first, second = await payer.pay_out(MANUAL), await payer.pay_out(MANUAL)
+    automatic = await payer.pay_out("a")
     with acting(ADA):
         await manual.complete(db, first, "FT-1")
         await manual.reject(db, second, "The bank is closed.")
@@ -134,7 +134,7 @@ async def test_payouts_and_saved_accounts(
     assert lines[0].detail["changed"] == {"status": changed("pending", "completed")}
     assert lines[1].detail["reason"] == "The bank is closed."
     assert lines[3].detail["account"] == "…6789"
-    await world.until(lambda: _is_done(db, automatic))
+    await simulator.until(lambda: _is_done(db, automatic))
     after = await of_merchant(db, merchant)
     assert after[-1].action == "account.remove", "what a job decides is no administrator's change"
 
@@ -145,16 +145,16 @@ async def _is_done(db: Database, trx_id: str) -> bool:
 
 
 async def test_refunds_cases_settlements_and_notifications(
-    services: Services, world: World, merchant: Merchant
+    services: Services, simulator: ProviderSimulator, merchant: Merchant
 ) -> None:
-    db, shop = services.db, Shop(services, world, merchant)
+    db, shop = services.db, Shop(services, simulator, merchant)
     started = await shop.start()
     await shop.pay(await shop.choose(started, "providerb-ngn"))
     await shop.until(started, "success")
     with acting(ADA):
         paid = await refunds.start(db, started.trx_id, "400", "Returned")
         unpaid = await refunds.start(db, started.trx_id, "300", "Returned too")
-    await world.run_jobs()
+    await simulator.run_jobs()
     await cases.open_case(
         db, cases.Kind.CONTRADICTION, paid.trx_id, "to see", merchant_id=merchant.new.id
     )

@@ -35,7 +35,7 @@ from manilla.providers import credentials
 from manilla.providers.port import Provider
 from tests.client import Merchant
 from tests.payments.steps import new_payment
-from tests.simulated import World
+from tests.provider_simulator import ProviderSimulator
 
 ADA = Actor(ActorKind.PERSON, 1, "Ada", "console")
 BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")
@@ -330,7 +330,7 @@ async def test_new_credentials_wait_sealed_and_are_forgotten_when_decided(office
 
 
 async def test_a_commission_waits_unless_the_merchant_is_new(
-    office: Desk, merchant: Merchant, world: World
+    office: Desk, merchant: Merchant, simulator: ProviderSimulator
 ) -> None:
     number = merchant.new.id
     back = MerchantChange(number, merchants.Change(status=Status.PENDING))

@@ -21,7 +21,7 @@ from manilla.providers.port import Provider
 from manilla.services import Services
 from tests.checkout.shop import Shop
 from tests.client import Site
-from tests.patience import SEEN_SECONDS
+from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 CREDENTIALS = {
     Provider.A: {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},
@@ -61,7 +61,7 @@ async def shop(
 ) -> AsyncIterator[Shop]:
     for rail in services.rails.health.rails_down():
         rail.reset()
-    await asyncio.sleep(SEEN_SECONDS)
+    await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
     async with aiohttp.ClientSession() as session:
         yield Shop(site, services, simulator, session)
 

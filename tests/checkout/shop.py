@@ -23,8 +23,8 @@ from manilla.payments.states import Event
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.patience import SEEN_SECONDS
 from tests.payments.orders import INITIATE, LEGACY, order
+from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
@@ -72,7 +72,7 @@ class Shop:
 
     async def change(self, merchant: NewMerchant, wanted: Change) -> None:
         await merchants.change(self.services.db, self.services.keyring, merchant.id, wanted)
-        await asyncio.sleep(SEEN_SECONDS)
+        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
 
     async def sell(self, merchant: Merchant | None = None, **changed: Any) -> Checkout:
         merchant = merchant or await self.merchant(Environment.PRODUCTION)

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from manilla.merchants.merchants import Change, Status
 from manilla.payments.checkout import Outcome
-from tests.checkout.looking import faults_found, opened, overflow
+from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
 WEIGHT_MAX = 50_000
@@ -151,7 +151,7 @@ async def test_a_page_fits_every_screen_and_has_no_fault_for_anybody(
             await expect(page.get_by_role("note").first).to_have_text(
                 "Development mode: no real money moves here."
             )
-            assert await faults_found(page) == []
+            assert await accessibility_violations(page) == []
             assert [await overflow(page, width) for width in (320, 390, 1280)] == [0, 0, 0]
 
 

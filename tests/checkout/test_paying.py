@@ -11,7 +11,7 @@ from manilla.cases.suspense import Action
 from manilla.merchants.merchants import Bearer, Change
 from manilla.payments.checkout import NotOffered, Outcome
 from manilla.payments.payment import ErrorCode, Status
-from tests.checkout.looking import is_visibly_focused, opened
+from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
 scripts_or_not = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])

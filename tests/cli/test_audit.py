@@ -21,7 +21,7 @@ from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.settings import Settings
 from tests.audit.tampering import tampered
-from tests.forked import manilla
+from tests.command import manilla
 
 BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")
 USER = pwd.getpwuid(os.getuid()).pw_name

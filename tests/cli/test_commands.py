@@ -11,7 +11,7 @@ import pytest
 from manilla.cli import output
 from manilla.cli.instance import claimed
 from manilla.platform.settings import PlatformSettings
-from tests.forked import manilla
+from tests.command import manilla
 from tests.instance import Instance
 
 

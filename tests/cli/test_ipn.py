@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from manilla.kit.postgres import find_binaries
-from tests.cli.shop import Shop, opened
-from tests.forked import manilla
+from tests.cli.receiver import Shop, opened
+from tests.command import manilla
 from tests.instance import MANILLA, Instance, free_port
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def shown(instance: Instance, notification_id: str) -> Any:
 
 
 def until_state(instance: Instance, notification_id: str, state: str, attempts: int) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         row = shown(instance, notification_id)
         if (row["state"], row["attempts"]) == (state, attempts):
@@ -147,7 +147,7 @@ def test_a_notification_is_shown_with_its_body_and_attempts(
     assert row["body"] in for_people
     assert all(part in for_people for part in ("HTTP 200", "X-Signature: ", "response: thanks"))
     run = subprocess.run(
-        [*MANILLA, *words, "--body"], capture_output=True, check=True, timeout=PATIENCE_SECONDS
+        [*MANILLA, *words, "--body"], capture_output=True, check=True, timeout=TIMEOUT_SECONDS
     )
     assert run.stdout == received.body
 
@@ -288,7 +288,7 @@ class Listening:
     def end(self, number: int | None = None) -> tuple[int, str]:
         if number is not None:
             self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = self.process.communicate(timeout=TIMEOUT_SECONDS)
         assert err == ""
         return self.process.returncode, out
 
@@ -348,6 +348,6 @@ def test_the_commands_explain_themselves() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
         )
         assert "Usage: " in run.stdout

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.forked import manilla
+from tests.command import manilla
 from tests.instance import Instance
 
 

@@ -20,11 +20,11 @@ from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.merchants.merchants import NewMerchant
 from tests.client import Merchant
-from tests.forked import manilla
+from tests.command import manilla
 from tests.instance import Instance
-from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
+from tests.timeouts import TIMEOUT_SECONDS
 
 A, MANUAL = "providera_ngn_transfer", "platform"
 PAYOUT_FIELDS = [
@@ -114,14 +114,14 @@ class Office:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)
         try:
-            urllib.request.urlopen(request, timeout=PATIENCE_SECONDS).close()
+            urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
         except urllib.error.HTTPError as error:
             error.close()
             return False
         return True
 
     async def until(self, is_so: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await asyncio.sleep(0.05)
 

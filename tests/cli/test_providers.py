@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.forked import manilla
+from tests.command import manilla
 from tests.instance import Instance, free_port
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def by_code(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def test_the_demo_is_wired_to_the_simulator(instance: Instance) -> None:
     assert "/control" in instance.output.read_text()
     for provider in ("providera", "providerb", "providerc"):
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             report = manilla("provider", "test", provider, "--json", "--data", str(instance.folder))
             if report.returncode == 0 or time.monotonic() > deadline:

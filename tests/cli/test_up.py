@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from manilla.kit import crypto
-from tests.forked import manilla
+from tests.command import manilla
 from tests.instance import MANILLA, Instance, free_port
-from tests.patience import PATIENCE_SECONDS
 from tests.signing import sign
+from tests.timeouts import TIMEOUT_SECONDS
 
 PATH = "/api/v1/site-info"
 
@@ -34,7 +34,7 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if runs(pid)]
 
 
-def gone(pids: list[int], seconds: float = PATIENCE_SECONDS) -> bool:
+def gone(pids: list[int], seconds: float = TIMEOUT_SECONDS) -> bool:
     deadline = time.monotonic() + seconds
     while alive(pids):
         if time.monotonic() > deadline:
@@ -145,7 +145,7 @@ async def test_a_killed_database_comes_back_by_itself(folder: Path) -> None:
         for _ in range(2):
             before = instance.postmaster()
             os.kill(before, signal.SIGKILL)
-            deadline = time.monotonic() + PATIENCE_SECONDS
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             status = 0
             # The killed server's sessions may answer for a moment more: another must have begun.
             while status != 200 or _is_server(instance, before):
@@ -164,7 +164,7 @@ def test_a_killed_api_process_is_replaced(folder: Path) -> None:
     try:
         [api] = [pid for pid in instance.tree() if "serve" in _command_line(pid)]
         os.kill(api, signal.SIGKILL)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not (pids := [p for p in instance.tree() if "serve" in _command_line(p)]) or (
             pids == [api]
         ):

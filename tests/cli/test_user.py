@@ -17,8 +17,8 @@ from manilla.people import invitations, resets
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode
 from manilla.settings import BadConfiguration, Mode, Settings
-from tests.forked import manilla
-from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
+from tests.command import manilla
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, new_address, new_email
 
 BASE_URL = "https://pay.example.com"
 
@@ -63,12 +63,12 @@ def desk(environment: dict[str, str]) -> Desk:
 
 
 @pytest.fixture
-def street(db: Database, keyring: Keyring) -> Street:
-    return Street(db, keyring)
+def accounts(db: Database, keyring: Keyring) -> Accounts:
+    return Accounts(db, keyring)
 
 
 async def test_console_people_are_added_by_link_or_with_a_password(
-    db: Database, street: Street, desk: Desk
+    db: Database, accounts: Accounts, desk: Desk
 ) -> None:
     invited, ready = new_email(), new_email()
     console = ("add", "--realm", "console", "--name", "Tolu", "--role", "administrator", "--email")
@@ -76,7 +76,7 @@ async def test_console_people_are_added_by_link_or_with_a_password(
     with_password = await desk.printed(*console, ready, "--password-stdin", given=PASSWORD + "\n")
     assert (added["has_password"], with_password["has_password"]) == (False, True)
     assert "link" not in with_password
-    await street.sign_in(ready, realm=Realm.CONSOLE)
+    await accounts.sign_in(ready, realm=Realm.CONSOLE)
     token = added["link"].removeprefix(f"{BASE_URL}/console/invitation/")
     await invitations.accept(
         db,
@@ -94,8 +94,8 @@ async def test_console_people_are_added_by_link_or_with_a_password(
     assert "administrator, operations, support" in await desk.refused("role", ready, "owner")
 
 
-async def test_what_cannot_be_added_is_refused(street: Street, desk: Desk) -> None:
-    owner, _, known = await street.owner(), *await street.administrator()
+async def test_what_cannot_be_added_is_refused(accounts: Accounts, desk: Desk) -> None:
+    owner, _, known = await accounts.owner(), *await accounts.administrator()
     console = ("add", "--realm", "console", "--name", "Tolu", "--email")
     merchant = ("add", "--merchant", str(owner.merchant_id), "--email", new_email())
     for said, *words in [
@@ -114,15 +114,15 @@ async def test_what_cannot_be_added_is_refused(street: Street, desk: Desk) -> No
         assert (await desk.run(*bad_usage)).exit_code == 2
 
 
-async def test_members_are_added_and_listed(db: Database, street: Street, desk: Desk) -> None:
-    owner, new, invited = await street.owner(), new_email(), new_email()
+async def test_members_are_added_and_listed(db: Database, accounts: Accounts, desk: Desk) -> None:
+    owner, new, invited = await accounts.owner(), new_email(), new_email()
     merchant = str(owner.merchant_id)
     member = ("add", "--merchant", merchant, "--role", "finance", "--email")
     chosen = ("--name", "Ife", "--password-stdin")
     with_password = await desk.printed(*member, new, *chosen, given=PASSWORD)
     by_link = await desk.printed(*member, invited)
     assert (with_password["role"], with_password["email"]) == ("finance", new)
-    visitor = await street.visitor(await street.sign_in(new))
+    visitor = await accounts.visitor(await accounts.sign_in(new))
     assert (visitor.merchant_id, visitor.role) == (owner.merchant_id, "finance")
     token = by_link["link"].removeprefix(f"{BASE_URL}/dashboard/invitation/")
     assert (await invitations.look_at(db, Realm.DASHBOARD, token)).email == invited
@@ -135,9 +135,9 @@ async def test_members_are_added_and_listed(db: Database, street: Street, desk: 
 
 
 async def test_a_reset_link_is_printed_and_sent_and_works_once(
-    db: Database, street: Street, environment: dict[str, str], tmp_path: Path
+    db: Database, accounts: Accounts, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/letter\n")
     hook.chmod(0o700)
@@ -154,10 +154,10 @@ async def test_a_reset_link_is_printed_and_sent_and_works_once(
     token = made["link"].removeprefix(f"{BASE_URL}/dashboard/reset/")
     assert token not in done.stderr
     await resets.use(db, Realm.DASHBOARD, token, "another long phrase")
-    assert not await street.is_in(owner.token)
+    assert not await accounts.is_signed_in(owner.token)
     with pytest.raises(resets.BadReset):
         await resets.use(db, Realm.DASHBOARD, token, "another long phrase")
-    await street.sign_in(owner.email, "another long phrase")
+    await accounts.sign_in(owner.email, "another long phrase")
 
 
 async def test_a_reset_for_nobody_exits_1_with_one_line(environment: dict[str, str]) -> None:
@@ -166,20 +166,20 @@ async def test_a_reset_for_nobody_exits_1_with_one_line(environment: dict[str, s
     assert done.stderr == "manilla: The dashboard has no user with this email address.\n"
 
 
-async def test_people_are_signed_out_shut_out_and_helped(street: Street, desk: Desk) -> None:
-    owner, shut, lost = [await street.owner() for _ in range(3)]
-    await street.turn_on_totp(lost.visitor)
+async def test_people_are_signed_out_shut_out_and_helped(accounts: Accounts, desk: Desk) -> None:
+    owner, shut, lost = [await accounts.owner() for _ in range(3)]
+    await accounts.turn_on_totp(lost.visitor)
     dashboard = ("--realm", "dashboard")
     listed = await desk.printed("sessions", owner.email)
     assert [row["user_agent"] for row in listed] == [BROWSER]
     assert (await desk.printed("disable", shut.email, *dashboard))["status"] == "disabled"
-    assert not await street.is_in(shut.token)
+    assert not await accounts.is_signed_in(shut.token)
     assert not (await desk.printed("totp-off", lost.email, *dashboard))["second_factor"]
-    assert not isinstance(await street.try_door(lost.email), NeedsCode)
+    assert not isinstance(await accounts.try_sign_in(lost.email), NeedsCode)
     assert (await desk.printed("sign-out", owner.email))["sessions_ended"] == 1
-    assert not await street.is_in(owner.token)
+    assert not await accounts.is_signed_in(owner.token)
     assert (await desk.printed("enable", shut.email, *dashboard))["status"] == "active"
-    await street.sign_in(shut.email)
+    await accounts.sign_in(shut.email)
     for command in ("disable", "enable", "totp-off", "sessions", "sign-out"):
         said = await desk.refused(command, owner.email, "--realm", "console")
         assert "has no user with this email address" in said

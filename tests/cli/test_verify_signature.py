@@ -13,8 +13,8 @@ import pytest
 
 from manilla.cli import signature_mistakes as mistakes
 from manilla.cli.signature_mistakes import Secret
-from tests.cli.shop import Shop, opened
-from tests.forked import manilla
+from tests.cli.receiver import Shop, opened
+from tests.command import manilla
 from tests.instance import MANILLA, Instance
 from tests.signing import sign
 

@@ -12,7 +12,7 @@ import pytest
 
 import manilla
 from tests.client import Site
-from tests.forked import manilla as command
+from tests.command import manilla as command
 
 HEAVY = {"asyncio", "asyncpg", "aiohttp", "cryptography", "litestar", "msgspec", "structlog"}
 LOADED = """

@@ -7,13 +7,13 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.simulated import World, simulated
+from tests.provider_simulator import ProviderSimulator, running_simulator
 
 
 @pytest.fixture
-async def world(services: Services, site: Site) -> AsyncIterator[World]:
+async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
     """The providers, without whom no payout method is offered; and the worker's jobs."""
-    async with simulated(services) as running:
+    async with running_simulator(services) as running:
         yield running
 
 

@@ -26,7 +26,7 @@ from manilla_client.credentials import sign
 from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.payments.orders import new_reference
-from tests.simulated import World
+from tests.provider_simulator import ProviderSimulator
 
 RAIL = "providera_ngn_transfer"
 
@@ -60,7 +60,9 @@ async def payout(client: AsyncClient, **changed: Any) -> PayoutOrder:
     return order
 
 
-async def test_a_payment_is_made_and_verified(client: AsyncClient, world: World) -> None:
+async def test_a_payment_is_made_and_verified(
+    client: AsyncClient, simulator: ProviderSimulator
+) -> None:
     order = payment()
     session = await client.initiate_payment(**order)
     assert session.info.ref_trx == order["ref_trx"]
@@ -73,7 +75,7 @@ async def test_a_payment_is_made_and_verified(client: AsyncClient, world: World)
     assert (pending.status, pending.ref_trx) == ("pending", order["ref_trx"])
     with pytest.raises(library.StillPending):
         await client.wait_for_payment(session.trx_id, timeout_seconds=0)
-    await due_now(world, session.trx_id)
+    await due_now(simulator, session.trx_id)
     done = await client.wait_for_payment(session.trx_id)
     assert isinstance(done, CompletedPayment)
     assert (done.status, done.trx_id) == ("success", session.trx_id)
@@ -82,15 +84,19 @@ async def test_a_payment_is_made_and_verified(client: AsyncClient, world: World)
     assert done.updated_at >= done.created_at
 
 
-async def test_a_payment_that_fails_says_why(client: AsyncClient, world: World) -> None:
+async def test_a_payment_that_fails_says_why(
+    client: AsyncClient, simulator: ProviderSimulator
+) -> None:
     session = await client.initiate_payment(scenario="failed", **payment())
-    await due_now(world, session.trx_id)
+    await due_now(simulator, session.trx_id)
     failed = await client.wait_for_payment(session.trx_id)
     assert isinstance(failed, UnfinishedPayment)
     assert (failed.status, failed.error_code) == ("failed", "PAYMENT_DECLINED")
 
 
-async def test_a_payout_is_made_and_verified(client: AsyncClient, world: World) -> None:
+async def test_a_payout_is_made_and_verified(
+    client: AsyncClient, simulator: ProviderSimulator
+) -> None:
     order = await payout(client)
     made = await client.initiate_payout(**order)
     assert (made.status, made.info.ref_trx) == ("pending", order["ref_trx"])
@@ -98,7 +104,7 @@ async def test_a_payout_is_made_and_verified(client: AsyncClient, world: World) 
     assert made.info.payable_amount == made.info.payout_amount + made.info.fee
     pending = await client.verify_payout(made.trx_id)
     assert isinstance(pending, UndeliveredPayout)
-    await due_now(world, made.trx_id)
+    await due_now(simulator, made.trx_id)
     done = await client.wait_for_payout(made.trx_id)
     assert isinstance(done, DeliveredPayout)
     assert (done.trx_id, done.ref_trx, done.amount) == (
@@ -106,7 +112,9 @@ async def test_a_payout_is_made_and_verified(client: AsyncClient, world: World) 
     )
 
 
-async def test_methods_banks_and_site_are_described(client: AsyncClient, world: World) -> None:
+async def test_methods_banks_and_site_are_described(
+    client: AsyncClient, simulator: ProviderSimulator
+) -> None:
     methods = await client.payout_methods("NGN")
     rail = methods.by_code(RAIL)
     assert (rail.type, rail.min_withdraw) == ("auto", Decimal(100))
@@ -176,7 +184,9 @@ async def test_a_reference_that_was_used_says_what_became_of_the_first(client: A
     assert (error.trx_id, error.trx_status) == (first.trx_id, "pending")
 
 
-async def test_refusals_are_told_by_their_class(client: AsyncClient, world: World) -> None:
+async def test_refusals_are_told_by_their_class(
+    client: AsyncClient, simulator: ProviderSimulator
+) -> None:
     with pytest.raises(library.ValidationFailed) as invalid:
         await client.initiate_payment(**payment(ipn_url="shop", ref_trx="x" * 61))
     assert set(invalid.value.errors) == {"ipn_url", "ref_trx"}
@@ -235,7 +245,7 @@ def test_the_signature_is_the_published_one(project: Path) -> None:
         assert made == vector["signature"]
 
 
-async def due_now(world: World, trx_id: str) -> None:
+async def due_now(simulator: ProviderSimulator, trx_id: str) -> None:
     """What the sandbox does after some seconds, it does now."""
-    await world.services.db.execute("UPDATE job SET due_at = now() WHERE subject = $1", trx_id)
-    await world.run_jobs()
+    await simulator.services.db.execute("UPDATE job SET due_at = now() WHERE subject = $1", trx_id)
+    await simulator.run_jobs()

@@ -18,22 +18,22 @@ from manilla.services import Services
 from manilla.web.routes import Route
 from tests.client import Merchant, Site
 from tests.conftest import serving
-from tests.console.belongings import furnish
+from tests.console.sample_data import create_sample_data
 from tests.dashboard.conftest import SCRIPT
-from tests.web.visitors import Visitor, administrator
+from tests.web.signed_in_user import SignedInUser, administrator
 
 __all__ = ["SCRIPT"]
 
 
-class House(msgspec.Struct, frozen=True):
+class PopulatedConsole(msgspec.Struct, frozen=True):
     """The console's people by role, and what each parameter of a route may be."""
 
     merchant: Merchant
-    people: dict[ConsoleRole, Visitor]
+    people: dict[ConsoleRole, SignedInUser]
     samples: dict[str, str]
 
     @property
-    def administrator(self) -> Visitor:
+    def administrator(self) -> SignedInUser:
         return self.people[ConsoleRole.ADMINISTRATOR]
 
 
@@ -49,7 +49,7 @@ def table(desk: ConsoleDesk) -> list[Route]:
 
 # Of one module each: what another does to everybody who is signed in does not reach them.
 @pytest.fixture(scope="module")
-async def people(services: Services, site: Site) -> dict[ConsoleRole, Visitor]:
+async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     host = f"{secrets.token_hex(4)}.console.example"
     return {
         role: await administrator(services, site, f"{role}@{host}", role) for role in ConsoleRole
@@ -57,16 +57,16 @@ async def people(services: Services, site: Site) -> dict[ConsoleRole, Visitor]:
 
 
 @pytest.fixture(scope="module")
-async def second(services: Services, site: Site) -> Visitor:
+async def second(services: Services, site: Site) -> SignedInUser:
     """Another administrator."""
     host = f"{secrets.token_hex(4)}.console.example"
     return await administrator(services, site, f"second@{host}")
 
 
 @pytest.fixture(scope="module")
-async def house(
-    services: Services, site: Site, desk: ConsoleDesk, people: dict[ConsoleRole, Visitor]
-) -> House:
+async def populated(
+    services: Services, site: Site, desk: ConsoleDesk, people: dict[ConsoleRole, SignedInUser]
+) -> PopulatedConsole:
     new = await merchants.create(
         services.db,
         services.keyring,
@@ -74,8 +74,10 @@ async def house(
         email="ada@example.com",
         status=Status.APPROVED,
     )
-    merchant = Merchant(site.elsewhere(), new, Environment.SANDBOX)
-    return House(merchant, people, await furnish(services, desk, merchant, SCRIPT))
+    merchant = Merchant(site.from_new_ip(), new, Environment.SANDBOX)
+    return PopulatedConsole(
+        merchant, people, await create_sample_data(services, desk, merchant, SCRIPT)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -92,9 +94,9 @@ async def production_site(services: Services, desk: ConsoleDesk) -> AsyncIterato
 async def in_production(
     services: Services,
     production_site: Site,
-    people: dict[ConsoleRole, Visitor],
-    second: Visitor,
-) -> dict[str, Visitor]:
+    people: dict[ConsoleRole, SignedInUser],
+    second: SignedInUser,
+) -> dict[str, SignedInUser]:
     """The same people there, signed in with a second factor, who have just shown who they are."""
     named = {**{str(role): visitor for role, visitor in people.items()}, "second": second}
     for visitor in named.values():

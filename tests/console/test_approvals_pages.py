@@ -14,12 +14,12 @@ from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.client import Merchant
-from tests.console.belongings import SOMEBODY, ask
-from tests.console.conftest import House
-from tests.web.visitors import Visitor
+from tests.console.conftest import PopulatedConsole
+from tests.console.sample_data import SOMEBODY, ask
+from tests.web.signed_in_user import SignedInUser
 
 
-async def ask_as(desk: ConsoleDesk, visitor: Visitor, merchant: Merchant) -> int:
+async def ask_as(desk: ConsoleDesk, visitor: SignedInUser, merchant: Merchant) -> int:
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("7", "NGN"), "asked for"
     )
@@ -28,13 +28,17 @@ async def ask_as(desk: ConsoleDesk, visitor: Visitor, merchant: Merchant) -> int
 
 
 async def test_two_administrators_race_and_one_is_told(
-    browser: Browser, services: Services, desk: ConsoleDesk, house: House, second: Visitor
+    browser: Browser,
+    services: Services,
+    desk: ConsoleDesk,
+    populated: PopulatedConsole,
+    second: SignedInUser,
 ) -> None:
-    wallet = house.merchant.new.id, Environment.SANDBOX, "NGN"
+    wallet = populated.merchant.new.id, Environment.SANDBOX, "NGN"
     before = await queries.wallet(services.db, *wallet)
-    number = await ask(desk, house.merchant, "a race")
+    number = await ask(desk, populated.merchant, "a race")
     pages: list[Page] = []
-    for visitor in (house.administrator, second):
+    for visitor in (populated.administrator, second):
         await visitor.step_up(services)
         context = await browser.new_context()
         await visitor.enter(context)
@@ -61,11 +65,11 @@ async def test_two_administrators_race_and_one_is_told(
 
 
 async def test_nobody_approves_what_they_asked_for(
-    services: Services, desk: ConsoleDesk, house: House
+    services: Services, desk: ConsoleDesk, populated: PopulatedConsole
 ) -> None:
-    visitor = house.administrator
+    visitor = populated.administrator
     await visitor.step_up(services)
-    number = await ask_as(desk, visitor, house.merchant)
+    number = await ask_as(desk, visitor, populated.merchant)
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
@@ -83,12 +87,12 @@ async def test_nobody_approves_what_they_asked_for(
 
 
 async def test_operations_take_back_their_own_and_decide_nothing_else(
-    services: Services, desk: ConsoleDesk, house: House
+    services: Services, desk: ConsoleDesk, populated: PopulatedConsole
 ) -> None:
-    officer = house.people[ConsoleRole.OPERATIONS]
+    officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
-    theirs = await ask(desk, house.merchant, "somebody else's")
-    own = await ask_as(desk, officer, house.merchant)
+    theirs = await ask(desk, populated.merchant, "somebody else's")
+    own = await ask_as(desk, officer, populated.merchant)
     assert (await officer.post(f"/approvals/{theirs}/approve", {})).status == 403
     assert (await officer.post(f"/approvals/{theirs}/refuse", {"reason": "no"})).status == 403
     back = await officer.post(f"/approvals/{own}/refuse", {"reason": "my mistake"})
@@ -97,7 +101,7 @@ async def test_operations_take_back_their_own_and_decide_nothing_else(
 
 
 async def test_an_approval_is_written_as_the_change_that_it_makes(
-    services: Services, desk: ConsoleDesk, people: dict[ConsoleRole, Visitor]
+    services: Services, desk: ConsoleDesk, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     with acting(SOMEBODY):
         await approvals.request(desk.office, SettingChange("kyc_required", "true"))

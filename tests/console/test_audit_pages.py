@@ -11,16 +11,16 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.audit.tampering import tampered
-from tests.console.conftest import House
-from tests.dashboard.till import unchunked
+from tests.console.conftest import PopulatedConsole
+from tests.dashboard.merchant_dashboard import unchunked
 
 SANDBOX = Environment.SANDBOX
 
 
 async def test_the_log_is_filtered_and_taken_away_as_a_file(
-    services: Services, house: House
+    services: Services, populated: PopulatedConsole
 ) -> None:
-    number, visitor = house.merchant.new.id, house.people[ConsoleRole.SUPPORT]
+    number, visitor = populated.merchant.new.id, populated.people[ConsoleRole.SUPPORT]
     for status in (WalletStatus.INACTIVE, WalletStatus.ACTIVE):
         await wallets.set_status(services.db, number, SANDBOX, "NGN", status)
     today, tomorrow = datetime.now(UTC), datetime.now(UTC) + timedelta(days=2)
@@ -41,22 +41,22 @@ async def test_the_log_is_filtered_and_taken_away_as_a_file(
         assert (await visitor.get(f"/audit?{wrong}")).status == 400, wrong
 
 
-async def test_the_log_goes_on_over_pages(services: Services, house: House) -> None:
-    number = house.merchant.new.id
+async def test_the_log_goes_on_over_pages(services: Services, populated: PopulatedConsole) -> None:
+    number = populated.merchant.new.id
     for _ in range(30):
         for status in (WalletStatus.INACTIVE, WalletStatus.ACTIVE):
             await wallets.set_status(services.db, number, SANDBOX, "NGN", status)
-    first = (await house.administrator.get(f"/audit?merchant={number}")).body.decode()
+    first = (await populated.administrator.get(f"/audit?merchant={number}")).body.decode()
     assert first.count('data-label="Action"') == 50
     onward = first.split(f'href="/console/audit?merchant={number}&amp;after=')[1].split('"')[0]
-    later = await house.administrator.get(f"/audit?merchant={number}&after={onward}")
+    later = await populated.administrator.get(f"/audit?merchant={number}&after={onward}")
     assert "Merchant create" in later.body.decode()
 
 
 async def test_the_log_is_proved_by_a_button(
-    owner: Database, services: Services, house: House
+    owner: Database, services: Services, populated: PopulatedConsole
 ) -> None:
-    visitor = house.people[ConsoleRole.SUPPORT]
+    visitor = populated.people[ConsoleRole.SUPPORT]
     page = (await visitor.post("/audit/verify", {})).body.decode()
     lines = await services.db.value("SELECT count(*) FROM audit")
     assert f"Chain verified: {lines} entries, last at" in page

@@ -5,7 +5,7 @@ import re
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.services import Services
-from tests.console.conftest import House
+from tests.console.conftest import PopulatedConsole
 
 LISTS = ("/payouts", "/payouts?show=on_hold", "/payouts?show=stuck", "/refunds", "/cases")
 
@@ -14,8 +14,10 @@ def _in(path: str, environment: str) -> str:
     return f"{path}{'&' if '?' in path else '?'}environment={environment}"
 
 
-async def test_money_queues_show_production_unless_the_sandbox_is_chosen(house: House) -> None:
-    visitor = house.administrator
+async def test_money_queues_show_production_unless_the_sandbox_is_chosen(
+    populated: PopulatedConsole,
+) -> None:
+    visitor = populated.administrator
     for path in LISTS:
         plain = (await visitor.get(path)).body.decode()
         chosen = (await visitor.get(_in(path, "sandbox"))).body.decode()
@@ -27,12 +29,12 @@ async def test_money_queues_show_production_unless_the_sandbox_is_chosen(house: 
 
 
 async def test_a_sandbox_payout_is_not_in_the_list_by_which_real_money_is_paid(
-    house: House, services: Services
+    populated: PopulatedConsole, services: Services
 ) -> None:
-    visitor = house.administrator
+    visitor = populated.administrator
     trx_id = await services.db.value(
         "SELECT trx_id FROM payout WHERE merchant_id = $1 AND provider IS NULL",
-        house.merchant.new.id,
+        populated.merchant.new.id,
     )
     for environment, is_there in (("", False), ("production", False), ("sandbox", True)):
         page = (await visitor.get(f"/payouts?environment={environment}")).body.decode()
@@ -44,12 +46,12 @@ async def test_a_sandbox_payout_is_not_in_the_list_by_which_real_money_is_paid(
 
 
 async def test_a_case_of_no_known_environment_counts_as_real_money(
-    house: House, services: Services
+    populated: PopulatedConsole, services: Services
 ) -> None:
     async with services.db.transaction() as connection:
         await cases.open_case(
             connection, Kind.NO_ANSWER, "nobody-knows-it", "A test.", merchant_id=0
         )
-    assert "nobody-knows-it" in (await house.administrator.get("/cases")).body.decode()
-    sandbox = await house.administrator.get("/cases?environment=sandbox")
+    assert "nobody-knows-it" in (await populated.administrator.get("/cases")).body.decode()
+    sandbox = await populated.administrator.get("/cases?environment=sandbox")
     assert "nobody-knows-it" not in sandbox.body.decode()

@@ -6,9 +6,9 @@ from manilla.people.roles import ConsoleRole, Permission, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
 from tests.client import Site
-from tests.console.conftest import SCRIPT, House
-from tests.web.forms import address, shown
-from tests.web.visitors import member
+from tests.console.conftest import SCRIPT, PopulatedConsole
+from tests.web.route_urls import address, shown
+from tests.web.signed_in_user import member
 
 SIGN_IN = "/console/sign-in"
 # What may be asked for by who only looks: the proof of the audit log changes nothing.
@@ -16,25 +16,25 @@ LOOKING = (Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS)
 
 
 async def test_nobody_gets_past_the_door_without_a_session(
-    table: list[Route], house: House, site: Site
+    table: list[Route], populated: PopulatedConsole, site: Site
 ) -> None:
     for route in table:
         if route.is_public:
             continue
-        target = "/console" + address(route, house.samples)
+        target = "/console" + address(route, populated.samples)
         reply = await site.send(route.method, target, {"Content-Length": "0"})
         assert reply.status == 303, shown(route)
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
 
 
 async def test_a_merchants_session_opens_nothing_here(
-    table: list[Route], house: House, site: Site, services: Services
+    table: list[Route], populated: PopulatedConsole, site: Site, services: Services
 ) -> None:
-    visitor = await member(services, site, house.merchant.new.id)
+    visitor = await member(services, site, populated.merchant.new.id)
     for route in table:
         if route.is_public or route.method == "POST":
             continue
-        target = "/console" + address(route, house.samples)
+        target = "/console" + address(route, populated.samples)
         cookie = f"manilla_console={visitor.token}; manilla_dashboard={visitor.token}"
         reply = await site.send("GET", target, {"Cookie": cookie})
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
@@ -42,20 +42,20 @@ async def test_a_merchants_session_opens_nothing_here(
 
 @pytest.mark.parametrize("role", ConsoleRole)
 async def test_a_role_may_do_what_its_permissions_say_and_no_more(
-    table: list[Route], house: House, role: ConsoleRole
+    table: list[Route], populated: PopulatedConsole, role: ConsoleRole
 ) -> None:
-    visitor = house.people[role]
+    visitor = populated.people[role]
     csrf = await visitor.csrf()
     for route in table:
         if route.needs in (None, SIGNED_IN):
             continue
         is_allowed = route.needs in permissions_of(role)
         if route.method == "GET":
-            reply = await visitor.get(address(route, house.samples))
+            reply = await visitor.get(address(route, populated.samples))
         elif is_allowed:
             continue  # each form has a test of its own
         else:
-            reply = await visitor.post(address(route, house.samples), {}, csrf=csrf)
+            reply = await visitor.post(address(route, populated.samples), {}, csrf=csrf)
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
 
 
@@ -67,21 +67,25 @@ async def test_support_changes_nothing(table: list[Route]) -> None:
     assert [shown(r) for r in sent if r.needs is Permission.CONSOLE_VIEW] == ["POST /audit/verify"]
 
 
-async def test_a_form_from_elsewhere_is_refused(table: list[Route], house: House) -> None:
-    neighbours = await house.people[ConsoleRole.SUPPORT].csrf()
+async def test_a_form_from_elsewhere_is_refused(
+    table: list[Route], populated: PopulatedConsole
+) -> None:
+    neighbours = await populated.people[ConsoleRole.SUPPORT].csrf()
     for route in table:
         if route.method == "POST":
             for forged in ("", "0" * 64, neighbours):
-                target = address(route, house.samples)
-                reply = await house.administrator.post(target, {}, csrf=forged)
+                target = address(route, populated.samples)
+                reply = await populated.administrator.post(target, {}, csrf=forged)
                 assert reply.status == 403, shown(route)
                 assert b"did not come from this site" in reply.body, shown(route)
 
 
-async def test_what_people_write_is_never_a_script(table: list[Route], house: House) -> None:
+async def test_what_people_write_is_never_a_script(
+    table: list[Route], populated: PopulatedConsole
+) -> None:
     for route in table:
         if route.method == "GET":
-            reply = await house.administrator.get(address(route, house.samples))
+            reply = await populated.administrator.get(address(route, populated.samples))
             assert reply.status in (200, 303, 404), f"{shown(route)}: {reply.status}"
             assert b"<script>stolen" not in reply.body, shown(route)
             assert b"<img src=x" not in reply.body, shown(route)

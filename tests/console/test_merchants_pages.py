@@ -18,9 +18,9 @@ from manilla.merchants.merchants import Change, Status
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
-from tests.console.conftest import House
-from tests.dashboard.till import unchunked
-from tests.web.visitors import PASSWORD, Visitor, member
+from tests.console.conftest import PopulatedConsole
+from tests.dashboard.merchant_dashboard import unchunked
+from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 
 PRODUCTION = Environment.PRODUCTION
 
@@ -35,7 +35,7 @@ async def balance(services: Services, merchant: Merchant) -> int:
     return wallet.balance_minor
 
 
-async def ticket(visitor: Visitor, merchant: Merchant) -> str:
+async def ticket(visitor: SignedInUser, merchant: Merchant) -> str:
     page = await visitor.get(at(merchant, "/wallets/production/NGN"))
     found = re.search(rb'name="ticket" value="([^"]+)"', page.body)
     assert found
@@ -43,7 +43,7 @@ async def ticket(visitor: Visitor, merchant: Merchant) -> str:
 
 
 async def adjust(
-    visitor: Visitor, merchant: Merchant, amount: str, given: str | None = None, **more: str
+    visitor: SignedInUser, merchant: Merchant, amount: str, given: str | None = None, **more: str
 ) -> Reply:
     form = {
         "amount": amount,
@@ -55,13 +55,13 @@ async def adjust(
 
 
 async def test_a_pending_merchant_is_found_approved_and_open_for_production(
-    browser: Browser, services: Services, site: Site, house: House
+    browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(
         site, services.db, services.keyring, Status.PENDING, Environment.PRODUCTION
     )
     context = await browser.new_context()
-    await house.administrator.enter(context)
+    await populated.administrator.enter(context)
     page = await context.new_page()
     base = f"{services.settings.base_url}/console"
     await page.goto(f"{base}/")
@@ -70,7 +70,7 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     assert await page.get_by_text("Pending").first.is_visible()
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
-        house.administrator.person_id,
+        populated.administrator.person_id,
     )
     await page.get_by_role("button", name="Approve", exact=True).click()
     assert (await merchants.get(services.db, merchant.new.id)).status == Status.PENDING
@@ -84,19 +84,19 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     assert (row.status, row.kyc_verified) == (Status.APPROVED, True)
     lines = await audit.listed(services.db, Filters(merchant_id=merchant.new.id))
     assert lines[1].detail["changed"]["status"] == {"before": "pending", "after": "approved"}
-    assert lines[1].actor_name == house.administrator.email
+    assert lines[1].actor_name == populated.administrator.email
 
 
 async def test_a_wallet_is_adjusted_after_showing_who_it_is(
-    browser: Browser, services: Services, site: Site, house: House
+    browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
-        house.administrator.person_id,
+        populated.administrator.person_id,
     )
     context = await browser.new_context()
-    await house.administrator.enter(context)
+    await populated.administrator.enter(context)
     page = await context.new_page()
     base = f"{services.settings.base_url}/console"
     await page.goto(f"{base}{at(merchant)}")
@@ -114,28 +114,32 @@ async def test_a_wallet_is_adjusted_after_showing_who_it_is(
 
 
 async def test_merchants_are_found_by_name_email_number_and_key(
-    services: Services, house: House
+    services: Services, populated: PopulatedConsole
 ) -> None:
     new = await merchants.create(
         services.db, services.keyring, name="Zuma Rock Traders", email="rock@zuma.example"
     )
     for query in ("zuma rock", "ROCK@zuma", str(new.id), new.sandbox.merchant_key):
-        reply = await house.administrator.get(f"/merchants?format=csv&q={query.replace(' ', '+')}")
+        reply = await populated.administrator.get(
+            f"/merchants?format=csv&q={query.replace(' ', '+')}"
+        )
         rows = list(csv.DictReader(io.StringIO(unchunked(reply).decode())))
         assert "Zuma Rock Traders" in [row["name"] for row in rows], query
-    both = await house.administrator.get("/merchants?format=csv&q=zuma+rock&status=approved")
+    both = await populated.administrator.get("/merchants?format=csv&q=zuma+rock&status=approved")
     assert unchunked(both).decode().count("\n") == 1  # the titles alone
-    first = (await house.administrator.get("/merchants")).body
+    first = (await populated.administrator.get("/merchants")).body
     assert b"Pending approval" in first
     assert first.index(b"Pending approval") < first.index(b"<table")
     for nobody in ("/merchants/999999999", "/merchants/99999999999999999999999", "/merchants/0"):
-        assert (await house.administrator.get(nobody)).status == 404
+        assert (await populated.administrator.get(nobody)).status == 404
 
 
-async def test_a_rejected_merchant_reads_why(services: Services, site: Site, house: House) -> None:
+async def test_a_rejected_merchant_reads_why(
+    services: Services, site: Site, populated: PopulatedConsole
+) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
     owner = await member(services, site, merchant.new.id, Role.OWNER)
-    officer = house.people[ConsoleRole.OPERATIONS]
+    officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
     form = {"status": "rejected", "was": "pending"}
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
@@ -156,28 +160,28 @@ async def test_a_rejected_merchant_reads_why(services: Services, site: Site, hou
 
 
 async def test_two_who_decide_at_once_decide_once(
-    services: Services, site: Site, house: House, second: Visitor
+    services: Services, site: Site, populated: PopulatedConsole, second: SignedInUser
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
-    for visitor in (house.administrator, second):
+    for visitor in (populated.administrator, second):
         await visitor.step_up(services)
     pages = await asyncio.gather(
         *(
             visitor.post(
                 at(merchant, "/status"), {"status": status, "was": "pending", "reason": "because"}
             )
-            for visitor, status in ((house.administrator, "approved"), (second, "rejected"))
+            for visitor, status in ((populated.administrator, "approved"), (second, "rejected"))
         )
     )
-    texts = [await house.administrator.follow(reply) for reply in pages]
+    texts = [await populated.administrator.follow(reply) for reply in pages]
     assert sum("Check it again." in text for text in texts) == 1
 
 
 async def test_checks_currencies_and_wallets_are_switched(
-    services: Services, site: Site, house: House
+    services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
-    officer = house.people[ConsoleRole.OPERATIONS]
+    officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
     for path, form in (
         ("/checks", {"what": "phone", "is_on": "yes"}),
@@ -200,29 +204,31 @@ async def test_checks_currencies_and_wallets_are_switched(
     assert nowhere.status == 404
 
 
-async def test_the_keys_of_a_new_merchant_are_shown_once(services: Services, house: House) -> None:
-    await house.administrator.step_up(services)
+async def test_the_keys_of_a_new_merchant_are_shown_once(
+    services: Services, populated: PopulatedConsole
+) -> None:
+    await populated.administrator.step_up(services)
     form = {"name": "Idumota", "email": "i@m.example", "currency": "NGN", "status": "pending"}
-    reply = await house.administrator.post("/merchants/new", form)
+    reply = await populated.administrator.post("/merchants/new", form)
     secrets = re.findall(r"data-copy=\"([a-z0-9_]{32,})\"", reply.body.decode())
     assert len(secrets) == 6
     found = re.search(r'href="/console(/merchants/\d+)"', reply.body.decode())
     assert found
-    page = (await house.administrator.get(found.group(1))).body.decode()
+    page = (await populated.administrator.get(found.group(1))).body.decode()
     assert [secret in page for secret in secrets] == [True, False, False, True, False, False]
-    wrong = await house.administrator.post("/merchants/new", {**form, "email": "nobody"})
+    wrong = await populated.administrator.post("/merchants/new", {**form, "email": "nobody"})
     assert wrong.status == 400
     assert b"Idumota" in wrong.body
     assert (
-        await house.administrator.post("/merchants/new", {**form, "status": "disabled"})
+        await populated.administrator.post("/merchants/new", {**form, "status": "disabled"})
     ).status == 400
 
 
 async def test_a_form_that_is_sent_twice_adjusts_once(
-    services: Services, site: Site, house: House
+    services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
-    visitor = house.administrator
+    visitor = populated.administrator
     await visitor.step_up(services)
     once = await ticket(visitor, merchant)
     replies = await asyncio.gather(*(adjust(visitor, merchant, "10", once) for _ in range(3)))
@@ -245,7 +251,7 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
 
 
 async def test_in_production_large_adjustments_wait_and_those_of_operations_always(
-    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, Visitor]
+    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, SignedInUser]
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
     administrator, officer = in_production["administrator"], in_production["operations"]
@@ -266,7 +272,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
 
 
 async def test_in_production_a_commission_waits_for_a_second_administrator(
-    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, Visitor]
+    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, SignedInUser]
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
     visitor = in_production["administrator"]

@@ -9,11 +9,11 @@ from manilla.payments import figures
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from manilla.web import display
-from tests.console.conftest import House
+from tests.console.conftest import PopulatedConsole
 
 
-async def test_what_waits_is_counted_and_leads_to_its_queue(house: House) -> None:
-    page = (await house.people[ConsoleRole.SUPPORT].get("/?environment=sandbox")).body.decode()
+async def test_what_waits_is_counted_and_leads_to_its_queue(populated: PopulatedConsole) -> None:
+    page = (await populated.people[ConsoleRole.SUPPORT].get("/?environment=sandbox")).body.decode()
     for title, path in (
         ("Manual payouts", "/console/payouts?environment=sandbox"),
         ("Pending approvals", "/console/approvals"),
@@ -25,22 +25,22 @@ async def test_what_waits_is_counted_and_leads_to_its_queue(house: House) -> Non
 
 
 async def test_the_volume_is_of_all_merchants_in_one_environment(
-    services: Services, house: House
+    services: Services, populated: PopulatedConsole
 ) -> None:
     for environment in Environment:
-        page = (await house.administrator.get(f"/?environment={environment}")).body.decode()
+        page = (await populated.administrator.get(f"/?environment={environment}")).body.decode()
         days = await figures.daily(services.db, Everyone(environment=environment), "NGN")
         volume = sum(day.volume_minor for day in days)
         assert volume > 0 or environment is Environment.PRODUCTION
         assert f'<p class="figure">{display.minor(volume, "NGN")}</p>' in page
-    assert (await house.administrator.get("/?environment=moon&currency=XXX")).status == 200
+    assert (await populated.administrator.get("/?environment=moon&currency=XXX")).status == 200
 
 
 async def test_what_is_slow_to_count_does_not_hide_the_rest(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    populated: PopulatedConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "OPTIONAL_SECONDS", 0)
-    reply = await house.administrator.get("/")
+    reply = await populated.administrator.get("/")
     assert reply.status == 200
     assert b"Unknown" in reply.body
     assert b"is taking too long" in reply.body

@@ -8,14 +8,14 @@ from manilla.people import persons
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.client import Site
-from tests.console.conftest import House
-from tests.web.visitors import Visitor, administrator, member
+from tests.console.conftest import PopulatedConsole
+from tests.web.signed_in_user import SignedInUser, administrator, member
 
 
 async def test_somebody_is_added_by_a_link_that_is_shown_once(
-    services: Services, house: House, site: Site
+    services: Services, populated: PopulatedConsole, site: Site
 ) -> None:
-    visitor = house.administrator
+    visitor = populated.administrator
     await visitor.step_up(services)
     form = {"name": "Chidi", "email": "chidi@console.example", "role": "operations"}
     page = (await visitor.post("/people/add", form)).body.decode()
@@ -37,9 +37,9 @@ async def test_somebody_is_added_by_a_link_that_is_shown_once(
 
 
 async def test_a_role_is_in_effect_with_the_next_request(
-    services: Services, site: Site, house: House
+    services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
-    visitor = house.administrator
+    visitor = populated.administrator
     await visitor.step_up(services)
     dayo = await administrator(services, site, "dayo@console.example", ConsoleRole.SUPPORT)
     one = f"/people/{dayo.person_id}"
@@ -64,8 +64,10 @@ async def test_a_role_is_in_effect_with_the_next_request(
     ]
 
 
-async def test_a_lost_second_factor_is_reset(services: Services, site: Site, house: House) -> None:
-    visitor = house.administrator
+async def test_a_lost_second_factor_is_reset(
+    services: Services, site: Site, populated: PopulatedConsole
+) -> None:
+    visitor = populated.administrator
     await visitor.step_up(services)
     efe = await administrator(services, site, "efe@console.example", ConsoleRole.SUPPORT)
     await services.db.execute(
@@ -78,26 +80,28 @@ async def test_a_lost_second_factor_is_reset(services: Services, site: Site, hou
 
 
 async def test_merchants_people_are_not_managed_here(
-    services: Services, site: Site, house: House
+    services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
-    visitor = house.administrator
+    visitor = populated.administrator
     await visitor.step_up(services)
-    owner = await member(services, site, house.merchant.new.id)
+    owner = await member(services, site, populated.merchant.new.id)
     for number in (owner.person_id, 10**6, 10**30):
         for path in ("disable", "enable", "sign-out", "second-factor-off", "link"):
             assert (await visitor.post(f"/people/{number}/{path}", {})).status == 404
     assert (await owner.get("/sandbox")).status == 200
 
 
-async def test_each_change_asks_again_who_it_is(services: Services, house: House) -> None:
+async def test_each_change_asks_again_who_it_is(
+    services: Services, populated: PopulatedConsole
+) -> None:
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
-        house.administrator.person_id,
+        populated.administrator.person_id,
     )
     form = {"name": "Nobody", "email": "nobody@console.example", "role": "administrator"}
-    asked = await house.administrator.post("/people/add", form)
+    asked = await populated.administrator.post("/people/add", form)
     assert b"Confirm your identity" in asked.body
-    assert b"nobody@console.example" not in (await house.administrator.get("/people")).body
+    assert b"nobody@console.example" not in (await populated.administrator.get("/people")).body
 
 
 async def test_in_production_nobody_works_without_a_second_factor(
@@ -117,7 +121,7 @@ async def test_in_production_nobody_works_without_a_second_factor(
 
 
 async def test_in_production_nobody_lets_in_their_own_second_person(
-    services: Services, site: Site, in_production: dict[str, Visitor]
+    services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
     visitor, support = in_production["administrator"], in_production["support"]
     form = {"name": "A puppet", "email": "puppet@console.example"}
@@ -140,7 +144,7 @@ async def test_in_production_nobody_lets_in_their_own_second_person(
 
 
 async def test_the_last_administrator_who_can_sign_in_stays(
-    services: Services, people: dict[ConsoleRole, Visitor]
+    services: Services, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     visitor = people[ConsoleRole.ADMINISTRATOR]
     await visitor.step_up(services)

@@ -23,11 +23,11 @@ from manilla.proofs import proofs
 from manilla.providers import credentials
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
-from tests.checkout.looking import faults_found, opened
-from tests.console.conftest import House
-from tests.dashboard.till import unchunked
-from tests.simulated import simulated
-from tests.web.visitors import Visitor
+from tests.checkout.page_checks import accessibility_violations, opened
+from tests.console.conftest import PopulatedConsole
+from tests.dashboard.merchant_dashboard import unchunked
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import SignedInUser
 
 SECRET = "planted-secret-4711"
 NOWHERE = "http://127.0.0.1:9/b"
@@ -46,10 +46,10 @@ METHOD = {
 
 
 @pytest.fixture
-async def visitor(services: Services, house: House) -> Visitor:
+async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUser:
     """An administrator who has just shown who they are."""
-    await house.administrator.step_up(services)
-    return house.administrator
+    await populated.administrator.step_up(services)
+    return populated.administrator
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def _as_it_was(method: Method) -> Change:
 
 @pytest.mark.usefixtures("tidy")
 async def test_credentials_are_written_and_never_shown(
-    services: Services, visitor: Visitor, in_production: dict[str, Visitor]
+    services: Services, visitor: SignedInUser, in_production: dict[str, SignedInUser]
 ) -> None:
     at = "/providers/providerb"
     bare = (await visitor.get(at)).body.decode()
@@ -137,12 +137,12 @@ async def test_credentials_are_written_and_never_shown(
 
 @pytest.mark.usefixtures("tidy")
 async def test_a_provider_is_asked_by_the_buttons_alone(
-    services: Services, visitor: Visitor
+    services: Services, visitor: SignedInUser
 ) -> None:
     at = "/providers/providera"
     unset = await visitor.post(f"{at}/test", {})
     assert "not configured" in await visitor.follow(unset)
-    async with simulated(services):
+    async with running_simulator(services):
         before = await _calls(services)
         assert (await visitor.get(at)).status == 200
         assert await _calls(services) == before
@@ -165,7 +165,7 @@ async def _calls(services: Services) -> int:
 
 
 async def test_a_settlement_that_is_sent_twice_is_booked_once(
-    services: Services, visitor: Visitor
+    services: Services, visitor: SignedInUser
 ) -> None:
     at = "/providers/providerc/settle"
     once = settlements.new_id()
@@ -196,7 +196,7 @@ async def test_a_settlement_that_is_sent_twice_is_booked_once(
 
 @pytest.mark.usefixtures("tidy")
 async def test_a_method_is_changed_as_a_whole_or_not_at_all(
-    services: Services, visitor: Visitor
+    services: Services, visitor: SignedInUser
 ) -> None:
     at = f"/methods/{CODE}"
     for name, wrong in (
@@ -245,7 +245,7 @@ async def test_a_method_is_changed_as_a_whole_or_not_at_all(
 
 @pytest.mark.usefixtures("tidy")
 async def test_settings_say_who_changed_them_and_go_back_to_their_default(
-    services: Services, visitor: Visitor, in_production: dict[str, Visitor]
+    services: Services, visitor: SignedInUser, in_production: dict[str, SignedInUser]
 ) -> None:
     page = (await visitor.get("/settings")).body.decode()
     for setting in settings.describe(settings.PlatformSettings()):
@@ -276,10 +276,10 @@ async def test_settings_say_who_changed_them_and_go_back_to_their_default(
 
 
 async def test_any_reference_finds_a_transaction_with_its_whole_story(
-    visitor: Visitor, house: House
+    visitor: SignedInUser, populated: PopulatedConsole
 ) -> None:
-    payment, merchant_id = house.samples["trx_id"], house.merchant.new.id
-    payout, refund = house.samples["payout"], house.samples["refund"]
+    payment, merchant_id = populated.samples["trx_id"], populated.merchant.new.id
+    payout, refund = populated.samples["payout"], populated.samples["refund"]
     for kind, trx_id in (("payment", payment), ("payout", payout), ("refund", refund)):
         rows = await _rows(visitor, kind=kind, q=trx_id)
         assert [row[0] for row in rows] == [trx_id]
@@ -303,7 +303,7 @@ async def test_any_reference_finds_a_transaction_with_its_whole_story(
     assert (await visitor.get("/transactions/TXN0000000000000000")).status == 404
 
 
-async def _rows(visitor: Visitor, **query: str) -> list[list[str]]:
+async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
     """A list as a CSV file, without its first line."""
     reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
     assert reply.status == 200, reply.body
@@ -311,7 +311,7 @@ async def _rows(visitor: Visitor, **query: str) -> list[list[str]]:
 
 
 async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
-    services: Services, visitor: Visitor
+    services: Services, visitor: SignedInUser
 ) -> None:
     prove = next(chore for chore in worker.chores(services) if chore.name == "prove_books")
     await prove.run()
@@ -343,9 +343,9 @@ async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
 
 
 async def test_the_system_page_tells_how_the_api_answers(
-    services: Services, visitor: Visitor, house: House
+    services: Services, visitor: SignedInUser, populated: PopulatedConsole
 ) -> None:
-    await house.merchant.get("/api/v1/site-info")
+    await populated.merchant.get("/api/v1/site-info")
     await services.requests.flush()
     page = (await visitor.get("/system")).body.decode()
     for part in ("tests", "PostgreSQL", "Median", "Jobs by kind", "Pending notifications"):
@@ -358,7 +358,7 @@ async def test_the_system_page_tells_how_the_api_answers(
 
 @pytest.mark.usefixtures("tidy")
 async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
-    services: Services, visitor: Visitor, browser: Browser
+    services: Services, visitor: SignedInUser, browser: Browser
 ) -> None:
     base = services.settings.base_url + "/console"
     given = {"secret_key": SECRET, "webhook_secret": SECRET, "base_url": NOWHERE}
@@ -388,5 +388,5 @@ async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
         await page.goto(f"{base}/providers/providera")
         await page.get_by_role("button", name="Test connection").click()
         await page.get_by_text("Connection test failed").wait_for()
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)
         assert SECRET not in await page.content()

@@ -26,55 +26,55 @@ from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
 from manilla.services import Services
-from tests.checkout.looking import faults_found, opened
+from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Reply, Site, new_merchant
-from tests.console.belongings import park
-from tests.dashboard.till import unchunked
-from tests.notify.mailroom import Mailroom
+from tests.console.sample_data import park
+from tests.dashboard.merchant_dashboard import unchunked
+from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer, receiving
 from tests.payments.shop import Shop
-from tests.payouts.desk import MANUAL, Desk, new_reference
-from tests.payouts.test_lost import pass_time, stuck
-from tests.simulated import World, simulated
-from tests.web.visitors import PASSWORD, Visitor
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, new_reference
+from tests.payouts.test_reject_lost import pass_time, stuck
+from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.web.signed_in_user import PASSWORD, SignedInUser
 
 
 @pytest.fixture(scope="module")
-async def world(services: Services, site: Site) -> AsyncIterator[World]:
-    async with simulated(services) as running:
+async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
+    async with running_simulator(services) as running:
         for provider in "abc":
             await running.control(f"{provider}/balance", {"available": 100_000_000})
         yield running
 
 
 @pytest.fixture(scope="module")
-async def shop(services: Services, site: Site, world: World) -> Shop:
+async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
     merchant = await new_merchant(
-        site.elsewhere(), services.db, services.keyring, environment=Environment.PRODUCTION
+        site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
-    return Shop(services, world, merchant)
+    return Shop(services, simulator, merchant)
 
 
 @pytest.fixture
-async def office(services: Services, site: Site, world: World) -> Desk:
+async def payer(services: Services, site: Site, simulator: ProviderSimulator) -> PayoutMerchant:
     """A merchant in production with 10,000.00 in its wallet."""
     merchant = await new_merchant(
-        site.elsewhere(), services.db, services.keyring, environment=Environment.PRODUCTION
+        site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
-    office = Desk(services, world, merchant)
-    await office.fund("10000")
-    return office
+    payer = PayoutMerchant(services, simulator, merchant)
+    await payer.fund("10000")
+    return payer
 
 
 @pytest.fixture
-async def operations(services: Services, people: dict[ConsoleRole, Visitor]) -> Visitor:
+async def operations(services: Services, people: dict[ConsoleRole, SignedInUser]) -> SignedInUser:
     visitor = people[ConsoleRole.OPERATIONS]
     await visitor.step_up(services)
     return visitor
 
 
 @pytest.fixture(scope="module")
-def support(people: dict[ConsoleRole, Visitor]) -> Visitor:
+def support(people: dict[ConsoleRole, SignedInUser]) -> SignedInUser:
     return people[ConsoleRole.SUPPORT]
 
 
@@ -99,9 +99,13 @@ def text(reply: Reply) -> str:
 
 
 async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_whom_and_how(
-    services: Services, office: Desk, browser: Browser, operations: Visitor, second: Visitor
+    services: Services,
+    payer: PayoutMerchant,
+    browser: Browser,
+    operations: SignedInUser,
+    second: SignedInUser,
 ) -> None:
-    trx_id = await office.pay_out(MANUAL)
+    trx_id = await payer.pay_out(MANUAL)
     await second.step_up(services)
     base = f"{services.settings.base_url}/console"
     async with (
@@ -124,7 +128,7 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
         said = [await main_of(page) for page in (one, other)]
     paid = f"completed already. {operations.email} has paid it, bank reference FT-2026-77."
     rejected = f"canceled already. {second.email} has rejected it: The account is closed"
-    if (await office.payout(trx_id)).status == "completed":
+    if (await payer.payout(trx_id)).status == "completed":
         assert "Marked as paid. The merchant is notified." in said[0]
         assert paid in said[1]
         decision = ("payout.complete", operations.email)
@@ -133,17 +137,17 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
         assert rejected in said[0]
         decision = ("payout.reject", second.email)
     assert await audited(services, f"payout:{trx_id}") == [decision]
-    assert len(await office.notifications(trx_id)) == 1
+    assert len(await payer.notifications(trx_id)) == 1
 
 
 async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
-    services: Services, shop: Shop, browser: Browser, operations: Visitor
+    services: Services, shop: Shop, browser: Browser, operations: SignedInUser
 ) -> None:
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")
-    number, office = await ask_to_credit(services, shop)
+    number, payer = await ask_to_credit(services, shop)
     assert await shop.balance() == 0
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", operations.person_id
@@ -165,7 +169,7 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
         await page.get_by_role("button", name="Resolve").click()
         await confirm(page)
         await page.get_by_text("Resolved: credit the merchant.").wait_for()
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)
         assert "credit: The customer agrees to pay the rest" in await main_of(page)
         case = page.url.rsplit("/", 1)[1]
     assert await shop.balance() == 40_000
@@ -177,7 +181,7 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
         acting(Actor(ActorKind.COMMAND, None, "another")),
         pytest.raises(CaseRefused, match="resolved already"),
     ):
-        await approvals.approve(office, number)
+        await approvals.approve(payer, number)
     assert await shop.balance() == 40_000
 
 
@@ -187,7 +191,7 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
     charge = await shop.choose(await shop.start(), "providera_ngn_va")
     await shop.pay(charge, amount=400)
     await shop.until_charge(charge, "suspense")
-    merchant_id, office = shop.merchant.new.id, production_office(services)
+    merchant_id, payer = shop.merchant.new.id, production_office(services)
     query = "SELECT id FROM operator_case WHERE merchant_id = $1 AND status = 'open'"
     case_id, before = await services.db.value(query, merchant_id), await shop.balance()
     resolve = CaseResolution(case_id, Action.CREDIT, "Ours", merchant_id, None)
@@ -195,11 +199,11 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
     await settings.change(services.db, "adjustment_limits", "NGN:500")
     try:
         with acting(Actor(ActorKind.PERSON, 901, "Gbenga", "console")):
-            assert isinstance(await apply_or_ask(office, fund), Funded)
-            assert isinstance(await apply_or_ask(office, resolve), Asked)
+            assert isinstance(await apply_or_ask(payer, fund), Funded)
+            assert isinstance(await apply_or_ask(payer, resolve), Asked)
         with acting(Actor(ActorKind.PERSON, 902, "Halima", "console")):
-            assert isinstance(await apply_or_ask(office, resolve), Case)
-            assert isinstance(await apply_or_ask(office, fund), Asked)
+            assert isinstance(await apply_or_ask(payer, resolve), Case)
+            assert isinstance(await apply_or_ask(payer, fund), Asked)
     finally:
         await settings.change(services.db, "adjustment_limits", "NGN:10000000")
     assert await shop.balance() == before + 50_100
@@ -210,7 +214,7 @@ def production_office(services: Services) -> approvals.Desk:
 
 
 async def test_what_differs_at_a_provider_is_told_from_both_sides(
-    services: Services, operations: Visitor
+    services: Services, operations: SignedInUser
 ) -> None:
     said = "Our books say 5.00 NGN; the provider says 7.00 NGN."
     await cases.open_case(services.db, Kind.CLEARING_DIFFERS, "providera:XTS", said, merchant_id=0)
@@ -226,17 +230,17 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
-    office = production_office(services)
+    payer = production_office(services)
     change = CaseResolution(case_id, Action.CREDIT, "Mine", merchant_id, None, needs_second=True)
-    asked = await apply_or_ask(office, change)
+    asked = await apply_or_ask(payer, change)
     assert isinstance(asked, Asked)
-    return asked.approval_id, office
+    return asked.approval_id, payer
 
 
 async def test_a_notification_that_was_given_up_is_delivered_after_all(
-    services: Services, site: Site, browser: Browser, support: Visitor
+    services: Services, site: Site, browser: Browser, support: SignedInUser
 ) -> None:
-    merchant = await new_merchant(site.elsewhere(), services.db, services.keyring)
+    merchant = await new_merchant(site.from_new_ip(), services.db, services.keyring)
     base = f"{services.settings.base_url}/console"
     async with (
         receiving() as receiver,
@@ -245,14 +249,14 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
         ) as session,
     ):
         carrier = Courier(services.db, services.directory, session)
-        mailroom = Mailroom(services, merchant, receiver, carrier)
+        deliveries = Deliveries(services, merchant, receiver, carrier)
         receiver.answers = [answer(500, b"<b>broken</b>")] * 6
-        trx_ids = [await mailroom.happen() for _ in range(2)]
+        trx_ids = [await deliveries.finish_payment() for _ in range(2)]
         for _ in range(3):
-            await mailroom.deliver()
-            await mailroom.time_passes()
-        assert [await mailroom.state(trx_id) for trx_id in trx_ids] == ["failed"] * 2
-        [first] = await mailroom.notifications(trx_ids[0])
+            await deliveries.deliver()
+            await deliveries.skip_to_next_attempt()
+        assert [await deliveries.state(trx_id) for trx_id in trx_ids] == ["failed"] * 2
+        [first] = await deliveries.notifications(trx_ids[0])
         async with opened(browser, f"{base}/sign-in", width=1280) as page:
             await support.enter(page.context)
             await page.goto(f"{base}/notifications?merchant={merchant.new.id}")
@@ -260,10 +264,10 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
             await page.goto(f"{base}/notifications?q={trx_ids[0]}")
             await page.locator("a.row-link").click()
             await page.get_by_text("Attempt 3: HTTP 500").wait_for()
-            assert not await faults_found(page)
+            assert not await accessibility_violations(page)
             await page.get_by_role("button", name="Resend").click()
             await page.get_by_text("is being sent again").wait_for()
-            await mailroom.deliver()
+            await deliveries.deliver()
             await page.reload()
             assert "Attempt 4: HTTP 200" in await main_of(page)
             # The rest by their time, of this merchant alone.
@@ -271,8 +275,8 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
             await page.locator("#f-merchant").fill(str(merchant.new.id))
             await page.get_by_role("button", name="Resend").click()
             await page.get_by_text("Resending 1 notification.").wait_for()
-        await mailroom.deliver()
-        assert [await mailroom.state(trx_id) for trx_id in trx_ids] == ["delivered"] * 2
+        await deliveries.deliver()
+        assert [await deliveries.state(trx_id) for trx_id in trx_ids] == ["delivered"] * 2
     done = await audited(services, f"notification:{first.id}")
     assert done == [("notification.redeliver", support.email)]
     for since in ("", "yesterday", "2026-02-31T10:00"):
@@ -281,10 +285,10 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
 
 
 async def test_support_sees_the_queues_and_decides_nothing(
-    services: Services, office: Desk, shop: Shop, support: Visitor
+    services: Services, payer: PayoutMerchant, shop: Shop, support: SignedInUser
 ) -> None:
     await support.step_up(services)
-    trx_id = await office.pay_out(MANUAL)
+    trx_id = await payer.pay_out(MANUAL)
     case, refund = await _case(services, shop), await _refund(shop)
     for path, fields in (
         (f"/payouts/{trx_id}/complete", {"bank_reference": "FT-1"}),
@@ -298,7 +302,7 @@ async def test_support_sees_the_queues_and_decides_nothing(
         assert page.status == 200
         assert f'action="/console{path}"' not in text(page)
         assert (await support.post(path, fields)).status == 403, path
-    assert (await office.payout(trx_id)).status == "pending"
+    assert (await payer.payout(trx_id)).status == "pending"
     assert (await refunds.find(services.db, refund)).status == "pending"
     assert "Your role can view this but not change it." in text(
         await support.get(f"/payouts/{trx_id}")
@@ -324,12 +328,12 @@ async def _refund(shop: Shop) -> str:
     await shop.pay(charge)
     await shop.until(started, "success")
     refund = await refunds.start(shop.services.db, started.trx_id, None, "The shoes were small")
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     return refund.trx_id
 
 
 async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
-    services: Services, shop: Shop, operations: Visitor
+    services: Services, shop: Shop, operations: SignedInUser
 ) -> None:
     refund = await _refund(shop)
     path = f"/refunds/{refund}"
@@ -348,16 +352,16 @@ async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
 
 
 async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_allow(
-    services: Services, office: Desk, operations: Visitor
+    services: Services, payer: PayoutMerchant, operations: SignedInUser
 ) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-    await office.world.control("a/faults", quiet)
-    trx_id = await stuck(office)
-    fresh = await office.pay_out()
+    await payer.simulator.control("a/faults", quiet)
+    trx_id = await stuck(payer)
+    fresh = await payer.pay_out()
     early = await operations.post(f"/payouts/{fresh}/reject", {"reason": "no"})
     assert (early.status, b"The provider decides the outcome" in early.body) == (422, True)
     path = f"/payouts/{trx_id}"
-    listed = text(await operations.get(f"/payouts?show=stuck&merchant={office.merchant.new.id}"))
+    listed = text(await operations.get(f"/payouts?show=stuck&merchant={payer.merchant.new.id}"))
     assert (trx_id in listed, fresh in listed) == (True, False)
     rows = unchunked(await operations.get(f"/payouts?show=stuck&q={trx_id}&format=csv"))
     assert rows.decode().splitlines()[1].startswith(trx_id)
@@ -366,7 +370,7 @@ async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_a
     assert (early.status, b"within the last 10 minutes" in early.body) == (422, True)
     await pass_time(services.db, trx_id, "11 min")
     assert (await operations.post(f"{path}/reject", {"reason": "lost"})).status == 303
-    assert (await office.payout(trx_id)).status == "failed"
+    assert (await payer.payout(trx_id)).status == "failed"
     late = await operations.post(f"{path}/requeue", {})
     assert "The payout is failed already." in text(late)
     assert await audited(services, f"payout:{trx_id}") == [
@@ -376,11 +380,13 @@ async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_a
 
 
 async def test_manual_payouts_wait_in_order_real_money_first(
-    services: Services, office: Desk, site: Site, operations: Visitor
+    services: Services, payer: PayoutMerchant, site: Site, operations: SignedInUser
 ) -> None:
-    merchant_id = office.merchant.new.id
-    trx_ids = [await office.pay_out(MANUAL, payout_amount=500 + n) for n in range(3)]
-    sandbox = Desk(services, office.world, await new_merchant(site, services.db, services.keyring))
+    merchant_id = payer.merchant.new.id
+    trx_ids = [await payer.pay_out(MANUAL, payout_amount=500 + n) for n in range(3)]
+    sandbox = PayoutMerchant(
+        services, payer.simulator, await new_merchant(site, services.db, services.keyring)
+    )
     pending = await sandbox.pay_out(MANUAL)
     first = await queue.by_hand(services.db, Everyone(merchant_id), limit=2)
     rest = await queue.by_hand(services.db, Everyone(merchant_id), after=first.next)
@@ -400,7 +406,7 @@ async def test_manual_payouts_wait_in_order_real_money_first(
 
 
 async def test_a_parked_job_is_tried_again_once_and_leaves_a_line(
-    services: Services, support: Visitor, shop: Shop
+    services: Services, support: SignedInUser, shop: Shop
 ) -> None:
     subject = new_reference()
     await park(services, shop.merchant.new.id, subject)
@@ -418,11 +424,11 @@ async def test_a_parked_job_is_tried_again_once_and_leaves_a_line(
 
 
 async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
-    office: Desk, operations: Visitor, support: Visitor
+    payer: PayoutMerchant, operations: SignedInUser, support: SignedInUser
 ) -> None:
-    trx_id, by_hand = await office.pay_out(), await office.pay_out(MANUAL)
-    await office.change(Change(status=Status.DISABLED))
-    merchant = f"merchant={office.merchant.new.id}"
+    trx_id, by_hand = await payer.pay_out(), await payer.pay_out(MANUAL)
+    await payer.change(Change(status=Status.DISABLED))
+    merchant = f"merchant={payer.merchant.new.id}"
     listed = text(await operations.get(f"/payouts?show=on_hold&{merchant}"))
     assert (trx_id in listed, "The merchant is disabled." in listed) == (True, True)
     rows = unchunked(await operations.get(f"/payouts?show=on_hold&q={trx_id}&format=csv"))
@@ -435,19 +441,19 @@ async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
     assert (refused.status, "Do not pay this payout" in text(refused)) == (422, True)
     paid = {"bank_reference": "FT-1", "already_paid": "on"}
     assert (await operations.post(f"/payouts/{by_hand}/complete", paid)).status == 303
-    assert (await office.payout(by_hand)).status == "completed"
+    assert (await payer.payout(by_hand)).status == "completed"
     assert (await operations.post(f"/payouts/{trx_id}/reject", {"reason": "No."})).status == 303
-    assert (await office.payout(trx_id)).status == "canceled"
+    assert (await payer.payout(trx_id)).status == "canceled"
 
 
 async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_the_commission(
-    shop: Shop, operations: Visitor, support: Visitor
+    shop: Shop, operations: SignedInUser, support: SignedInUser
 ) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)
-    await shop.world.run_job_now("charge", charge.reference)
+    await shop.simulator.run_job_now("charge", charge.reference)
     await shop.change(Change(status=Status.DISABLED))
     path = f"/transactions/{started.trx_id}/refund"
     assert path in text(await operations.get(f"/transactions/{started.trx_id}"))
@@ -464,7 +470,7 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
 
 
 async def test_a_case_whose_difference_has_vanished_is_closed_in_one_click(
-    services: Services, operations: Visitor
+    services: Services, operations: SignedInUser
 ) -> None:
     reference = "providerz:NGN"
     kind, detail = Kind.CLEARING_DIFFERS, "Our books say 5.00 NGN; the provider says 1.00 NGN."

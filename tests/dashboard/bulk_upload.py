@@ -4,31 +4,31 @@ from collections.abc import Sequence
 
 from manilla.payouts import bulk_file
 from tests.client import Reply
-from tests.dashboard.till import ChargeService, led_to
+from tests.dashboard.merchant_dashboard import MerchantDashboard, redirect_target
 
 BULK = "/sandbox/payouts/bulk"
 GTBANK = "058"
 HEADER = ",".join(bulk_file.COLUMNS)
 
 
-async def upload(till: ChargeService, content: bytes, method: int | None = None) -> Reply:
-    method = await till.method_id() if method is None else method
+async def upload(dashboard: MerchantDashboard, content: bytes, method: int | None = None) -> Reply:
+    method = await dashboard.method_id() if method is None else method
     border = "a-border-between-parts"
     parts = [
         f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-        for name, value in (("csrf", await till.owner.csrf()), ("method", method))
+        for name, value in (("csrf", await dashboard.owner.csrf()), ("method", method))
     ]
     head = 'Content-Disposition: form-data; name="file"; filename="july.csv"'
     file = f"--{border}\r\n{head}\r\nContent-Type: text/csv\r\n\r\n".encode() + content
     body = b"".join([*parts, file, f"\r\n--{border}--\r\n".encode()])
     headers = {
-        **till.owner.headers(),
+        **dashboard.owner.headers(),
         "Content-Type": f"multipart/form-data; boundary={border}",
     }
-    return await till.owner.site.send("POST", f"/dashboard{BULK}", headers, body)
+    return await dashboard.owner.site.send("POST", f"/dashboard{BULK}", headers, body)
 
 
-async def draft(till: ChargeService, rows: Sequence[str]) -> str:
+async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:
     """The batch's address."""
-    reply = await upload(till, "\n".join([HEADER, *rows]).encode())
-    return led_to(reply)
+    reply = await upload(dashboard, "\n".join([HEADER, *rows]).encode())
+    return redirect_target(reply)

@@ -14,43 +14,43 @@ from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.web.routes import Route
 from tests.client import Merchant, Site
-from tests.dashboard.belongings import furnish
-from tests.web.visitors import Visitor, member
+from tests.dashboard.sample_data import create_sample_data
+from tests.web.signed_in_user import SignedInUser, member
 
 # Would run wherever a page forgets to escape it: between tags, in an attribute, in a script.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 
-class House(msgspec.Struct, frozen=True):
+class PopulatedMerchant(msgspec.Struct, frozen=True):
     """A merchant, its people by role, and what each parameter of a route may be of theirs."""
 
     merchant: Merchant
-    people: dict[Role, Visitor]
+    people: dict[Role, SignedInUser]
     samples: dict[str, str]
 
     @property
-    def owner(self) -> Visitor:
+    def owner(self) -> SignedInUser:
         return self.people[Role.OWNER]
 
 
-async def _house(services: Services, site: Site) -> House:
+async def _populated(services: Services, site: Site) -> PopulatedMerchant:
     name = f"Ada {SCRIPT}"
     new = await merchants.create(
         services.db, services.keyring, name=name, email="ada@example.com", status=Status.APPROVED
     )
-    merchant = Merchant(site.elsewhere(), new, Environment.SANDBOX)
+    merchant = Merchant(site.from_new_ip(), new, Environment.SANDBOX)
     people = {role: await member(services, site, new.id, role) for role in Role}
     samples = {
         "environment": "sandbox",
         "currency": "NGN",
         **await _people_samples(services, people, new.id),
     }
-    samples.update(await furnish(services, merchant, SCRIPT))
-    return House(merchant, people, samples)
+    samples.update(await create_sample_data(services, merchant, SCRIPT))
+    return PopulatedMerchant(merchant, people, samples)
 
 
 async def _people_samples(
-    services: Services, people: dict[Role, Visitor], merchant_id: int
+    services: Services, people: dict[Role, SignedInUser], merchant_id: int
 ) -> dict[str, str]:
     db, viewer = services.db, people[Role.VIEWER]
     token = await invitations.invite(
@@ -77,11 +77,11 @@ def table(desk: Desk) -> list[Route]:
 
 
 @pytest.fixture(scope="module")
-async def house(services: Services, site: Site) -> House:
-    return await _house(services, site)
+async def populated(services: Services, site: Site) -> PopulatedMerchant:
+    return await _populated(services, site)
 
 
 @pytest.fixture(scope="module")
-async def neighbour(services: Services, site: Site) -> House:
+async def other_merchant(services: Services, site: Site) -> PopulatedMerchant:
     """Another merchant, with the same of everything."""
-    return await _house(services, site)
+    return await _populated(services, site)

@@ -9,130 +9,139 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.services import Services
-from tests.checkout.looking import faults_found
+from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
-from tests.dashboard.till import ChargeService, led_to, new_till, unchunked
-from tests.payouts.desk import new_account, new_reference
-from tests.simulated import simulated
-from tests.web.visitors import PASSWORD
+from tests.dashboard.merchant_dashboard import (
+    MerchantDashboard,
+    new_dashboard,
+    redirect_target,
+    unchunked,
+)
+from tests.payouts.payout_merchant import new_account, new_reference
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import PASSWORD
 
 WALLET = 1_000_000_00  # of a new sandbox merchant
 
 
 @pytest.fixture
-async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
+async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     """A new merchant for each test: its wallet is what the test is about."""
-    async with simulated(services):
-        yield await new_till(services, site)
+    async with running_simulator(services):
+        yield await new_dashboard(services, site)
 
 
 def _row(amount: int | str, account: str = "") -> str:
     return f"{amount},{GTBANK},{account or new_account()},Ada,{new_reference()},July"
 
 
-async def _too_large(till: ChargeService) -> str:
+async def _too_large(dashboard: MerchantDashboard) -> str:
     """Rows 1 and 2 fit into the wallet, row 3 does not, and row 4 would again."""
-    return await draft(till, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
+    return await draft(dashboard, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 
-async def _states(till: ChargeService, batch: str) -> list[str]:
-    return [row[1] for row in await till.rows(batch)]
+async def _states(dashboard: MerchantDashboard, batch: str) -> list[str]:
+    return [row[1] for row in await dashboard.rows(batch)]
 
 
-async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(till: ChargeService) -> None:
-    batch = await _too_large(till)
-    page = (await till.owner.get(batch)).body.decode()
+async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(
+    dashboard: MerchantDashboard,
+) -> None:
+    batch = await _too_large(dashboard)
+    page = (await dashboard.owner.get(batch)).body.decode()
     assert "Top up ₦201,000.00 or remove rows." in page
     assert "Pay ₦1,201,000.00" not in page
     assert "first 2 rows of 4, ₦700,000.00" in page
 
-    reply = await till.owner.post(f"{batch}/confirm", {})  # whatever the page offers
-    assert led_to(reply) == batch
-    await till.run_jobs()
-    assert await _states(till, batch) == ["ready"] * 4
-    assert await till.balance() == WALLET
-    assert "Not confirmed" in (await till.owner.get(BULK)).body.decode()
+    reply = await dashboard.owner.post(f"{batch}/confirm", {})  # whatever the page offers
+    assert redirect_target(reply) == batch
+    await dashboard.run_jobs()
+    assert await _states(dashboard, batch) == ["ready"] * 4
+    assert await dashboard.balance() == WALLET
+    assert "Not confirmed" in (await dashboard.owner.get(BULK)).body.decode()
 
 
 async def test_paying_part_of_a_file_pays_its_first_rows_and_gives_back_the_rest(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    batch = await _too_large(till)
-    reply = await till.owner.post(f"{batch}/confirm", {"rows": "2"})
+    batch = await _too_large(dashboard)
+    reply = await dashboard.owner.post(f"{batch}/confirm", {"rows": "2"})
     assert reply.status == 303
-    await till.run_jobs()
-    assert await _states(till, batch) == ["paid", "paid", "refused", "refused"]
-    assert await till.balance() == WALLET - 700_000_00
-    assert "2 of 4 paid" in (await till.owner.get(BULK)).body.decode()
+    await dashboard.run_jobs()
+    assert await _states(dashboard, batch) == ["paid", "paid", "refused", "refused"]
+    assert await dashboard.balance() == WALLET - 700_000_00
+    assert "2 of 4 paid" in (await dashboard.owner.get(BULK)).body.decode()
 
-    file = unchunked(await till.owner.get(f"{batch}/not-paid")).decode("utf-8-sig")
+    file = unchunked(await dashboard.owner.get(f"{batch}/not-paid")).decode("utf-8-sig")
     header, *rows = csv.reader(io.StringIO(file))
     assert header == HEADER.split(",")
     assert [row[0] for row in rows] == ["500000.00", "1000.00"]
-    before = await till.rows(batch)
+    before = await dashboard.rows(batch)
     assert [row[1:] for row in rows] == [row[6:] for row in before[2:]]
-    again = led_to(await upload(till, file.encode()))
-    assert await _states(till, again) == ["ready", "ready"]
+    again = redirect_target(await upload(dashboard, file.encode()))
+    assert await _states(dashboard, again) == ["ready", "ready"]
 
 
 @pytest.mark.parametrize("rows", ["3", "4", "99", "0"])
-async def test_no_more_rows_are_paid_than_the_wallet_covers(till: ChargeService, rows: str) -> None:
-    batch = await _too_large(till)
-    await till.owner.post(f"{batch}/confirm", {"rows": rows})
-    await till.run_jobs()
-    assert await _states(till, batch) == ["ready"] * 4
-    assert await till.balance() == WALLET
+async def test_no_more_rows_are_paid_than_the_wallet_covers(
+    dashboard: MerchantDashboard, rows: str
+) -> None:
+    batch = await _too_large(dashboard)
+    await dashboard.owner.post(f"{batch}/confirm", {"rows": rows})
+    await dashboard.run_jobs()
+    assert await _states(dashboard, batch) == ["ready"] * 4
+    assert await dashboard.balance() == WALLET
 
 
 async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    batch = await draft(till, [_row(300_000), _row(500_000), _row(1_000)])
-    await till.owner.post(f"{batch}/confirm", {})
+    batch = await draft(dashboard, [_row(300_000), _row(500_000), _row(1_000)])
+    await dashboard.owner.post(f"{batch}/confirm", {})
     # A payout through the API takes its money between confirming and paying.
     payout = {
         "payout_amount": 400_000,
         "currency_code": "NGN",
         "ref_trx": new_reference(),
         "ipn_url": "https://shop.example/ipn",
-        "withdraw_method_id": await till.method_id(),
+        "withdraw_method_id": await dashboard.method_id(),
         "beneficiary": {"bank_code": GTBANK, "account_number": new_account()},
     }
-    reply = await till.merchant.post("/api/v1/initiate-payout", payout)
+    reply = await dashboard.merchant.post("/api/v1/initiate-payout", payout)
     assert reply.status == 200, reply.body
-    await till.run_jobs()
-    rows = await till.rows(batch)
+    await dashboard.run_jobs()
+    rows = await dashboard.rows(batch)
     assert [row[1] for row in rows] == ["paid", "refused", "refused"]
     assert rows[1][2] == "The wallet cannot cover the payout and its fee."
     assert rows[2][2].startswith("Not paid: the wallet could no longer cover row 2")
-    assert await till.balance() == WALLET - 700_000_00
+    assert await dashboard.balance() == WALLET - 700_000_00
 
 
 async def test_two_files_confirmed_at_the_same_time_do_not_share_the_same_money(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    batches = [await draft(till, [_row(300_000), _row(300_000)]) for _ in range(2)]
-    await asyncio.gather(*(till.owner.post(f"{batch}/confirm", {}) for batch in batches))
-    await till.run_jobs()
-    states = sorted([await _states(till, batch) for batch in batches])
+    batches = [await draft(dashboard, [_row(300_000), _row(300_000)]) for _ in range(2)]
+    await asyncio.gather(*(dashboard.owner.post(f"{batch}/confirm", {}) for batch in batches))
+    await dashboard.run_jobs()
+    states = sorted([await _states(dashboard, batch) for batch in batches])
     assert states == [["paid", "paid"], ["ready", "ready"]]
-    assert await till.balance() == WALLET - 600_000_00
+    assert await dashboard.balance() == WALLET - 600_000_00
 
 
 async def test_somebody_pays_the_part_of_a_file_that_the_wallet_covers(
-    till: ChargeService, browser: Browser
+    dashboard: MerchantDashboard, browser: Browser
 ) -> None:
-    batch = await _too_large(till)
+    batch = await _too_large(dashboard)
     for width in (390, 1280):
-        async with till.sat_at(browser, batch, width=width) as page:
-            assert not await faults_found(page)
-    async with till.sat_at(browser, batch, width=390) as page:
+        async with dashboard.open_page(browser, batch, width=width) as page:
+            assert not await accessibility_violations(page)
+    async with dashboard.open_page(browser, batch, width=390) as page:
         await page.get_by_role("button", name="Pay only the first 2 rows").click()
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Paying: 2 of 4").wait_for()
-        await till.run_jobs()
+        await dashboard.run_jobs()
         await page.get_by_text("Done: 2 of 4 delivered").wait_for()
         await page.get_by_role("link", name="Paid (2)", exact=True).wait_for()
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)

@@ -6,9 +6,9 @@ from manilla.people.roles import ConsoleRole, Role, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
 from tests.client import Site
-from tests.dashboard.conftest import SCRIPT, House
-from tests.web.forms import address, parameters, shown
-from tests.web.visitors import administrator
+from tests.dashboard.conftest import SCRIPT, PopulatedMerchant
+from tests.web.route_urls import address, parameters, shown
+from tests.web.signed_in_user import administrator
 
 SIGN_IN = "/dashboard/sign-in"
 # What names somebody's own thing, and not only a place.
@@ -25,19 +25,19 @@ BELONGINGS = {
 
 
 async def test_nobody_gets_past_the_door_without_a_session(
-    table: list[Route], house: House, site: Site
+    table: list[Route], populated: PopulatedMerchant, site: Site
 ) -> None:
     for route in table:
         if route.is_public:
             continue
-        target = "/dashboard" + address(route, house.samples)
+        target = "/dashboard" + address(route, populated.samples)
         reply = await site.send(route.method, target, {"Content-Length": "0"})
         assert reply.status == 303, shown(route)
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
 
 
 async def test_an_administrators_session_opens_nothing_here(
-    table: list[Route], house: House, site: Site, services: Services
+    table: list[Route], populated: PopulatedMerchant, site: Site, services: Services
 ) -> None:
     visitor = await administrator(
         services, site, "every@console.example", ConsoleRole.ADMINISTRATOR
@@ -45,7 +45,7 @@ async def test_an_administrators_session_opens_nothing_here(
     for route in table:
         if route.is_public or route.method == "POST":
             continue
-        target = "/dashboard" + address(route, house.samples)
+        target = "/dashboard" + address(route, populated.samples)
         cookie = f"manilla_console={visitor.token}; manilla_dashboard={visitor.token}"
         reply = await site.send("GET", target, {"Cookie": cookie})
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
@@ -53,45 +53,50 @@ async def test_an_administrators_session_opens_nothing_here(
 
 @pytest.mark.parametrize("role", Role)
 async def test_a_role_may_do_what_its_permissions_say_and_no_more(
-    table: list[Route], house: House, role: Role
+    table: list[Route], populated: PopulatedMerchant, role: Role
 ) -> None:
-    visitor = house.people[role]
+    visitor = populated.people[role]
     csrf = await visitor.csrf()
     for route in table:
         if route.needs in (None, SIGNED_IN):
             continue
         is_allowed = route.needs in permissions_of(role)
         if route.method == "GET":
-            reply = await visitor.get(address(route, house.samples))
+            reply = await visitor.get(address(route, populated.samples))
         elif is_allowed:
             continue  # each form has a test of its own
         else:
-            reply = await visitor.post(address(route, house.samples), {}, csrf=csrf)
+            reply = await visitor.post(address(route, populated.samples), {}, csrf=csrf)
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
 
 
-async def test_a_form_from_elsewhere_is_refused(table: list[Route], house: House) -> None:
-    neighbours = await house.people[Role.VIEWER].csrf()
+async def test_a_form_from_elsewhere_is_refused(
+    table: list[Route], populated: PopulatedMerchant
+) -> None:
+    neighbours = await populated.people[Role.VIEWER].csrf()
     for route in table:
         if route.method == "POST":
             for forged in ("", "0" * 64, neighbours):
-                target = address(route, house.samples)
-                reply = await house.owner.post(target, {}, csrf=forged)
+                target = address(route, populated.samples)
+                reply = await populated.owner.post(target, {}, csrf=forged)
                 assert reply.status == 403, shown(route)
                 assert b"did not come from this site" in reply.body, shown(route)
 
 
 async def test_another_merchants_things_are_not_here(
-    table: list[Route], house: House, neighbour: House, services: Services
+    table: list[Route],
+    populated: PopulatedMerchant,
+    other_merchant: PopulatedMerchant,
+    services: Services,
 ) -> None:
     """Nor those of the other environment; as if there were nothing of that name anywhere."""
-    await house.owner.step_up(services)
-    csrf = await house.owner.csrf()
+    await populated.owner.step_up(services)
+    csrf = await populated.owner.csrf()
     theirs = {
-        **house.samples,
-        **{k: neighbour.samples[k] for k in BELONGINGS & set(neighbour.samples)},
+        **populated.samples,
+        **{k: other_merchant.samples[k] for k in BELONGINGS & set(other_merchant.samples)},
     }
-    elsewhere = {**house.samples, "environment": "production"}
+    elsewhere = {**populated.samples, "environment": "production"}
     for route in table:
         owned = BELONGINGS & set(parameters(route))
         for samples in (theirs, elsewhere) if owned and not route.is_public else ():
@@ -99,17 +104,19 @@ async def test_another_merchants_things_are_not_here(
                 continue
             target = address(route, samples)
             reply = (
-                await house.owner.get(target)
+                await populated.owner.get(target)
                 if route.method == "GET"
-                else await house.owner.post(target, {"role": "owner"}, csrf=csrf)
+                else await populated.owner.post(target, {"role": "owner"}, csrf=csrf)
             )
             assert reply.status == 404, f"{shown(route)}: {reply.status}"
 
 
-async def test_what_people_write_is_never_a_script(table: list[Route], house: House) -> None:
+async def test_what_people_write_is_never_a_script(
+    table: list[Route], populated: PopulatedMerchant
+) -> None:
     for route in table:
         if route.method == "GET":
-            reply = await house.owner.get(address(route, house.samples))
+            reply = await populated.owner.get(address(route, populated.samples))
             assert reply.status in (200, 303, 404), f"{shown(route)}: {reply.status}"
             assert b"<script>stolen" not in reply.body, shown(route)
             assert b"<img src=x" not in reply.body, shown(route)

@@ -6,32 +6,32 @@ from playwright.async_api import Browser, expect
 
 from manilla.kit.environment import Environment
 from manilla.services import Services
-from tests.checkout.looking import faults_found, opened
+from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Site
-from tests.dashboard.conftest import House
-from tests.dashboard.till import new_till
+from tests.dashboard.conftest import PopulatedMerchant
+from tests.dashboard.merchant_dashboard import new_dashboard
 
 PATH = "/sandbox/explorer"
 
 
 async def test_a_payment_is_made_and_verified_without_code(
-    browser: Browser, services: Services, house: House
+    browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
     base_url = services.settings.base_url
     async with opened(browser, base_url + "/docs/api/initiate-payment", width=1280) as page:
-        await house.owner.enter(page.context)
+        await populated.owner.enter(page.context)
         await page.get_by_role("link", name="Try it in the explorer").click()
         body = await page.get_by_label("Body").input_value()
         await page.get_by_label("Body").fill(body.replace("Two books", "Ìwé méjì"))
         await page.get_by_label("X-Sandbox-Scenario").select_option("pending")
         await page.get_by_role("button", name="Send").click()
         await expect(page.get_by_role("heading", name="Response: 200")).to_be_visible()
-        assert await faults_found(page) == []
+        assert await accessibility_violations(page) == []
         request = await page.get_by_label("Request", exact=True).inner_text()
         signed = await page.get_by_label("Signed string").inner_text()
         assert "X-API-Key: (your API key" in request
-        assert house.merchant.credentials.api_secret not in await page.content()
-        assert _signature(house, signed) in request
+        assert populated.merchant.credentials.api_secret not in await page.content()
+        assert _signature(populated, signed) in request
         await page.get_by_role("link", name="Verify status").click()
         await page.get_by_role("button", name="Send").click()
         answer = await page.get_by_label("Response", exact=True).inner_text()
@@ -41,86 +41,86 @@ async def test_a_payment_is_made_and_verified_without_code(
         await expect(page.get_by_text("POST /api/v1/initiate-payment").first).to_be_visible()
 
 
-def _signature(house: House, signed: str) -> str:
-    secret = house.merchant.credentials.api_secret.encode()
+def _signature(populated: PopulatedMerchant, signed: str) -> str:
+    secret = populated.merchant.credentials.api_secret.encode()
     return hmac.digest(secret, signed.encode(), "sha256").hex()
 
 
-async def test_every_endpoint_can_be_tried(house: House) -> None:
-    csrf = await house.owner.csrf()
+async def test_every_endpoint_can_be_tried(populated: PopulatedMerchant) -> None:
+    csrf = await populated.owner.csrf()
     for operation, fields, expected in (
         ("siteInfo", {}, b'"site_name"'),
         ("payoutMethods", {"currency": "NGN"}, b'"methods"'),
         ("payoutBankList", {}, b"GET /api/v1/payout/bank-list HTTP/1.1"),
-        ("verifyPayment", {"trxId": house.samples["trx_id"]}, b'"success"'),
+        ("verifyPayment", {"trxId": populated.samples["trx_id"]}, b'"success"'),
         ("verifyPayout", {"trxId": "../site-info?"}, b'"NOT_FOUND"'),
         ("initiatePayout", {"body": "{"}, b'"VALIDATION_FAILED"'),
     ):
         sent = {"operation": operation, **fields}
-        reply = await house.owner.post(PATH, sent, csrf=csrf)
+        reply = await populated.owner.post(PATH, sent, csrf=csrf)
         assert reply.status == 200, operation
         shown = reply.body.replace(b"&#34;", b'"')
         assert expected in shown, operation
 
 
 async def test_another_merchants_payment_is_not_found_and_nobody_elses_credit_is_used(
-    house: House, neighbour: House, services: Services
+    populated: PopulatedMerchant, other_merchant: PopulatedMerchant, services: Services
 ) -> None:
-    before = await _last_used(services, house)
-    sent = {"operation": "verifyPayment", "trxId": neighbour.samples["trx_id"]}
-    reply = await house.owner.post(PATH, sent)
+    before = await _last_used(services, populated)
+    sent = {"operation": "verifyPayment", "trxId": other_merchant.samples["trx_id"]}
+    reply = await populated.owner.post(PATH, sent)
     assert b"TRANSACTION_NOT_FOUND" in reply.body
     await services.requests.flush()
-    assert await _last_used(services, house) == before, "no API key was used"
+    assert await _last_used(services, populated) == before, "no API key was used"
 
 
-async def _last_used(services: Services, house: House) -> object:
+async def _last_used(services: Services, populated: PopulatedMerchant) -> object:
     return await services.db.value(
         "SELECT max(last_used_at) FROM credential WHERE merchant_id = $1 AND environment = $2",
-        house.merchant.new.id,
+        populated.merchant.new.id,
         Environment.SANDBOX,
     )
 
 
-async def test_only_the_sandbox_and_only_what_is_listed(house: House) -> None:
-    csrf = await house.owner.csrf()
-    closed = await house.owner.get("/production/explorer")
+async def test_only_the_sandbox_and_only_what_is_listed(populated: PopulatedMerchant) -> None:
+    csrf = await populated.owner.csrf()
+    closed = await populated.owner.get("/production/explorer")
     assert b"Sandbox only" in closed.body
     for path, operation in (
         ("/production/explorer", "siteInfo"),
         (PATH, "initiatePaymentLegacy"),
         (PATH, "https://elsewhere.example"),
     ):
-        reply = await house.owner.post(path, {"operation": operation}, csrf=csrf)
+        reply = await populated.owner.post(path, {"operation": operation}, csrf=csrf)
         assert reply.status == 404, (path, operation)
-    missing = await house.owner.post(PATH, {"operation": "verifyPayment"}, csrf=csrf)
+    missing = await populated.owner.post(PATH, {"operation": "verifyPayment"}, csrf=csrf)
     assert (missing.status, b"This field is required." in missing.body) == (400, True)
     sneaky = {"operation": "initiatePayment", "idempotency_key": "a\r\nX-API-Key: b", "body": "{}"}
-    refused = await house.owner.post(PATH, sneaky, csrf=csrf)
+    refused = await populated.owner.post(PATH, sneaky, csrf=csrf)
     assert (refused.status, b"Use ASCII" in refused.body) == (400, True)
 
 
 async def test_the_example_names_where_the_merchant_takes_notifications(
-    house: House, services: Services
+    populated: PopulatedMerchant, services: Services
 ) -> None:
     taken_at = "https://taken.example/ipn"
     await services.db.execute(
         "UPDATE notification SET state = 'delivered', url = $2 WHERE merchant_id = $1",
-        *(house.merchant.new.id, taken_at),
+        *(populated.merchant.new.id, taken_at),
     )
     for operation in ("initiatePayment", "initiatePayout"):
-        reply = await house.owner.get(f"{PATH}?operation={operation}")
+        reply = await populated.owner.get(f"{PATH}?operation={operation}")
         assert taken_at.encode() in reply.body
 
 
 async def test_a_call_from_the_explorer_is_a_step_of_getting_started(
     services: Services, site: Site
 ) -> None:
-    till = await new_till(services, site)
+    dashboard = await new_dashboard(services, site)
     to_do = b">Send a signed request in the sandbox</a>"
-    assert to_do in (await till.owner.get("/sandbox")).body
-    await till.owner.post(PATH, {"operation": "siteInfo"})
+    assert to_do in (await dashboard.owner.get("/sandbox")).body
+    await dashboard.owner.post(PATH, {"operation": "siteInfo"})
     await services.requests.flush()
-    home = (await till.owner.get("/sandbox")).body
+    home = (await dashboard.owner.get("/sandbox")).body
     assert to_do not in home
     assert b"Send a signed request in the sandbox" in home

@@ -10,8 +10,8 @@ from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payments.shop import Shop
-from tests.simulated import simulated
-from tests.web.visitors import member
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import member
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ async def test_a_wrong_amount_is_shown_on_the_payment_and_how_it_was_resolved(
 ) -> None:
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
     owner = await member(services, site, merchant.new.id)
-    async with simulated(services) as world:
-        shop = Shop(services, world, merchant)
+    async with running_simulator(services) as simulator:
+        shop = Shop(services, simulator, merchant)
         started = await shop.start()
         page = f"/production/payments/{started.trx_id}"
         before = (await owner.get(page)).body.decode()

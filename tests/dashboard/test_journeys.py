@@ -23,13 +23,13 @@ from manilla.notify.courier import Courier
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.dashboard.till import ChargeService
-from tests.notify.mailroom import Mailroom
+from tests.dashboard.merchant_dashboard import MerchantDashboard
+from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer, receiving
-from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE, order
-from tests.simulated import simulated
-from tests.web.visitors import PASSWORD, member
+from tests.provider_simulator import running_simulator
+from tests.timeouts import TIMEOUT_SECONDS
+from tests.web.signed_in_user import PASSWORD, member
 
 SITE_INFO = "/api/v1/site-info"
 
@@ -58,7 +58,7 @@ async def _sat_down(browser: Browser, address: str) -> AsyncIterator[Page]:
 
 
 async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while await look() != expected:
             await asyncio.sleep(0.05)
 
@@ -85,7 +85,7 @@ async def _statuses(site: Site, *keys: list[str]) -> list[int]:
     for merchant_key, api_key, secret in keys:
         pair = NewCredentials(merchant_key, api_key, secret)
         new = NewMerchant(0, "", Status.PENDING, sandbox=pair, production=pair)
-        reply = await Merchant(site.elsewhere(), new, Environment.SANDBOX).get(SITE_INFO)
+        reply = await Merchant(site.from_new_ip(), new, Environment.SANDBOX).get(SITE_INFO)
         statuses.append(reply.status)
     return statuses
 
@@ -175,22 +175,25 @@ async def test_a_merchant_chooses_how_it_is_paid_told_and_staffed(
     merchant = await new_merchant(site, services.db, services.keyring)
     rate = Change(commission_percent=Decimal("1.5"))
     await merchants.change(services.db, services.keyring, merchant.new.id, rate)
-    till = ChargeService(services, merchant, await member(services, site, merchant.new.id))
-    async with simulated(services), till.sat_at(browser, "/sandbox/gateways", width=1280) as page:
+    dashboard = MerchantDashboard(services, merchant, await member(services, site, merchant.new.id))
+    async with (
+        running_simulator(services),
+        dashboard.open_page(browser, "/sandbox/gateways", width=1280) as page,
+    ):
         await _chooses_gateways(page, merchant)
         await _chooses_who_bears_the_commission(page, merchant)
         await page.get_by_role("link", name="Wallets").click()
         await page.get_by_role("link", name="Statement").first.click()
-        before = await till.balance()
+        before = await dashboard.balance()
         await page.get_by_label("Test money").fill("2,500.50")
         await page.get_by_role("button", name="Top up").click()
         await _told(page, "Test money added.")
-        assert await till.balance() == before + 250_050
+        assert await dashboard.balance() == before + 250_050
         await page.get_by_label("Test money").fill("-1")
         await page.get_by_role("button", name="Top up").click()
         await expect(page.locator(".notice-danger")).to_be_visible()
-        assert await till.balance() == before + 250_050
-        await _has_a_notification_sent_again(page, till)
+        assert await dashboard.balance() == before + 250_050
+        await _has_a_notification_sent_again(page, dashboard)
         await _invites_a_colleague(browser, page, merchant)
 
 
@@ -245,12 +248,12 @@ async def _courier(services: Services) -> AsyncIterator[Courier]:
         yield Courier(services.db, services.directory, session)
 
 
-async def _has_a_notification_sent_again(page: Page, till: ChargeService) -> None:
-    async with receiving() as receiver, _courier(till.services) as messenger:
-        mailroom = Mailroom(till.services, till.merchant, receiver, messenger)
+async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboard) -> None:
+    async with receiving() as receiver, _courier(dashboard.services) as messenger:
+        deliveries = Deliveries(dashboard.services, dashboard.merchant, receiver, messenger)
         receiver.answers = [answer(500, b"<b>out of order</b>")]
-        trx_id = await mailroom.happen()
-        await mailroom.deliver()
+        trx_id = await deliveries.finish_payment()
+        await deliveries.deliver()
         await page.get_by_role("link", name="Notifications").click()
         await page.get_by_label("Search").fill(trx_id)
         await page.get_by_role("button", name="Apply").click()
@@ -259,7 +262,7 @@ async def _has_a_notification_sent_again(page: Page, till: ChargeService) -> Non
         await expect(page.get_by_text("Attempt 1: HTTP 500")).to_be_visible()
         await page.get_by_role("button", name="Resend").click()
         await _told(page, "The notification is being sent again under the same id.")
-        await mailroom.deliver()
+        await deliveries.deliver()
         await page.reload()
         await expect(page.get_by_text("Attempt 2: HTTP 200")).to_be_visible()
         first, second = receiver.received
@@ -299,7 +302,7 @@ async def test_the_demonstration_shows_a_whole_sale(
 ) -> None:
     base_url = services.settings.base_url
     async with (
-        simulated(services),
+        running_simulator(services),
         _courier(services) as messenger,
         _sat_down(browser, f"{base_url}/dashboard/") as owner,
     ):

@@ -9,48 +9,52 @@ from playwright.async_api import Browser
 
 from manilla.services import Services
 from tests.client import Site
-from tests.dashboard.till import ChargeService, new_till, unchunked
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
 from tests.payments.orders import INITIATE, order
-from tests.web.visitors import PASSWORD
+from tests.web.signed_in_user import PASSWORD
 
 PAYMENTS = "/sandbox/payments"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> ChargeService:
-    return await new_till(services, site)
+async def dashboard(services: Services, site: Site) -> MerchantDashboard:
+    return await new_dashboard(services, site)
 
 
-async def test_a_file_has_exactly_what_the_filtered_list_has(till: ChargeService) -> None:
+async def test_a_file_has_exactly_what_the_filtered_list_has(dashboard: MerchantDashboard) -> None:
     evil = '=HYPERLINK("http://evil.example")'
-    paid = await till.pay_in(ref_trx=evil, customer_name="+2348012345678", payment_amount=1234.5)
-    other = await till.pay_in(customer_name="Chidi Okeke")
-    pending = await till.merchant.post(INITIATE, order())
+    paid = await dashboard.pay_in(
+        ref_trx=evil, customer_name="+2348012345678", payment_amount=1234.5
+    )
+    other = await dashboard.pay_in(customer_name="Chidi Okeke")
+    pending = await dashboard.merchant.post(INITIATE, order())
     assert pending.status == 200
 
-    everything = await till.rows(PAYMENTS)
+    everything = await dashboard.rows(PAYMENTS)
     assert {row[0] for row in everything} >= {paid, other}
-    assert len(everything) == await till.count("payment")
-    assert [row[0] for row in await till.rows(PAYMENTS, q="chidi", status="success")] == [other]
-    assert await till.rows(PAYMENTS, q="chidi", status="failed") == []
-    assert await till.rows(PAYMENTS, until="2020-01-01") == []
+    assert len(everything) == await dashboard.count("payment")
+    assert [row[0] for row in await dashboard.rows(PAYMENTS, q="chidi", status="success")] == [
+        other
+    ]
+    assert await dashboard.rows(PAYMENTS, q="chidi", status="failed") == []
+    assert await dashboard.rows(PAYMENTS, until="2020-01-01") == []
 
-    [row] = await till.rows(PAYMENTS, q=paid)
+    [row] = await dashboard.rows(PAYMENTS, q=paid)
     assert row[1] == f"'{evil}"  # a spreadsheet would have run it
     assert row[5] == "1234.50"
     assert "'+2348012345678" in row
-    shown = await till.owner.get(f"{PAYMENTS}?q={paid}")
+    shown = await dashboard.owner.get(f"{PAYMENTS}?q={paid}")
     assert paid.encode() in shown.body
     assert other.encode() not in shown.body
 
-    by_own_name = (await till.owner.get(f"/sandbox/wallets/NGN?{urlencode({'q': evil})}")).body
+    by_own_name = (await dashboard.owner.get(f"/sandbox/wallets/NGN?{urlencode({'q': evil})}")).body
     assert paid.encode() in by_own_name
     assert other.encode() not in by_own_name
-    told = (await till.owner.get(f"/sandbox/notifications?{urlencode({'q': evil})}")).body
+    told = (await dashboard.owner.get(f"/sandbox/notifications?{urlencode({'q': evil})}")).body
     assert paid.encode() in told
     assert other.encode() not in told
 
-    book = unchunked(await till.owner.get(f"{PAYMENTS}?q={paid}&format=xlsx"))
+    book = unchunked(await dashboard.owner.get(f"{PAYMENTS}?q={paid}&format=xlsx"))
     sheets = zipfile.ZipFile(io.BytesIO(book))
     sheet = sheets.read("xl/worksheets/sheet1.xml").decode()
     assert "<f>" not in sheet
@@ -59,10 +63,10 @@ async def test_a_file_has_exactly_what_the_filtered_list_has(till: ChargeService
 
 
 async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
-    till: ChargeService, services: Services, site: Site
+    dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
-    trx_id = await till.pay_in(description="Two books", customer_name="Ngozi")
-    page = (await till.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
+    trx_id = await dashboard.pay_in(description="Two books", customer_name="Ngozi")
+    page = (await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")).body.decode()
     for part in ("Two books", "Ngozi", "paid by", "Customer paid", "You received"):
         assert part in page
     story = page[page.index("Timeline") :]
@@ -74,46 +78,48 @@ async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
         assert part in story
     assert "clearing" not in story  # the platform's own accounts are not the merchant's business
 
-    neighbour = await new_till(services, site)
-    theirs = await neighbour.owner.get(f"{PAYMENTS}/{trx_id}")
-    unknown = await neighbour.owner.get(f"{PAYMENTS}/TXN0000000000000000")
-    elsewhere = await till.owner.get(f"/production/payments/{trx_id}")
+    other_merchant = await new_dashboard(services, site)
+    theirs = await other_merchant.owner.get(f"{PAYMENTS}/{trx_id}")
+    unknown = await other_merchant.owner.get(f"{PAYMENTS}/TXN0000000000000000")
+    elsewhere = await dashboard.owner.get(f"/production/payments/{trx_id}")
     assert (theirs.status, unknown.status, elsewhere.status) == (404, 404, 404)
-    refund = await neighbour.owner.post(
+    refund = await other_merchant.owner.post(
         f"{PAYMENTS}/{trx_id}/refund", {"reason": "mine", "refunded_before": "0"}
     )
     assert refund.status == 404
 
 
-async def test_a_refund_that_is_sent_twice_is_made_once(till: ChargeService) -> None:
-    trx_id = await till.pay_in(payment_amount=1000)
-    before = await till.balance()
+async def test_a_refund_that_is_sent_twice_is_made_once(dashboard: MerchantDashboard) -> None:
+    trx_id = await dashboard.pay_in(payment_amount=1000)
+    before = await dashboard.balance()
     address = f"{PAYMENTS}/{trx_id}/refund"
     fields = {"amount": "400", "reason": "Too many", "refunded_before": "0"}
-    first = await till.owner.post(address, fields)
-    second = await till.owner.post(address, fields)
+    first = await dashboard.owner.post(address, fields)
+    second = await dashboard.owner.post(address, fields)
     assert (first.status, second.status) == (303, 303)
-    assert await till.balance() == before - 400_00
-    page = await till.owner.get(f"{PAYMENTS}/{trx_id}")
+    assert await dashboard.balance() == before - 400_00
+    page = await dashboard.owner.get(f"{PAYMENTS}/{trx_id}")
     assert page.body.count(b"Too many") >= 1
 
-    too_much = await till.owner.post(
+    too_much = await dashboard.owner.post(
         address, {"amount": "600.01", "reason": "More", "refunded_before": "40000"}
     )
     assert too_much.status == 422
     assert b"At most 600.00 NGN of this payment can be refunded" in too_much.body
     for amount in ("-1", "abc", "1e400"):
-        bad = await till.owner.post(
+        bad = await dashboard.owner.post(
             address, {"amount": amount, "reason": "More", "refunded_before": "40000"}
         )
         assert bad.status in (400, 422), amount
-    await till.run_jobs()
-    assert await till.balance() == before - 400_00
+    await dashboard.run_jobs()
+    assert await dashboard.balance() == before - 400_00
 
 
-async def test_somebody_refunds_a_part_on_a_phone(till: ChargeService, browser: Browser) -> None:
-    trx_id = await till.pay_in(payment_amount=500, customer_name="Bola")
-    async with till.sat_at(browser, f"{PAYMENTS}/{trx_id}", width=390) as page:
+async def test_somebody_refunds_a_part_on_a_phone(
+    dashboard: MerchantDashboard, browser: Browser
+) -> None:
+    trx_id = await dashboard.pay_in(payment_amount=500, customer_name="Bola")
+    async with dashboard.open_page(browser, f"{PAYMENTS}/{trx_id}", width=390) as page:
         await page.get_by_role("link", name="Refund").click()
         await page.get_by_label("Amount").fill("125.50")
         await page.get_by_label("Reason").fill("One was broken")

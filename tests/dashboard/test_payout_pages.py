@@ -11,26 +11,33 @@ from manilla.payouts import bulk_file
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Provider, Unknown
 from manilla.services import Services
-from tests.checkout.looking import faults_found
+from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
-from tests.dashboard.till import ChargeService, led_to, new_till, unchunked
-from tests.payouts.desk import new_account, new_reference
-from tests.simulated import simulated
-from tests.web.visitors import PASSWORD
+from tests.dashboard.merchant_dashboard import (
+    MerchantDashboard,
+    new_dashboard,
+    redirect_target,
+    unchunked,
+)
+from tests.payouts.payout_merchant import new_account, new_reference
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import PASSWORD
 
 PAYOUTS, ACCOUNTS = "/sandbox/payouts", "/sandbox/accounts"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
-    async with simulated(services):  # without credentials no rail is offered, not in the sandbox
-        yield await new_till(services, site)
+async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
+    async with running_simulator(
+        services
+    ):  # without credentials no rail is offered, not in the sandbox
+        yield await new_dashboard(services, site)
 
 
-async def _order(till: ChargeService, **changed: str) -> dict[str, str]:
+async def _order(dashboard: MerchantDashboard, **changed: str) -> dict[str, str]:
     return {
-        "method": str(await till.method_id()),
+        "method": str(await dashboard.method_id()),
         "bank_code": GTBANK,
         "account_number": new_account(),
         "amount": "1000",
@@ -40,45 +47,45 @@ async def _order(till: ChargeService, **changed: str) -> dict[str, str]:
 
 
 async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without_an_address(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    before = await till.balance()
-    fields = await _order(till)
-    first = await till.owner.post(PAYOUTS, fields)
-    second = await till.owner.post(PAYOUTS, {**fields, "amount": "2000"})
+    before = await dashboard.balance()
+    fields = await _order(dashboard)
+    first = await dashboard.owner.post(PAYOUTS, fields)
+    second = await dashboard.owner.post(PAYOUTS, {**fields, "amount": "2000"})
     assert (first.status, second.status) == (303, 303)
     assert first.headers["location"] == second.headers["location"]
-    trx_id = led_to(first).rsplit("/", 1)[1]
-    [row] = await till.rows(PAYOUTS, q=fields["once"])
+    trx_id = redirect_target(first).rsplit("/", 1)[1]
+    [row] = await dashboard.rows(PAYOUTS, q=fields["once"])
     assert (row[0], row[2]) == (trx_id, "pending")
-    assert before - await till.balance() >= 1000_00
-    assert before - await till.balance() < 2000_00
+    assert before - await dashboard.balance() >= 1000_00
+    assert before - await dashboard.balance() < 2000_00
 
-    await till.run_jobs()
-    [row] = await till.rows(PAYOUTS, q=trx_id)
+    await dashboard.run_jobs()
+    [row] = await dashboard.rows(PAYOUTS, q=trx_id)
     assert row[2] == "completed"
-    shown = (await till.owner.get(f"{PAYOUTS}/{trx_id}")).body.decode()
-    assert f"Ordered by {till.owner.email}" in shown
+    shown = (await dashboard.owner.get(f"{PAYOUTS}/{trx_id}")).body.decode()
+    assert f"Ordered by {dashboard.owner.email}" in shown
     assert "None: no notification URL was given" in shown
     assert "Wallet debited" in shown
-    assert await _notifications(till, trx_id) == []
+    assert await _notifications(dashboard, trx_id) == []
 
 
 async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    fields = await _order(till, ipn_url="https://shop.example/ipn", reference=new_reference())
-    await till.owner.post(PAYOUTS, fields)
-    await till.run_jobs()
-    [row] = await till.rows(PAYOUTS, q=fields["reference"], status="completed")
-    [body] = await _notifications(till, row[0])
+    fields = await _order(dashboard, ipn_url="https://shop.example/ipn", reference=new_reference())
+    await dashboard.owner.post(PAYOUTS, fields)
+    await dashboard.run_jobs()
+    [row] = await dashboard.rows(PAYOUTS, q=fields["reference"], status="completed")
+    [body] = await _notifications(dashboard, row[0])
     assert '"api_merchant_payout":false' in body
 
 
-async def _notifications(till: ChargeService, trx_id: str) -> list[str]:
-    records = await till.services.db.records(
+async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]:
+    records = await dashboard.services.db.records(
         "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2",
-        *(till.merchant.new.id, trx_id),
+        *(dashboard.merchant.new.id, trx_id),
     )
     return [bytes(record["body"]).decode() for record in records]
 
@@ -98,142 +105,155 @@ async def _notifications(till: ChargeService, trx_id: str) -> list[str]:
     ],
 )
 async def test_a_refused_payout_says_why_and_debits_nothing(
-    till: ChargeService, changed: dict[str, str], reason: str
+    dashboard: MerchantDashboard, changed: dict[str, str], reason: str
 ) -> None:
-    before = await till.balance()
-    fields = await _order(till, **changed)
+    before = await dashboard.balance()
+    fields = await _order(dashboard, **changed)
     for path in (f"{PAYOUTS}/new", PAYOUTS):  # when it is checked, and when it is paid
-        reply = await till.owner.post(path, fields)
+        reply = await dashboard.owner.post(path, fields)
         assert reply.status in (400, 422), path
         assert reason in reply.body.decode(), path
         assert fields["once"].encode() in reply.body  # shown again, it is the same order
-    assert await till.balance() == before
+    assert await dashboard.balance() == before
 
 
 async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    health = till.services.rails.health
+    health = dashboard.services.rails.health
     rail = health.rail(Provider.A, Direction.PAY_OUT)
     for _ in range(FAILURES_TO_TRIP):
         rail.record(Unknown("no answer", is_rail_down=True), 0.1)
     try:
-        live = await till.owner.get("/production/payouts/new")
+        live = await dashboard.owner.get("/production/payouts/new")
         assert live.body.count(b"Currently unavailable") == 1
-        sandbox = await till.owner.get(f"{PAYOUTS}/new")
+        sandbox = await dashboard.owner.get(f"{PAYOUTS}/new")
         assert b"Currently unavailable" not in sandbox.body  # where no provider is asked
     finally:
         await health.mark_up(rail)
 
 
 async def test_another_merchants_payout_batch_and_account_are_not_here(
-    till: ChargeService, services: Services, site: Site
+    dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
-    paid = await till.owner.post(PAYOUTS, await _order(till))
-    batch = await draft(till, [f"1000,{GTBANK},{new_account()},,,"])
-    await till.owner.post(ACCOUNTS, await _order(till, label="Landlord"))
-    account_id = (await till.rows(ACCOUNTS))[0][0]
-    neighbour = await new_till(services, site)
-    for path in (led_to(paid), batch, f"{batch}/progress"):
-        assert (await neighbour.owner.get(path)).status == 404, path
-        assert (await till.owner.get(path.replace("sandbox", "production"))).status == 404, path
-    assert (await neighbour.owner.post(f"{batch}/confirm", {})).status == 404
+    paid = await dashboard.owner.post(PAYOUTS, await _order(dashboard))
+    batch = await draft(dashboard, [f"1000,{GTBANK},{new_account()},,,"])
+    await dashboard.owner.post(ACCOUNTS, await _order(dashboard, label="Landlord"))
+    account_id = (await dashboard.rows(ACCOUNTS))[0][0]
+    other_merchant = await new_dashboard(services, site)
+    for path in (redirect_target(paid), batch, f"{batch}/progress"):
+        assert (await other_merchant.owner.get(path)).status == 404, path
+        assert (await dashboard.owner.get(path.replace("sandbox", "production"))).status == 404, (
+            path
+        )
+    assert (await other_merchant.owner.post(f"{batch}/confirm", {})).status == 404
     remove = f"/accounts/{account_id}/remove"
-    assert (await neighbour.owner.post(remove, {"environment": "sandbox"})).status == 404
-    fields = await _order(neighbour, account_id=account_id)
-    assert b"There is no such saved account." in (await neighbour.owner.post(PAYOUTS, fields)).body
+    assert (await other_merchant.owner.post(remove, {"environment": "sandbox"})).status == 404
+    fields = await _order(other_merchant, account_id=account_id)
+    assert (
+        b"There is no such saved account."
+        in (await other_merchant.owner.post(PAYOUTS, fields)).body
+    )
 
 
 async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
     number = new_account()
-    saved = await till.owner.post(
-        ACCOUNTS, await _order(till, account_number=number, label="=Rent()")
+    saved = await dashboard.owner.post(
+        ACCOUNTS, await _order(dashboard, account_number=number, label="=Rent()")
     )
     assert saved.status == 303
-    [row] = await till.rows(ACCOUNTS, q=number)
+    [row] = await dashboard.rows(ACCOUNTS, q=number)
     assert row[1] == "'=Rent()"
-    page = await till.owner.get(f"{ACCOUNTS}?q={number}")
+    page = await dashboard.owner.get(f"{ACCOUNTS}?q={number}")
     assert f'data-copy="{row[0]}"'.encode() in page.body
-    fields = {**await _order(till), "bank_code": "", "account_number": "", "account_id": row[0]}
-    assert (await till.owner.post(PAYOUTS, fields)).status == 303
-    [payout] = await till.rows(PAYOUTS, q=fields["once"])
+    fields = {
+        **await _order(dashboard),
+        "bank_code": "",
+        "account_number": "",
+        "account_id": row[0],
+    }
+    assert (await dashboard.owner.post(PAYOUTS, fields)).status == 303
+    [payout] = await dashboard.rows(PAYOUTS, q=fields["once"])
     assert number in payout
 
-    removed = await till.owner.post(f"/accounts/{row[0]}/remove", {"environment": "sandbox"})
+    removed = await dashboard.owner.post(f"/accounts/{row[0]}/remove", {"environment": "sandbox"})
     assert removed.headers["location"] == f"/dashboard{ACCOUNTS}"
-    assert await till.rows(ACCOUNTS, q=number) == []
-    refused = await till.owner.post(PAYOUTS, {**fields, "once": new_reference()})
+    assert await dashboard.rows(ACCOUNTS, q=number) == []
+    refused = await dashboard.owner.post(PAYOUTS, {**fields, "once": new_reference()})
     assert b"There is no such saved account." in refused.body
-    bad = await till.owner.post(ACCOUNTS, await _order(till, account_number="0000000002"))
+    bad = await dashboard.owner.post(ACCOUNTS, await _order(dashboard, account_number="0000000002"))
     assert b"The account could not be verified." in bad.body
 
 
 async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
     own = new_reference()
     batch = await draft(
-        till,
+        dashboard,
         [
             f"1000,{GTBANK},{new_account()},Ada,{own},July",
             f'"1,500.00",{GTBANK},{new_account()},,,',
             f"1000,{GTBANK},0000000002,,,",
         ],
     )
-    before = await till.balance()
+    before = await dashboard.balance()
     for _ in range(2):  # a double click
-        assert (await till.owner.post(f"{batch}/confirm", {})).status == 303
-    await till.run_jobs()
-    results = await till.rows(batch)
+        assert (await dashboard.owner.post(f"{batch}/confirm", {})).status == 303
+    await dashboard.run_jobs()
+    results = await dashboard.rows(batch)
     assert [row[1] for row in results] == ["paid", "paid", "refused"]
     assert results[2][2] == "The account could not be verified."
-    after = await till.balance()
-    count = await till.count("payout")
+    after = await dashboard.balance()
+    count = await dashboard.count("payout")
 
     # The process has died before the rows and the batch could say what had become of them.
     batch_id = batch.rsplit("/", 1)[1]
-    await _forget(till, batch_id)
-    await till.run_jobs()
-    again = await till.rows(batch)
+    await _forget(dashboard, batch_id)
+    await dashboard.run_jobs()
+    again = await dashboard.rows(batch)
     assert [row[:4] for row in again] == [row[:4] for row in results]
-    assert await till.balance() == after
-    assert await till.count("payout") == count
+    assert await dashboard.balance() == after
+    assert await dashboard.count("payout") == count
     assert before - after >= 2500_00
 
     # Uploaded once more, what has a reference of its own is known.
-    once_more = await draft(till, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
-    assert b"A payout with this reference already exists." in (await till.owner.get(once_more)).body
-    nothing = await till.owner.post(f"{once_more}/confirm", {})
-    assert led_to(nothing) == once_more
-    await till.run_jobs()
-    assert await till.count("payout") == count
+    once_more = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
+    assert (
+        b"A payout with this reference already exists."
+        in (await dashboard.owner.get(once_more)).body
+    )
+    nothing = await dashboard.owner.post(f"{once_more}/confirm", {})
+    assert redirect_target(nothing) == once_more
+    await dashboard.run_jobs()
+    assert await dashboard.count("payout") == count
 
 
 async def test_the_page_of_a_file_tells_what_became_of_each_payout_until_all_are_final(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
     batch = await draft(
-        till,
+        dashboard,
         [f"1000,{GTBANK},{number},,," for number in (new_account(), "0000000001", "0000000003")],
     )
-    await till.owner.post(f"{batch}/confirm", {})
-    await till.run_jobs()
-    page = (await till.owner.get(batch)).body.decode()
+    await dashboard.owner.post(f"{batch}/confirm", {})
+    await dashboard.run_jobs()
+    page = (await dashboard.owner.get(batch)).body.decode()
     for text in ("2 of 3 payouts finished", "1 pending", "1 delivered", "1 failed"):
         assert text in page
     assert f'{batch}/progress?known=done-3-2" hx-trigger' in page
-    unchanged = await till.owner.get(f"{batch}/progress?known=done-3-2")
+    unchanged = await dashboard.owner.get(f"{batch}/progress?known=done-3-2")
     assert unchanged.status == 204
-    changed = await till.owner.get(f"{batch}/progress?known=running-2-0")
+    changed = await dashboard.owner.get(f"{batch}/progress?known=running-2-0")
     assert changed.status == 200
     for text in ("2 of 3 payouts finished", "Paid (3)", "Completed"):  # tabs and rows move along
         assert text in changed.body.decode()
 
 
-async def _forget(till: ChargeService, batch_id: str) -> None:
-    db, merchant_id = till.services.db, till.merchant.new.id
+async def _forget(dashboard: MerchantDashboard, batch_id: str) -> None:
+    db, merchant_id = dashboard.services.db, dashboard.merchant.new.id
     await db.execute(
         "UPDATE payout_batch SET status = 'running', ended_at = NULL"
         " WHERE merchant_id = $1 AND id = $2",
@@ -251,7 +271,9 @@ async def _forget(till: ChargeService, batch_id: str) -> None:
     )
 
 
-async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: ChargeService) -> None:
+async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(
+    dashboard: MerchantDashboard,
+) -> None:
     good = f"1000,{GTBANK},0123456789,,,"
     wrong = {
         b"": "The file is empty.",
@@ -264,7 +286,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Charg
         HEADER.encode() + b"\n\r" * bulk_file.LINE_ENDS_MAX: "too many lines",
     }
     for content, reason in wrong.items():
-        reply = await upload(till, content)
+        reply = await upload(dashboard, content)
         assert reply.status == 400, reason
         assert reason in reply.body.decode()
 
@@ -278,8 +300,8 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Charg
         f"1000,{GTBANK},0123456789,,SAME,",
         f"1000,{GTBANK},0123456789,,{'R' * 61},",
     ]
-    reply = await upload(till, ("\ufeff" + "\r\n".join([HEADER, *rows])).encode())
-    results = await till.rows(led_to(reply))
+    reply = await upload(dashboard, ("\ufeff" + "\r\n".join([HEADER, *rows])).encode())
+    results = await dashboard.rows(redirect_target(reply))
     assert [row[1] for row in results] == ["ready", *["faulty"] * 4, "ready", *["faulty"] * 2]
     for row, reason in zip(
         [row[2] for row in results if row[1] == "faulty"],
@@ -296,28 +318,28 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(till: Charg
         assert reason in row
 
 
-async def test_a_template_can_be_uploaded_as_it_is(till: ChargeService) -> None:
+async def test_a_template_can_be_uploaded_as_it_is(dashboard: MerchantDashboard) -> None:
     for code in ("providerc_ngn_transfer", "platform"):
-        method = await till.method_id(code)
-        template = await till.owner.get(f"{BULK}/template/{method}")
+        method = await dashboard.method_id(code)
+        template = await dashboard.owner.get(f"{BULK}/template/{method}")
         assert template.status == 200
-        reply = await upload(till, template.body, method)
-        [row] = await till.rows(led_to(reply))
+        reply = await upload(dashboard, template.body, method)
+        [row] = await dashboard.rows(redirect_target(reply))
         assert row[1] == "ready"
-    banks = unchunked(await till.owner.get(f"{BULK}/banks/{await till.method_id()}"))
+    banks = unchunked(await dashboard.owner.get(f"{BULK}/banks/{await dashboard.method_id()}"))
     assert GTBANK in {row[0] for row in csv.reader(io.StringIO(banks.decode("utf-8-sig")))}
 
 
 async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
-    till: ChargeService, browser: Browser
+    dashboard: MerchantDashboard, browser: Browser
 ) -> None:
-    path = f"{PAYOUTS}/new?method={await till.method_id()}"
-    async with till.sat_at(browser, path, width=1280) as page:
+    path = f"{PAYOUTS}/new?method={await dashboard.method_id()}"
+    async with dashboard.open_page(browser, path, width=1280) as page:
         await page.get_by_label("Bank", exact=True).select_option(GTBANK)
         await page.get_by_label("Account number").press_sequentially("0123456789")
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
         await page.get_by_label("Amount").fill("2,500.50")
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)
         await page.get_by_role("button", name="Review payout").click()
         await page.get_by_text("Balance after").wait_for()
         assert "₦2,500.50" in await page.inner_text("main")
@@ -326,18 +348,20 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Payout created.").wait_for()
         assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
-        assert not await faults_found(page)
-        await till.run_jobs()
+        assert not await accessibility_violations(page)
+        await dashboard.run_jobs()
         await page.get_by_text("Payout completed").first.wait_for()  # of itself
 
 
-async def test_somebody_pays_a_file_and_watches(till: ChargeService, browser: Browser) -> None:
+async def test_somebody_pays_a_file_and_watches(
+    dashboard: MerchantDashboard, browser: Browser
+) -> None:
     rows = [f"1000,{GTBANK},{new_account()},Ada,,", f"250,{GTBANK},{new_account()},,,", "x,y,z,,,"]
     content = "\n".join([HEADER, *rows]).encode()
-    async with till.sat_at(browser, BULK, width=1280) as page:
+    async with dashboard.open_page(browser, BULK, width=1280) as page:
         file = {"name": "july.csv", "mimeType": "text/csv", "buffer": content}
         await page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
-        await page.get_by_label("Method").select_option(str(await till.method_id()))
+        await page.get_by_label("Method").select_option(str(await dashboard.method_id()))
         await page.get_by_role("button", name="Check file").click()
         await page.get_by_text("2 payouts ready").wait_for()
         await page.get_by_text("1 row has an error").wait_for()
@@ -345,7 +369,7 @@ async def test_somebody_pays_a_file_and_watches(till: ChargeService, browser: Br
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Paying: 0 of 2").wait_for()
-        await till.run_jobs()
+        await dashboard.run_jobs()
         await page.get_by_text("2 delivered", exact=True).wait_for()
         await page.get_by_role("table").get_by_text("Completed").first.wait_for()
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)

@@ -7,32 +7,34 @@ import pytest
 
 from manilla.services import Services
 from tests.client import Site
-from tests.dashboard.till import ChargeService, led_to, new_till
-from tests.payouts.desk import new_reference
-from tests.simulated import simulated
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
+from tests.payouts.payout_merchant import new_reference
+from tests.provider_simulator import running_simulator
 
 ACCOUNT = "0123456789"
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
-    async with simulated(services):  # without credentials no rail is offered, not in the sandbox
-        yield await new_till(services, site)
+async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
+    async with running_simulator(
+        services
+    ):  # without credentials no rail is offered, not in the sandbox
+        yield await new_dashboard(services, site)
 
 
-async def _payout(till: ChargeService) -> str:
-    paid = await till.owner.post(
+async def _payout(dashboard: MerchantDashboard) -> str:
+    paid = await dashboard.owner.post(
         "/sandbox/payouts",
         {
-            "method": str(await till.method_id()),
+            "method": str(await dashboard.method_id()),
             "bank_code": "058",
             "account_number": ACCOUNT,
             "amount": "1500",
             "once": new_reference(),
         },
     )
-    await till.run_jobs()
-    return led_to(paid)
+    await dashboard.run_jobs()
+    return redirect_target(paid)
 
 
 def _verification(page: bytes) -> str:
@@ -42,20 +44,20 @@ def _verification(page: bytes) -> str:
 
 
 async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
-    till: ChargeService, site: Site
+    dashboard: MerchantDashboard, site: Site
 ) -> None:
-    payout = await _payout(till)
-    receipt = await till.owner.get(f"{payout}/receipt")
+    payout = await _payout(dashboard)
+    receipt = await dashboard.owner.get(f"{payout}/receipt")
     assert "₦1,500.00" in receipt.body.decode()
     address = _verification(receipt.body)
     shown = (await site.send("GET", address)).body.decode()
     for part in ("Ada Stores", "₦1,500.00", "Delivered", "S•• B••", "••••6789", "Sandbox"):
         assert part in shown
-    for secret in (ACCOUNT, "BENEFICIARY", till.owner.email, "DASH-"):
+    for secret in (ACCOUNT, "BENEFICIARY", dashboard.owner.email, "DASH-"):
         assert secret not in shown
 
     trx_id, signature = address.split("/")[2:]
-    other = await till.pay_in()
+    other = await dashboard.pay_in()
     for wrong in (
         f"/verify/{trx_id}/{'0' * len(signature)}",
         f"/verify/{trx_id}/{signature[:-1]}",
@@ -69,14 +71,14 @@ async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
 
 
 async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
-    till: ChargeService, site: Site, services: Services
+    dashboard: MerchantDashboard, site: Site, services: Services
 ) -> None:
-    trx_id = await till.pay_in(payment_amount=800)
+    trx_id = await dashboard.pay_in(payment_amount=800)
     path = f"/sandbox/payments/{trx_id}"
-    address = _verification((await till.owner.get(f"{path}/receipt")).body)
+    address = _verification((await dashboard.owner.get(f"{path}/receipt")).body)
     paid = (await site.send("GET", address)).body.decode()
     assert "Paid</span>" in paid
-    await till.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
+    await dashboard.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
     await services.db.execute(  # what happens later does not change when it was paid
         "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id
     )
@@ -90,19 +92,19 @@ def _date(page: str) -> str:
 
 
 async def test_a_receipt_is_a_file_whatever_people_are_called(
-    till: ChargeService, services: Services, site: Site
+    dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
     for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100):
-        trx_id = await till.pay_in(customer_name=name, description="Line\nby line " * 20)
-        reply = await till.owner.get(f"/sandbox/payments/{trx_id}/receipt.pdf")
+        trx_id = await dashboard.pay_in(customer_name=name, description="Line\nby line " * 20)
+        reply = await dashboard.owner.get(f"/sandbox/payments/{trx_id}/receipt.pdf")
         assert reply.status == 200
         assert reply.headers["content-type"] == "application/pdf"
         assert reply.body.startswith(b"%pdf") or reply.body.startswith(b"%PDF")
         assert len(reply.body) < 200_000
-    payout = await _payout(till)
-    assert (await till.owner.get(f"{payout}/receipt.pdf")).body.startswith(b"%PDF")
+    payout = await _payout(dashboard)
+    assert (await dashboard.owner.get(f"{payout}/receipt.pdf")).body.startswith(b"%PDF")
 
-    neighbour = await new_till(services, site)
+    other_merchant = await new_dashboard(services, site)
     for path in (f"{payout}/receipt", f"/sandbox/payments/{trx_id}/receipt.pdf"):
-        assert (await neighbour.owner.get(path)).status == 404
-        assert (await till.owner.get(path.replace("sandbox", "production"))).status == 404
+        assert (await other_merchant.owner.get(path)).status == 404
+        assert (await dashboard.owner.get(path.replace("sandbox", "production"))).status == 404

@@ -1,3 +1,3 @@
-from tests.payouts.conftest import desk, world
+from tests.payouts.conftest import payer, simulator
 
-__all__ = ["desk", "world"]
+__all__ = ["payer", "simulator"]

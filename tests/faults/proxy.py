@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from enum import StrEnum
 from urllib.parse import parse_qs, urlsplit
 
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 READY_FOR_QUERY = b"Z\x00\x00\x00\x05I"  # and no transaction open: all before it is committed
 
@@ -117,7 +117,7 @@ class Proxy:
 
 async def _until_done(reader: asyncio.StreamReader) -> None:
     seen = b""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not seen.endswith(READY_FOR_QUERY):
             data = await reader.read(1 << 20)
             if not data:

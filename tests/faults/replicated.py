@@ -14,7 +14,7 @@ import asyncpg
 from manilla.kit import postgres
 from manilla.kit.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.instance import free_port
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 class Replicated:
@@ -139,7 +139,7 @@ class Replicated:
             await connection.close()
 
     async def _until(self, statement: str, port: int) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             with contextlib.suppress(OSError, asyncpg.PostgresError):  # it is being started
                 if await self._ask(statement, port):

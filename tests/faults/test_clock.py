@@ -6,7 +6,7 @@ from typing import Self
 import pytest
 
 from manilla.payouts import initiate
-from tests.payouts.desk import Desk
+from tests.payouts.payout_merchant import PayoutMerchant
 
 
 class Ahead(datetime):
@@ -16,9 +16,9 @@ class Ahead(datetime):
 
 
 async def test_31_a_host_whose_clock_is_ahead_does_not_delay_a_payout(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(initiate, "datetime", Ahead)
-    trx_id = await desk.pay_out()
-    await desk.world.run_jobs()
-    assert [transfer["reference"] for transfer in await desk.transfers()] == [trx_id]
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]

@@ -18,25 +18,25 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.postgres import Cluster
 from manilla.settings import Settings
 from tests.client import Reply
-from tests.faults import news
-from tests.faults.elsewhere import elsewhere
-from tests.faults.frozen import end_lease
+from tests.faults import transfer_webhooks
 from tests.faults.proxy import Cut, Proxy, proxied
-from tests.patience import PATIENCE_SECONDS
-from tests.payouts.desk import INITIATE, MANUAL, Desk
+from tests.faults.second_process import second_process
+from tests.faults.stalled_worker import end_lease
+from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
+from tests.timeouts import TIMEOUT_SECONDS
 
 FULL, DEBITED = 1_000_000, 900_000
 RAILS = ["a", MANUAL]
 
 
 @pytest.fixture(autouse=True)
-async def _only_what_is_made_here_is_due(desk: Desk, db: Database) -> None:
+async def _only_what_is_made_here_is_due(payer: PayoutMerchant, db: Database) -> None:
     await db.execute(
-        "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", desk.merchant.new.id
+        "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", payer.merchant.new.id
     )
     for rail in "abc":
         quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-        await desk.world.control(f"{rail}/faults", quiet)
+        await payer.simulator.control(f"{rail}/faults", quiet)
 
 
 @pytest.fixture
@@ -46,16 +46,18 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
 
 
 @pytest.fixture
-async def fragile(desk: Desk, settings: Settings, proxy: Proxy) -> AsyncIterator[Desk]:
-    """The desk at a program whose way to the database breaks when told to."""
+async def fragile(
+    payer: PayoutMerchant, settings: Settings, proxy: Proxy
+) -> AsyncIterator[PayoutMerchant]:
+    """The payer at a program whose way to the database breaks when told to."""
     through = msgspec.structs.replace(settings, database_url=proxy.url)
-    async with elsewhere(desk, through, connections=4) as fragile:
+    async with second_process(payer, through, connections=4) as fragile:
         yield fragile
 
 
-async def _payouts(desk: Desk) -> list[str]:
-    records = await desk.services.db.records(
-        "SELECT trx_id FROM payout WHERE merchant_id = $1", desk.merchant.new.id
+async def _payouts(payer: PayoutMerchant) -> list[str]:
+    records = await payer.services.db.records(
+        "SELECT trx_id FROM payout WHERE merchant_id = $1", payer.merchant.new.id
     )
     return [record["trx_id"] for record in records]
 
@@ -68,46 +70,46 @@ def _is_told_to_come_again(reply: Reply) -> bool:
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_27_a_connection_lost_after_the_commit_the_retry_is_told_the_first_trx_id(
-    desk: Desk, fragile: Desk, proxy: Proxy, rail: str
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, rail: str
 ) -> None:
     before = await _warmed_up(fragile, rail)
     order = await fragile.order(rail)
     proxy.cut(Cut.AFTER, order["ref_trx"])
     assert _is_told_to_come_again(await fragile.merchant.post(INITIATE, order))
     assert proxy.has_cut
-    trx_id, *others = reversed(await _payouts(desk))
-    assert await desk.balance() == before - 100_000
+    trx_id, *others = reversed(await _payouts(payer))
+    assert await payer.balance() == before - 100_000
 
     reply = await fragile.merchant.post(INITIATE, order)
     assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
     assert reply.json["trx_id"] == trx_id
-    assert await desk.balance() == before - 100_000
-    assert len(await _payouts(desk)) == len(others) + 1
+    assert await payer.balance() == before - 100_000
+    assert len(await _payouts(payer)) == len(others) + 1
 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry_works(
-    desk: Desk, fragile: Desk, proxy: Proxy, rail: str
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, rail: str
 ) -> None:
     before = await _warmed_up(fragile, rail)
-    order, earlier = await fragile.order(rail), await _payouts(desk)
+    order, earlier = await fragile.order(rail), await _payouts(payer)
     proxy.cut(Cut.BEFORE, order["ref_trx"])
     assert _is_told_to_come_again(await fragile.merchant.post(INITIATE, order))
     assert proxy.has_cut
-    assert await _payouts(desk) == earlier
+    assert await _payouts(payer) == earlier
     reply = await fragile.merchant.post(INITIATE, order)
     assert reply.status == 200
-    assert await desk.balance() == before - 100_000
+    assert await payer.balance() == before - 100_000
 
 
-async def _warmed_up(fragile: Desk, rail: str) -> int:
+async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
     """So that the next request needs no look before its debit. What is left in the wallet."""
     await fragile.pay_out(rail)
     return await fragile.balance()
 
 
 async def test_27_a_retry_under_the_same_key_replays_the_answer_that_was_lost(
-    desk: Desk, fragile: Desk, proxy: Proxy
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
     raw = json.dumps(await fragile.order(MANUAL)).encode()
     proxy.cut(Cut.AFTER, json.loads(raw)["ref_trx"])
@@ -115,15 +117,15 @@ async def test_27_a_retry_under_the_same_key_replays_the_answer_that_was_lost(
     assert _is_told_to_come_again(lost)
     again = await fragile.merchant.call("POST", INITIATE, raw, Idempotency_Key="once")
     assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
-    assert await _payouts(desk) == [again.json["trx_id"]]
-    assert await desk.balance() == DEBITED
+    assert await _payouts(payer) == [again.json["trx_id"]]
+    assert await payer.balance() == DEBITED
 
 
 @pytest.mark.parametrize("cut", list(Cut))
 async def test_27_all_who_share_a_lost_statement_are_told_and_find_what_became_of_theirs(
-    desk: Desk, fragile: Desk, proxy: Proxy, cut: Cut
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut
 ) -> None:
-    await desk.fund("20000")
+    await payer.fund("20000")
     orders = [await fragile.order(MANUAL) for _ in range(30)]
     proxy.cut(cut, orders[10]["ref_trx"])
     first = await asyncio.gather(*(fragile.merchant.post(INITIATE, order) for order in orders))
@@ -140,60 +142,60 @@ async def test_27_all_who_share_a_lost_statement_are_told_and_find_what_became_o
         else:  # most shared the statement; on a busy machine some ran out of time before it
             assert after.code in ("DUPLICATE_REFERENCE", None)
     assert again[10].code == ("DUPLICATE_REFERENCE" if cut is Cut.AFTER else None)
-    assert sorted(await _payouts(desk)) == sorted(reply.json["trx_id"] for reply in again)
-    assert await desk.balance() == 0
+    assert sorted(await _payouts(payer)) == sorted(reply.json["trx_id"] for reply in again)
+    assert await payer.balance() == 0
 
 
 @pytest.mark.parametrize("cut", list(Cut))
 @pytest.mark.parametrize("outcome", ["success", "failed"])
 async def test_27_a_connection_lost_during_the_commit_of_an_outcome_settles_it_once(
-    desk: Desk, fragile: Desk, proxy: Proxy, cut: Cut, outcome: str
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, outcome: str
 ) -> None:
-    trx_id = await desk.pay_out()
-    await desk.world.run_jobs()
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": outcome})
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": outcome})
     proxy.cut(cut, "COMMIT;\0")
-    await _check_now(desk, fragile, trx_id)
+    await _check_now(payer, fragile, trx_id)
     assert proxy.has_cut
-    is_decided = (await desk.payout(trx_id)).status != "pending"
+    is_decided = (await payer.payout(trx_id)).status != "pending"
     assert is_decided is (cut is Cut.AFTER)
-    await _check_now(desk, fragile, trx_id)
+    await _check_now(payer, fragile, trx_id)
     expected = ("completed", DEBITED) if outcome == "success" else ("failed", FULL)
-    assert ((await desk.payout(trx_id)).status, await desk.balance()) == expected
-    assert len(await desk.notifications(trx_id)) == 1
-    assert await desk.cases() == []
+    assert ((await payer.payout(trx_id)).status, await payer.balance()) == expected
+    assert len(await payer.notifications(trx_id)) == 1
+    assert await payer.cases() == []
 
 
 @pytest.mark.parametrize("cut", list(Cut))
 @pytest.mark.parametrize("nth", range(1, 6))
 async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
-    desk: Desk, fragile: Desk, proxy: Proxy, cut: Cut, nth: int
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, nth: int
 ) -> None:
     """Each statement about a payout names it."""
-    trx_id = await desk.pay_out()
+    trx_id = await payer.pay_out()
     proxy.cut(cut, trx_id, nth)
     for _ in range(4):
-        await _check_now(desk, fragile, trx_id)
+        await _check_now(payer, fragile, trx_id)
     assert proxy.has_cut
-    [transfer] = await desk.transfers()
+    [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["duplicates"]) == (trx_id, 0)
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
-    await _check_now(desk, fragile, trx_id)
-    assert ((await desk.payout(trx_id)).status, await desk.balance()) == ("completed", DEBITED)
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+    await _check_now(payer, fragile, trx_id)
+    assert ((await payer.payout(trx_id)).status, await payer.balance()) == ("completed", DEBITED)
 
 
-async def _check_now(desk: Desk, fragile: Desk, trx_id: str) -> None:
+async def _check_now(payer: PayoutMerchant, fragile: PayoutMerchant, trx_id: str) -> None:
     """Time passes by itself; what then happens goes over the fragile connection."""
-    await end_lease(desk.services.db, trx_id)
+    await end_lease(payer.services.db, trx_id)
     with contextlib.suppress(Unavailable):
-        await fragile.world.run_jobs()
+        await fragile.simulator.run_jobs()
 
 
 async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
-    desk: Desk, settings: Settings
+    payer: PayoutMerchant, settings: Settings
 ) -> None:
     unknown = "TXN" + "0" * 30
-    async with elsewhere(desk, settings, connections=2) as busy:
+    async with second_process(payer, settings, connections=2) as busy:
         order = await busy.order()
         link = busy.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
         async with contextlib.AsyncExitStack() as held:
@@ -206,48 +208,52 @@ async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
                 busy.merchant.get("/api/v1/payout-methods?currency=NGN"),
                 busy.merchant.site.send("GET", f"/checkout/{unknown}/status?{link}"),
                 *(
-                    news.tell(busy.merchant.site, "a", news.transfer("a", unknown, "success", n=n))
+                    transfer_webhooks.send_webhook(
+                        busy.merchant.site,
+                        "a",
+                        transfer_webhooks.transfer("a", unknown, "success", n=n),
+                    )
                     for n in range(7)
                 ),
             ]
             replies = await asyncio.gather(*asking)
             assert all(map(_is_told_to_come_again, replies))
-            assert await _payouts(desk) == []
+            assert await _payouts(payer) == []
         reply = await busy.merchant.post(INITIATE, order)
         assert reply.status == 200, reply.body
-        assert await desk.balance() == DEBITED
+        assert await payer.balance() == DEBITED
 
 
 async def test_28_no_connection_is_held_while_a_provider_is_waited_for(
-    desk: Desk, settings: Settings
+    payer: PayoutMerchant, settings: Settings
 ) -> None:
-    async with elsewhere(desk, settings, connections=2) as busy:
-        await desk.fund("100000")
-        sending = [await desk.pay_out(payout_amount=100) for _ in range(20)]
-        await desk.world.control("a/faults", {"latency_seconds": 10})
-        callers = [busy.elsewhere() for _ in range(20)]
+    async with second_process(payer, settings, connections=2) as busy:
+        await payer.fund("100000")
+        sending = [await payer.pay_out(payout_amount=100) for _ in range(20)]
+        await payer.simulator.control("a/faults", {"latency_seconds": 10})
+        callers = [busy.from_new_ip() for _ in range(20)]
         initiating = [asyncio.create_task(caller.ask()) for caller in callers]
-        working = asyncio.create_task(busy.world.run_jobs())
+        working = asyncio.create_task(busy.simulator.run_jobs())
         await asyncio.sleep(0.5)
         for trx_id in sending:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 assert (await busy.verify(trx_id)).json["status"] == "pending"
                 reply = await busy.merchant.post(INITIATE, await busy.order(MANUAL))
                 assert reply.status == 200
-        assert await _idle_in_transaction(desk) == 0
+        assert await _idle_in_transaction(payer) == 0
         assert not working.done()
         assert not any(task.done() for task in initiating)
         assert {reply.status for reply in await asyncio.gather(*initiating)} == {200}
         await working
-        await desk.world.control("a/faults", {"latency_seconds": 0})
-        assert {t["duplicates"] for t in await desk.transfers()} == {0}
+        await payer.simulator.control("a/faults", {"latency_seconds": 0})
+        assert {t["duplicates"] for t in await payer.transfers()} == {0}
 
 
-async def _idle_in_transaction(desk: Desk) -> int:
-    count: int = await desk.services.db.value(
+async def _idle_in_transaction(payer: PayoutMerchant) -> int:
+    count: int = await payer.services.db.value(
         """
         SELECT count(*) FROM pg_stat_activity
-         WHERE application_name = 'tests elsewhere' AND state LIKE 'idle in transaction%'"""
+         WHERE application_name = 'second process' AND state LIKE 'idle in transaction%'"""
     )
     return count
 
@@ -290,54 +296,54 @@ SERIALIZATION, DEADLOCK = "40001", "40P01"
 
 @pytest.mark.parametrize("error", [SERIALIZATION, DEADLOCK])
 async def test_29_a_conflict_at_the_debit_is_tried_again_a_bounded_number_of_times(
-    desk: Desk, owner: Database, error: str
+    payer: PayoutMerchant, owner: Database, error: str
 ) -> None:
     async with _conflicts(owner, "payout", "INSERT", error):
         await owner.execute("INSERT INTO conflicts_wanted VALUES (2)")
-        await desk.pay_out(MANUAL)
+        await payer.pay_out(MANUAL)
         assert await owner.value("SELECT last_value FROM conflicts") == 3
-        assert await desk.balance() == DEBITED
+        assert await payer.balance() == DEBITED
 
         await owner.execute("INSERT INTO conflicts_wanted VALUES (1000000)")
-        order = await desk.order(MANUAL)
-        reply = await desk.merchant.post(INITIATE, order)
+        order = await payer.order(MANUAL)
+        reply = await payer.merchant.post(INITIATE, order)
         assert reply.status >= 500
         assert await owner.value("SELECT last_value FROM conflicts") == 3 + batch.CONFLICT_TRIES
-        assert await desk.balance() == DEBITED
+        assert await payer.balance() == DEBITED
 
         await owner.execute("DELETE FROM conflicts_wanted")
-        assert (await desk.merchant.post(INITIATE, order)).status == 200
+        assert (await payer.merchant.post(INITIATE, order)).status == 200
 
 
 @pytest.mark.parametrize("error", [SERIALIZATION, DEADLOCK])
 async def test_29_a_conflict_at_the_outcome_is_tried_again_and_settles_once(
-    desk: Desk, owner: Database, error: str
+    payer: PayoutMerchant, owner: Database, error: str
 ) -> None:
-    trx_id = await desk.pay_out()
-    await desk.world.run_jobs()
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": "failed"})
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "failed"})
     async with _conflicts(owner, "payout", "UPDATE", error):
         await owner.execute("INSERT INTO conflicts_wanted VALUES (2)")
         for _ in range(4):
-            await desk.check_now(trx_id)
-    assert (await desk.payout(trx_id)).status == "failed"
-    assert await desk.balance() == FULL
-    assert len(await desk.notifications(trx_id)) == 1
+            await payer.check_now(trx_id)
+    assert (await payer.payout(trx_id)).status == "failed"
+    assert await payer.balance() == FULL
+    assert len(await payer.notifications(trx_id)) == 1
 
 
 async def test_29_a_debit_in_a_real_deadlock_gives_way_and_is_tried_again(
-    desk: Desk, cluster: Cluster
+    payer: PayoutMerchant, cluster: Cluster
 ) -> None:
     """It holds the wallet and wants its rate limit's row; we hold that, and want the wallet."""
-    order, merchant_id = await desk.order(MANUAL), desk.merchant.new.id
-    await desk.pay_out(MANUAL)  # there is a row of the rate limit now
+    order, merchant_id = await payer.order(MANUAL), payer.merchant.new.id
+    await payer.pay_out(MANUAL)  # there is a row of the rate limit now
     other = await Database.open(cluster.url(postgres.SUPERUSER), size=1, name="tests deadlock")
     async with other.transaction() as connection:
         await connection.execute("SET LOCAL deadlock_timeout = '1min'")  # we are not the victim
         bucket = "SELECT used FROM rate_window WHERE bucket LIKE $1 FOR UPDATE"
         assert await connection.value(bucket, f"{merchant_id:011d}:%") is not None
-        asking = asyncio.create_task(desk.merchant.post(INITIATE, order))
-        while not await _is_debit_waiting(desk):
+        asking = asyncio.create_task(payer.merchant.post(INITIATE, order))
+        while not await _is_debit_waiting(payer):
             await asyncio.sleep(0.02)
         await connection.execute(
             "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", merchant_id
@@ -345,11 +351,11 @@ async def test_29_a_debit_in_a_real_deadlock_gives_way_and_is_tried_again(
     reply = await asking
     await other.close()
     assert reply.status == 200, reply.body
-    assert await desk.balance() == DEBITED - 100_000
+    assert await payer.balance() == DEBITED - 100_000
 
 
-async def _is_debit_waiting(desk: Desk) -> bool:
-    waiting: bool = await desk.services.db.value(
+async def _is_debit_waiting(payer: PayoutMerchant) -> bool:
+    waiting: bool = await payer.services.db.value(
         """
         SELECT EXISTS (SELECT FROM pg_stat_activity
                         WHERE wait_event_type = 'Lock' AND query LIKE '%payout_initiate%')"""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.client import Reply
-from tests.faults.running import Running
-from tests.patience import PATIENCE_SECONDS
+from tests.faults.live_instance import LiveInstance
+from tests.timeouts import TIMEOUT_SECONDS
 
 SIZE = "192m"  # a database and little else
 
@@ -30,20 +30,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def running(small_disk: Path) -> AsyncIterator[Running]:
-    running = await Running(small_disk).open()
+async def running(small_disk: Path) -> AsyncIterator[LiveInstance]:
+    running = await LiveInstance(small_disk).open()
     yield running
     await running.close()
 
 
 async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room(
-    running: Running, small_disk: Path
+    running: LiveInstance, small_disk: Path
 ) -> None:
     acknowledged: list[str] = []
 
     async def until(status: int) -> Reply:
         """Pays in until it is answered so; meanwhile, as it should be."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 reference = secrets.token_hex(8)
                 reply = await running.initiate(ref_trx=reference)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.live_instance import LiveInstance, trx_of
 from tests.faults.replicated import Replicated
-from tests.faults.running import Running, trx_of
 from tests.payments.orders import VERIFY
 
 CALLERS = 8
@@ -26,17 +26,17 @@ async def replicated(tmp_path: Path) -> AsyncIterator[Replicated]:
 @pytest.fixture
 async def running(
     tmp_path: Path, replicated: Replicated, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[LiveInstance]:
     for name, value in replicated.environment.items():
         monkeypatch.setenv(name, value)
-    running = await Running(tmp_path).open()
+    running = await LiveInstance(tmp_path).open()
     yield running
     await running.close()
 
 
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["lost", "frozen"])
 async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
-    running: Running, replicated: Replicated, is_frozen: bool
+    running: LiveInstance, replicated: Replicated, is_frozen: bool
 ) -> None:
     acknowledged: list[str] = []
     done = asyncio.Event()
@@ -64,7 +64,7 @@ async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
     assert await running.books_are_in_order()
 
 
-async def _pay_in(running: Running, acknowledged: list[str], done: asyncio.Event) -> None:
+async def _pay_in(running: LiveInstance, acknowledged: list[str], done: asyncio.Event) -> None:
     """One after another, whether they are taken or not."""
     while not done.is_set():
         reply = await running.initiate(ref_trx=secrets.token_hex(8))

@@ -17,13 +17,13 @@ from manilla.people.roles import Role
 from manilla.services import DatabaseAway
 from manilla.settings import Settings
 from tests.client import Reply
-from tests.faults import news
-from tests.faults.elsewhere import elsewhere
+from tests.faults import transfer_webhooks
 from tests.faults.proxy import Proxy, proxied
+from tests.faults.second_process import second_process
 from tests.payments.orders import INITIATE as PAY_IN
 from tests.payments.orders import order as payment
-from tests.payouts.desk import INITIATE, MANUAL, Desk
-from tests.web.visitors import Visitor, administrator, member
+from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
+from tests.web.signed_in_user import SignedInUser, administrator, member
 
 # Far above the 3 s that are promised, and far below what several waits in a row add up to.
 ANSWER_SECONDS = 10
@@ -42,9 +42,11 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
 
 
 @pytest.fixture
-async def fragile(desk: Desk, settings: Settings, proxy: Proxy) -> AsyncIterator[Desk]:
+async def fragile(
+    payer: PayoutMerchant, settings: Settings, proxy: Proxy
+) -> AsyncIterator[PayoutMerchant]:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
-    async with elsewhere(desk, through, connections=4) as fragile:
+    async with second_process(payer, through, connections=4) as fragile:
         yield fragile
         proxy.thaw()
 
@@ -52,24 +54,26 @@ async def fragile(desk: Desk, settings: Settings, proxy: Proxy) -> AsyncIterator
 class Callers:
     """One of each kind of request that needs the database."""
 
-    def __init__(self, desk: Desk, owner: Visitor, admin: Visitor) -> None:
-        self._desk = desk
+    def __init__(self, payer: PayoutMerchant, owner: SignedInUser, admin: SignedInUser) -> None:
+        self._desk = payer
         self._owner, self._admin = owner, admin
 
     def asking(self) -> dict[str, Awaitable[Reply]]:
-        desk, unknown = self._desk, "TXN" + "0" * 30
-        site = desk.merchant.site
-        link = desk.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
+        payer, unknown = self._desk, "TXN" + "0" * 30
+        site = payer.merchant.site
+        link = payer.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         return {
-            "site info": desk.merchant.get("/api/v1/site-info"),
-            "unknown key": desk.merchant.call(
+            "site info": payer.merchant.get("/api/v1/site-info"),
+            "unknown key": payer.merchant.call(
                 "GET", "/api/v1/site-info", X_Merchant_Key=secrets.token_hex(16)
             ),
-            "payment": desk.merchant.post(PAY_IN, payment(ref_trx=secrets.token_hex(8))),
-            "verify": desk.verify(unknown),
-            "webhook": news.tell(
-                site, "a", news.transfer("a", unknown, "success", n=secrets.token_hex(4))
+            "payment": payer.merchant.post(PAY_IN, payment(ref_trx=secrets.token_hex(8))),
+            "verify": payer.verify(unknown),
+            "webhook": transfer_webhooks.send_webhook(
+                site,
+                "a",
+                transfer_webhooks.transfer("a", unknown, "success", n=secrets.token_hex(4)),
             ),
             "checkout": site.send("GET", f"/checkout/{unknown}?{link}"),
             "checkout status": site.send("GET", f"/checkout/{unknown}/status?{link}"),
@@ -84,10 +88,10 @@ class Callers:
 
 
 @pytest.fixture
-async def callers(desk: Desk, fragile: Desk) -> Callers:
-    services, site = desk.services, fragile.merchant.site
+async def callers(payer: PayoutMerchant, fragile: PayoutMerchant) -> Callers:
+    services, site = payer.services, fragile.merchant.site
     email = f"admin-{secrets.token_hex(4)}@example.com"
-    owner = await member(services, site, desk.merchant.new.id, Role.OWNER)
+    owner = await member(services, site, payer.merchant.new.id, Role.OWNER)
     return Callers(fragile, owner, await administrator(services, site, email))
 
 
@@ -101,7 +105,7 @@ async def _all_are_told(callers: Callers) -> None:
 
 
 async def test_every_kind_of_request_is_answered_while_the_database_hangs(
-    fragile: Desk, proxy: Proxy, callers: Callers
+    fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
     async with asyncio.timeout(RECOVERY_SECONDS):  # sessions are opened, and memory is filled
         while any(r.status == 503 for r in await asyncio.gather(*callers.asking().values())):
@@ -120,10 +124,10 @@ async def test_every_kind_of_request_is_answered_while_the_database_hangs(
 
 
 async def test_a_payout_whose_answer_the_database_kept_back_is_debited_once(
-    desk: Desk, fragile: Desk, proxy: Proxy
+    payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
     await fragile.pay_out(MANUAL)  # so that the next one goes straight to its debit
-    before, orders = await desk.balance(), [await fragile.order(MANUAL) for _ in range(3)]
+    before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):
         replies = await asyncio.gather(*(fragile.merchant.post(INITIATE, o) for o in orders))
@@ -138,17 +142,17 @@ async def test_a_payout_whose_answer_the_database_kept_back_is_debited_once(
                 reply = await fragile.merchant.post(INITIATE, order)
             assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
             assert reply.json["trx_id"]
-    assert await desk.balance() == before - 300_000
+    assert await payer.balance() == before - 300_000
 
 
 async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
-    desk: Desk, fragile: Desk
+    payer: PayoutMerchant, fragile: PayoutMerchant
 ) -> None:
     """The wallet's lock is held until the first caller has been told to come again."""
     early, late = await fragile.order(MANUAL), await fragile.order(MANUAL)
-    async with desk.services.db.transaction() as connection:
+    async with payer.services.db.transaction() as connection:
         await connection.execute(
-            "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", desk.merchant.new.id
+            "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", payer.merchant.new.id
         )
         first = asyncio.create_task(fragile.merchant.post(INITIATE, early))
         await asyncio.sleep(0.1)
@@ -161,11 +165,11 @@ async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
 
 
 async def test_the_log_names_the_host_that_hangs_and_never_the_password(
-    desk: Desk, proxy: Proxy, settings: Settings
+    payer: PayoutMerchant, proxy: Proxy, settings: Settings
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
     with structlog.testing.capture_logs() as lines:
-        async with elsewhere(desk, through, connections=2):
+        async with second_process(payer, through, connections=2):
             proxy.freeze()
             async with asyncio.timeout(RECOVERY_SECONDS):
                 while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
@@ -180,13 +184,13 @@ async def test_the_log_names_the_host_that_hangs_and_never_the_password(
 
 
 async def test_a_program_that_meets_a_hanging_database_at_start_says_so_and_ends(
-    desk: Desk, proxy: Proxy, settings: Settings
+    payer: PayoutMerchant, proxy: Proxy, settings: Settings
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
     proxy.freeze_at("alembic_version")
     async with asyncio.timeout(RECOVERY_SECONDS):
         with pytest.raises(DatabaseAway):
-            async with elsewhere(desk, through, connections=2):
+            async with second_process(payer, through, connections=2):
                 pass
     proxy.thaw()
 

@@ -11,20 +11,20 @@ import asyncpg
 import pytest
 
 from manilla.sql.migrate import newest_revision
-from tests.faults.running import Running
+from tests.faults.live_instance import LiveInstance
 
 CALLERS = 8
 
 
 @pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[Running]:
-    running = await Running(tmp_path).open()
+async def running(tmp_path: Path) -> AsyncIterator[LiveInstance]:
+    running = await LiveInstance(tmp_path).open()
     yield running
     await running.close()
 
 
 async def test_35_functions_and_rights_are_replaced_under_load_without_a_5xx(
-    running: Running,
+    running: LiveInstance,
 ) -> None:
     answers: Counter[str] = Counter()
     done = asyncio.Event()
@@ -41,13 +41,13 @@ async def test_35_functions_and_rights_are_replaced_under_load_without_a_5xx(
     assert await running.books_are_in_order()
 
 
-async def _call(running: Running, answers: Counter[str], done: asyncio.Event) -> None:
+async def _call(running: LiveInstance, answers: Counter[str], done: asyncio.Event) -> None:
     while not done.is_set():
         checkout = await running.start(ref_trx=secrets.token_hex(8))
         answers[await running.status(checkout)] += 1
 
 
-async def _forget_the_functions(running: Running) -> None:
+async def _forget_the_functions(running: LiveInstance) -> None:
     """As in a database of the version before, whose functions are others."""
     instance = json.loads((running.instance.folder / "instance.json").read_text())
     owner = await asyncpg.connect(instance["migration_url"])

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.faults.running import Running, trx_of
+from tests.faults.live_instance import LiveInstance, trx_of
 from tests.notify.receiver import Receiver, receiving
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    running = await Running(tmp_path_factory.mktemp("faults")).open()
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LiveInstance]:
+    running = await LiveInstance(tmp_path_factory.mktemp("faults")).open()
     yield running
     await running.close()
 
@@ -21,7 +21,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield open_receiver
 
 
-async def _pay(running: Running, receiver: Receiver) -> str:
+async def _pay(running: LiveInstance, receiver: Receiver) -> str:
     checkout = await running.start(ipn_url=receiver.url)
     reference = await running.choose(checkout, "providera-ngn")
     await running.control(f"a/charges/{reference}/pay", {})
@@ -29,7 +29,7 @@ async def _pay(running: Running, receiver: Receiver) -> str:
 
 
 async def test_a_crash_after_the_final_state_does_not_lose_its_notification(
-    running: Running, receiver: Receiver
+    running: LiveInstance, receiver: Receiver
 ) -> None:
     running.arm("after_payment_commit")
     checkout = await _pay(running, receiver)
@@ -44,7 +44,7 @@ async def test_a_crash_after_the_final_state_does_not_lose_its_notification(
 
 
 async def test_a_crash_after_the_merchants_2xx_sends_a_duplicate_of_the_same_id(
-    running: Running, receiver: Receiver
+    running: LiveInstance, receiver: Receiver
 ) -> None:
     running.arm("after_notification_is_delivered")
     await _pay(running, receiver)

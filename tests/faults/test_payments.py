@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.faults.running import Running, trx_of
+from tests.faults.live_instance import LiveInstance, trx_of
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    running = await Running(tmp_path_factory.mktemp("faults")).open()
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LiveInstance]:
+    running = await LiveInstance(tmp_path_factory.mktemp("faults")).open()
     yield running
     await running.close()
 
 
-async def _credits(running: Running, trx_id: str) -> tuple[int, int, int]:
+async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
     record = await running.db.record(
         """
         SELECT (SELECT count(*) FROM posting WHERE trx_id = $1 AND kind = 'payment') AS credits,
@@ -27,7 +27,7 @@ async def _credits(running: Running, trx_id: str) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providerb_ngn_va", "providerc-ngn"])
 async def test_a_crash_after_a_webhook_is_stored_loses_and_repeats_nothing(
-    running: Running, method: str
+    running: LiveInstance, method: str
 ) -> None:
     checkout = await running.start()
     reference = await running.choose(checkout, method)
@@ -47,7 +47,7 @@ async def test_a_crash_after_a_webhook_is_stored_loses_and_repeats_nothing(
     "point", ["amid_payment_credit", "before_payment_commit", "after_payment_commit"]
 )
 async def test_a_crash_amid_a_credit_is_one_credit_and_one_commission(
-    running: Running, point: str
+    running: LiveInstance, point: str
 ) -> None:
     running.instance.command(
         "merchant", "set", str(running.merchant["id"]), "--commission-percent", "1.5"

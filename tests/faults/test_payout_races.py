@@ -17,32 +17,32 @@ from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.payouts.states import Event, News
 from tests.client import Reply
-from tests.faults.frozen import FrozenWorker, Step, end_lease
-from tests.payouts.desk import INITIATE, MANUAL, Desk
+from tests.faults.stalled_worker import StalledWorker, Step, end_lease
+from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 
 FULL, DEBITED = 1_000_000, 900_000
 MINIMUM = 500  # that every method takes
 
 
 @pytest.fixture(autouse=True)
-async def _only_what_is_made_here_is_due(desk: Desk) -> None:
-    await desk.services.db.execute(
-        "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", desk.merchant.new.id
+async def _only_what_is_made_here_is_due(payer: PayoutMerchant) -> None:
+    await payer.services.db.execute(
+        "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", payer.merchant.new.id
     )
     for rail in "abc":
-        await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
+        await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
 
 
-async def _count(desk: Desk) -> int:
-    count: int = await desk.services.db.value(
-        "SELECT count(*) FROM payout WHERE merchant_id = $1", desk.merchant.new.id
+async def _count(payer: PayoutMerchant) -> int:
+    count: int = await payer.services.db.value(
+        "SELECT count(*) FROM payout WHERE merchant_id = $1", payer.merchant.new.id
     )
     return count
 
 
-async def _ask_at_once(desk: Desk, orders: list[dict[str, Any]]) -> list[Reply]:
+async def _ask_at_once(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
     """Each from another address, with a rate limit of its own."""
-    callers = [desk.elsewhere().merchant for _ in orders]
+    callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
         *(caller.post(INITIATE, order) for caller, order in zip(callers, orders, strict=True))
     )
@@ -51,88 +51,90 @@ async def _ask_at_once(desk: Desk, orders: list[dict[str, Any]]) -> list[Reply]:
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_23_of_64_requests_at_once_with_one_reference_one_is_taken(
-    desk: Desk, rail: str, is_known: bool
+    payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
     """Whether or not the beneficiary must be asked for first, all are told of the one."""
-    order = await desk.order(rail)
+    order = await payer.order(rail)
     if rail == "a":
-        order["beneficiary"]["account_number"] = f"7{desk.merchant.new.id:09d}"  # nobody else's
+        order["beneficiary"]["account_number"] = f"7{payer.merchant.new.id:09d}"  # nobody else's
     if is_known:
-        await desk.pay_out(rail, beneficiary=order["beneficiary"])
+        await payer.pay_out(rail, beneficiary=order["beneficiary"])
     else:
-        await desk.world.control("a/faults", {"latency_seconds": 0.2})
-    before, count = await desk.balance(), await _count(desk)
-    replies = await _ask_at_once(desk, [order] * 64)
+        await payer.simulator.control("a/faults", {"latency_seconds": 0.2})
+    before, count = await payer.balance(), await _count(payer)
+    replies = await _ask_at_once(payer, [order] * 64)
     assert Counter(reply.code for reply in replies) == {None: 1, "DUPLICATE_REFERENCE": 63}
     assert len({reply.json["trx_id"] for reply in replies}) == 1
-    assert await desk.balance() == before - 100_000
-    assert await _count(desk) == count + 1
-    await desk.world.control("a/faults", {"latency_seconds": 0})
-    await desk.world.run_jobs()
-    assert len(await desk.transfers()) == (1 + is_known if rail == "a" else 0)
+    assert await payer.balance() == before - 100_000
+    assert await _count(payer) == count + 1
+    await payer.simulator.control("a/faults", {"latency_seconds": 0})
+    await payer.simulator.run_jobs()
+    assert len(await payer.transfers()) == (1 + is_known if rail == "a" else 0)
 
 
-async def test_23_64_requests_at_once_that_cannot_be_covered_are_all_told_so(desk: Desk) -> None:
-    order = await desk.order(MANUAL, payout_amount=10_001)
-    replies = await _ask_at_once(desk, [order] * 64)
+async def test_23_64_requests_at_once_that_cannot_be_covered_are_all_told_so(
+    payer: PayoutMerchant,
+) -> None:
+    order = await payer.order(MANUAL, payout_amount=10_001)
+    replies = await _ask_at_once(payer, [order] * 64)
     assert Counter(reply.code for reply in replies) == {"insufficient_balance": 64}
-    assert await desk.balance() == FULL
+    assert await payer.balance() == FULL
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exactly(
-    desk: Desk, rail: str
+    payer: PayoutMerchant, rail: str
 ) -> None:
     amounts = [700 + 13 * number for number in range(40)]  # far more than the 10,000.00 there are
-    orders = [await desk.order(rail, payout_amount=amount) for amount in amounts]
-    replies = await _ask_at_once(desk, orders)
+    orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
+    replies = await _ask_at_once(payer, orders)
     assert {reply.status for reply in replies} == {200, 422}
     assert {reply.code for reply in replies} == {None, "insufficient_balance"}
     taken = sum(amount for amount, reply in zip(amounts, replies, strict=True) if not reply.code)
-    assert await desk.balance() == FULL - taken * 100 >= 0
-    assert await desk.account("in_flight") == taken * 100
+    assert await payer.balance() == FULL - taken * 100 >= 0
+    assert await payer.account("in_flight") == taken * 100
     # Nothing that would have fitted was refused in the end.
-    left = await desk.balance() // 100
+    left = await payer.balance() // 100
     if left >= MINIMUM:
-        await desk.pay_out(rail, payout_amount=left)
-        assert await desk.balance() < 100
+        await payer.pay_out(rail, payout_amount=left)
+        assert await payer.balance() < 100
     if rail == "a":
-        await desk.world.run_jobs()
-        assert sum(transfer["amount"] for transfer in await desk.transfers()) * 100 == (
-            FULL - await desk.balance()
+        await payer.simulator.run_jobs()
+        assert sum(transfer["amount"] for transfer in await payer.transfers()) * 100 == (
+            FULL - await payer.balance()
         )
 
 
-async def _tell(desk: Desk, trx_id: str, news: News) -> bool:
+async def _tell(payer: PayoutMerchant, trx_id: str, news: News) -> bool:
     """As a provider tells it: again, where nobody had time to hear."""
     while True:
         with contextlib.suppress(Unavailable):
-            return await states.settle(desk.services.db, desk.merchant.new.id, trx_id, news)
+            return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, news)
 
 
-async def test_24_debits_and_refunds_at_once_sum_exactly(desk: Desk) -> None:
-    failing = [await desk.pay_out(payout_amount=500) for _ in range(20)]
-    assert await desk.balance() == 0
-    orders = [await desk.order(payout_amount=700) for _ in range(20)]
+async def test_24_debits_and_refunds_at_once_sum_exactly(payer: PayoutMerchant) -> None:
+    failing = [await payer.pay_out(payout_amount=500) for _ in range(20)]
+    assert await payer.balance() == 0
+    orders = [await payer.order(payout_amount=700) for _ in range(20)]
     replies, _ = await asyncio.gather(
-        _ask_at_once(desk, orders),
+        _ask_at_once(payer, orders),
         asyncio.gather(
-            *(_tell(desk, trx_id, News(Event.FAILED, "a webhook")) for trx_id in failing * 3)
+            *(_tell(payer, trx_id, News(Event.FAILED, "a webhook")) for trx_id in failing * 3)
         ),
     )
     taken = sum(reply.status == 200 for reply in replies)
-    assert await desk.balance() == FULL - taken * 70_000
+    assert await payer.balance() == FULL - taken * 70_000
 
 
 @pytest.mark.parametrize("both_agree", [True, False])
 async def test_25_of_two_administrators_who_decide_one_payout_one_wins_and_one_is_told(
-    desk: Desk, both_agree: bool
+    payer: PayoutMerchant, both_agree: bool
 ) -> None:
-    db = desk.services.db
-    await desk.fund("20000")
+    db = payer.services.db
+    await payer.fund("20000")
     for number in range(20):
-        before = await desk.balance()
-        trx_id = await desk.pay_out(MANUAL)
+        before = await payer.balance()
+        trx_id = await payer.pay_out(MANUAL)
         decisions = [
             manual.complete(db, trx_id, "BANK-1"),
             manual.complete(db, trx_id, "BANK-2")
@@ -146,51 +148,51 @@ async def test_25_of_two_administrators_who_decide_one_payout_one_wins_and_one_i
         [loser] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(loser, NotToDecide)
         assert loser.text == f"The payout is {winner.status} already."
-        [told] = await desk.notifications(trx_id)
-        assert told["status"] == (await desk.payout(trx_id)).status == winner.status
-        assert await desk.balance() == before - (100_000 if winner.status == "completed" else 0)
+        [told] = await payer.notifications(trx_id)
+        assert told["status"] == (await payer.payout(trx_id)).status == winner.status
+        assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
     # One who says that it was paid, where the other gave the money back, is a case.
-    assert {kind for kind, _ in await desk.cases()} <= (set() if both_agree else {"contradiction"})
+    assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
 @pytest.mark.parametrize("step", list(Step))
 async def test_30_who_was_frozen_past_its_lease_cannot_act_on_what_another_has_taken(
-    desk: Desk, step: Step
+    payer: PayoutMerchant, step: Step
 ) -> None:
-    trx_id = await desk.pay_out()
-    frozen = FrozenWorker(desk.services, step)
-    await frozen.freeze()
-    await desk.world.run_jobs()
-    job = await _job(desk, trx_id)
-    await frozen.resume()
-    assert await _job(desk, trx_id) == job  # neither ended nor put off by who has lost it
-    [transfer] = await desk.transfers()
+    trx_id = await payer.pay_out()
+    stalled = StalledWorker(payer.services, step)
+    await stalled.stall()
+    await payer.simulator.run_jobs()
+    job = await _job(payer, trx_id)
+    await stalled.resume()
+    assert await _job(payer, trx_id) == job  # neither ended nor put off by who has lost it
+    [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["amount"]) == (trx_id, 1000)
     # Only who had saved that it begins may still send, under the same reference: refused as such.
     assert transfer["duplicates"] == (1 if step is Step.BEFORE_SEND else 0)
-    assert (await desk.payout(trx_id)).status == "pending"
-    assert await desk.balance() == DEBITED
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert await payer.balance() == DEBITED
 
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
-    await desk.check_now(trx_id)
-    await desk.until(trx_id, "completed")
-    assert len(await desk.notifications(trx_id)) == 1
-    assert await desk.cases() == []
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+    await payer.check_now(trx_id)
+    await payer.until(trx_id, "completed")
+    assert len(await payer.notifications(trx_id)) == 1
+    assert await payer.cases() == []
 
 
-async def _job(desk: Desk, trx_id: str) -> tuple[object, ...]:
+async def _job(payer: PayoutMerchant, trx_id: str) -> tuple[object, ...]:
     job = "SELECT due_at, fence, attempts, failures FROM job WHERE kind = $1 AND subject = $2"
-    return tuple(await desk.services.db.record(job, "transfer", trx_id))
+    return tuple(await payer.services.db.record(job, "transfer", trx_id))
 
 
-async def test_30_who_holds_an_older_fence_is_told_not_to_begin(desk: Desk) -> None:
-    db = desk.services.db
-    trx_id = await desk.pay_out()
-    [frozen] = await jobs.claim(db, {"transfer": 10})
+async def test_30_who_holds_an_older_fence_is_told_not_to_begin(payer: PayoutMerchant) -> None:
+    db = payer.services.db
+    trx_id = await payer.pay_out()
+    [stalled] = await jobs.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
     [holder] = await jobs.claim(db, {"transfer": 10})
-    assert await sending.begin(db, [frozen]) == [False]
-    assert (await desk.payout(trx_id)).began_at is None
+    assert await sending.begin(db, [stalled]) == [False]
+    assert (await payer.payout(trx_id)).began_at is None
     assert await sending.begin(db, [holder]) == [True]
     assert await sending.begin(db, [holder]) == [False]  # and only once
 
@@ -205,89 +207,89 @@ async def test_30_who_holds_an_older_fence_is_told_not_to_begin(desk: Desk) -> N
 )
 @pytest.mark.parametrize("step", [Step.BEFORE_SEND, Step.BEFORE_SAVE])
 async def test_30_a_refusal_to_who_was_frozen_refunds_nothing_that_another_has_sent(
-    desk: Desk, step: Step, status: int, message: str
+    payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
     """Of two sends, neither is the one and only: no refusal of either is conclusive."""
-    trx_id = await desk.pay_out()
+    trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
-    frozen = FrozenWorker(desk.services, step)
+    stalled = StalledWorker(payer.services, step)
     if step is Step.BEFORE_SAVE:
-        await desk.world.control("a/faults", {"next": [refusal]})
-    await frozen.freeze()
-    await desk.world.run_jobs()  # another asks, finds nothing, and sends it
-    assert [transfer["reference"] for transfer in await desk.transfers()] == [trx_id]
+        await payer.simulator.control("a/faults", {"next": [refusal]})
+    await stalled.stall()
+    await payer.simulator.run_jobs()  # another asks, finds nothing, and sends it
+    assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
     if step is Step.BEFORE_SEND:
-        await desk.world.control("a/faults", {"next": [refusal]})
-    await frozen.resume()
-    assert (await desk.payout(trx_id)).status == "pending"
-    assert await desk.balance() == DEBITED
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
-    await desk.check_now(trx_id)
-    await desk.until(trx_id, "completed")
-    assert await desk.balance() == DEBITED
-    assert await desk.cases() == []
+        await payer.simulator.control("a/faults", {"next": [refusal]})
+    await stalled.resume()
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert await payer.balance() == DEBITED
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+    await payer.check_now(trx_id)
+    await payer.until(trx_id, "completed")
+    assert await payer.balance() == DEBITED
+    assert await payer.cases() == []
 
 
 async def test_30_a_payout_that_is_requeued_while_it_is_sent_is_refunded_only_if_nobody_sent_it(
-    desk: Desk,
+    payer: PayoutMerchant,
 ) -> None:
     """An operator tops the provider up and requeues, while its refusal is still on its way."""
-    trx_id = await desk.pay_out()
+    trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds"}
-    await desk.world.control("a/faults", {"next": [{**refusal, "status": 402}]})
-    slow = FrozenWorker(desk.services, Step.BEFORE_SAVE)
-    await slow.freeze(lease_ends=False)
-    await manual.requeue(desk.services.db, trx_id)
-    await desk.world.run_jobs()
+    await payer.simulator.control("a/faults", {"next": [{**refusal, "status": 402}]})
+    slow = StalledWorker(payer.services, Step.BEFORE_SAVE)
+    await slow.stall(lease_ends=False)
+    await manual.requeue(payer.services.db, trx_id)
+    await payer.simulator.run_jobs()
     await slow.resume()
-    is_refunded = (await desk.payout(trx_id)).status == "failed"
-    assert is_refunded is (await desk.transfers() == [])
-    assert await desk.balance() == (FULL if is_refunded else DEBITED)
+    is_refunded = (await payer.payout(trx_id)).status == "failed"
+    assert is_refunded is (await payer.transfers() == [])
+    assert await payer.balance() == (FULL if is_refunded else DEBITED)
 
 
-async def test_30_a_claim_is_never_numbered_like_one_before_it(desk: Desk) -> None:
-    """Not even where the job was done and put anew: who was frozen all the while has lost it."""
-    db, trx_id = desk.services.db, await desk.pay_out()
-    [frozen] = await jobs.claim(db, {"transfer": 10})
+async def test_30_a_claim_is_never_numbered_like_one_before_it(payer: PayoutMerchant) -> None:
+    """Not even where the job was done and put anew: who was stalled all the while has lost it."""
+    db, trx_id = payer.services.db, await payer.pay_out()
+    [stalled] = await jobs.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
-    await desk.world.run_jobs()
-    await desk.world.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
-    await desk.check_now(trx_id)
-    await desk.until(trx_id, "completed")
-    await jobs.put(db, desk.merchant.new.id, "transfer", trx_id)  # as a webhook does
+    await payer.simulator.run_jobs()
+    await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+    await payer.check_now(trx_id)
+    await payer.until(trx_id, "completed")
+    await jobs.put(db, payer.merchant.new.id, "transfer", trx_id)  # as a webhook does
     [holder] = await jobs.claim(db, {"transfer": 10})
-    assert holder.fence > frozen.fence
+    assert holder.fence > stalled.fence
 
 
 async def test_20_a_thousand_payouts_decided_thrice_at_once_make_one_transition_each(
-    desk: Desk,
+    payer: PayoutMerchant,
 ) -> None:
     rounds, at_once = 1000, 20
-    db, merchant_id = desk.services.db, desk.merchant.new.id
-    await desk.fund(str(1000 * rounds))
-    before = await desk.balance()
-    order = await desk.order()
+    db, merchant_id = payer.services.db, payer.merchant.new.id
+    await payer.fund(str(1000 * rounds))
+    before = await payer.balance()
+    order = await payer.order()
     for first in range(0, rounds, at_once):
-        caller = desk.elsewhere()
+        caller = payer.from_new_ip()
         references = [f"{order['ref_trx']}-{n}" for n in range(first, first + at_once)]
-        replies = await _ask_at_once(desk, [{**order, "ref_trx": ref} for ref in references])
+        replies = await _ask_at_once(payer, [{**order, "ref_trx": ref} for ref in references])
         trx_ids = [reply.json["trx_id"] for reply in replies]
         delivered, failed = trx_ids[::2], trx_ids[1::2]
         sources = ("a webhook", "reconciliation")
         await asyncio.gather(
             *(
-                _tell(desk, trx_id, News(event, source))
+                _tell(payer, trx_id, News(event, source))
                 for source in sources
                 for event, those in ((Event.DELIVERED, delivered), (Event.FAILED, failed))
                 for trx_id in those
             ),
             *(caller.verify(trx_id) for trx_id in trx_ids),
         )
-    assert await desk.balance() == before - rounds // 2 * 100_000
+    assert await payer.balance() == before - rounds // 2 * 100_000
     counts = """
         SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS told,
                (SELECT count(DISTINCT trx_id) FROM notification WHERE merchant_id = $1) AS payouts,
                (SELECT count(*) FROM timeline
                  WHERE merchant_id = $1 AND to_status <> from_status) AS steps"""
     assert tuple(await db.record(counts, merchant_id)) == (rounds, rounds, rounds)
-    assert await desk.cases() == []
+    assert await payer.cases() == []

@@ -8,7 +8,7 @@ import pytest
 from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Runner, Work
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 _numbers = itertools.count()
 
@@ -118,7 +118,7 @@ async def test_a_runner_does_what_is_due_and_puts_off_what_is_not_done(
 
     stop = asyncio.Event()
     task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while await _count(db, kind):
             await asyncio.sleep(0.02)
     stop.set()
@@ -176,7 +176,7 @@ async def test_a_lease_is_renewed_while_its_job_is_worked_on(
     await jobs.put(db, 1, kind, "a")
     runner = Runner(db, {kind: Work(work, concurrency=1)})
     task = asyncio.create_task(runner.run(stop))
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while (first := await db.value(leased, kind)) is None:
             await asyncio.sleep(0.01)
         while await db.value(leased, kind) == first:

@@ -14,7 +14,7 @@ from manilla.merchants.queries import MerchantRow
 from manilla.platform.changes import Watch
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
 
@@ -36,7 +36,7 @@ class Loads:
         return row
 
     async def begun(self, count: int) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while self.count < count:
                 await asyncio.sleep(0)
 

@@ -9,7 +9,7 @@ from manilla.notify import courier
 from manilla.notify.courier import Courier
 from manilla.services import Services
 from tests.client import Site, new_merchant
-from tests.notify.mailroom import Mailroom
+from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Receiver, receiving
 
 
@@ -20,12 +20,12 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def mailroom(
+async def deliveries(
     services: Services, site: Site, db: Database, keyring: Keyring, receiver: Receiver
-) -> AsyncIterator[Mailroom]:
+) -> AsyncIterator[Deliveries]:
     """A merchant of the sandbox, its receiver, and a courier whose rounds a test starts."""
     merchant = await new_merchant(site, db, keyring)
     async with outbound.open_session(
         is_public_only=False, connections=64, seconds=courier.ATTEMPT_SECONDS
     ) as session:
-        yield Mailroom(services, merchant, receiver, Courier(db, services.directory, session))
+        yield Deliveries(services, merchant, receiver, Courier(db, services.directory, session))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -45,7 +45,7 @@ class Receiver:
             await behave(reader, writer)
         writer.close()
 
-    async def until(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
+    async def until(self, count: int, seconds: float = TIMEOUT_SECONDS) -> None:
         async with asyncio.timeout(seconds):
             while len(self.received) < count:
                 await asyncio.sleep(0.01)

@@ -8,13 +8,13 @@ from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.notify import listing, queries
 from manilla.notify.listing import NotificationFilter, State
-from tests.notify.mailroom import Mailroom
+from tests.notify.deliveries import Deliveries
 
 
 async def test_notifications_are_found_by_every_filter_and_reference(
-    db: Database, mailroom: Mailroom
+    db: Database, deliveries: Deliveries
 ) -> None:
-    merchant = mailroom.merchant
+    merchant = deliveries.merchant
     tenant = Tenant(merchant.new.id, merchant.environment)
 
     async def found(scope: Tenant | Everyone = tenant, **wanted: Any) -> list[str]:
@@ -22,13 +22,13 @@ async def test_notifications_are_found_by_every_filter_and_reference(
         return [row.trx_id for row in page.rows]
 
     began = datetime.now(UTC)
-    first = await mailroom.happen()
+    first = await deliveries.finish_payment()
     assert await queries.last_taken_at(db, merchant.new.id, merchant.environment) is None
-    await mailroom.deliver()
+    await deliveries.deliver()
     taken_at = await queries.last_taken_at(db, merchant.new.id, merchant.environment)
-    assert taken_at == mailroom.receiver.url
-    second = await mailroom.happen()
-    third = await mailroom.happen()
+    assert taken_at == deliveries.receiver.url
+    second = await deliveries.finish_payment()
+    third = await deliveries.finish_payment()
     await db.execute(
         "UPDATE notification SET state = 'failed' WHERE merchant_id = $1 AND trx_id = $2",
         *(merchant.new.id, third),
@@ -52,7 +52,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     assert [attempt.status for attempt in told.attempts] == [200]
     assert await listing.count_failed(db, tenant, began - timedelta(seconds=5)) == 1
     page = await listing.notifications(db, tenant, NotificationFilter(), limit=2)
-    await mailroom.happen()
+    await deliveries.finish_payment()
     rest = await listing.notifications(db, tenant, NotificationFilter(), limit=2, after=page.next)
     assert [row.trx_id for row in page.rows + rest.rows] == [third, second, first]
     whole = listing.all_notifications(db, tenant, NotificationFilter(state=State.FAILED))

@@ -1,4 +1,4 @@
 from tests.payments.conftest import production, shop
-from tests.payouts.conftest import desk, world
+from tests.payouts.conftest import payer, simulator
 
-__all__ = ["desk", "production", "shop", "world"]
+__all__ = ["payer", "production", "shop", "simulator"]

@@ -19,9 +19,9 @@ from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
 from tests.databases import database, running
 from tests.invariants import ALL
-from tests.patience import PATIENCE_SECONDS
-from tests.payouts.desk import Desk
-from tests.simulated import World, simulated
+from tests.payouts.payout_merchant import PayoutMerchant
+from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.timeouts import TIMEOUT_SECONDS
 
 SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 
@@ -47,7 +47,7 @@ async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Set
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_SECONDS,
+        timeout=TIMEOUT_SECONDS,
         env=environment,
         cwd=project,
     )
@@ -55,8 +55,8 @@ async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Set
     return done.stdout
 
 
-async def sent(world: World) -> list[str]:
-    listed = (await world.read("a/transfers"))["transfers"]
+async def sent(simulator: ProviderSimulator) -> list[str]:
+    listed = (await simulator.read("a/transfers"))["transfers"]
     return sorted(transfer["reference"] for transfer in listed)
 
 
@@ -66,28 +66,32 @@ async def test_after_an_older_backup_is_restored_nothing_is_paid_twice(
     before = await database(cluster, settings, "drill_before")
     after = await database(cluster, settings, "drill_after")
     await migrate.upgrade(before.migration_url, before.database_url)
-    async with running(before) as (old, site), simulated(old) as world:
+    async with running(before) as (old, site), running_simulator(old) as simulator:
         merchant = await new_merchant(site, old.db, old.keyring, environment=Environment.PRODUCTION)
-        desk = Desk(old, world, merchant)
-        await desk.fund("10000")
-        await world.control("a/faults", SLOW)
+        payer = PayoutMerchant(old, simulator, merchant)
+        await payer.fund("10000")
+        await simulator.control("a/faults", SLOW)
 
-        under_way = await desk.pay_out()
-        await world.run_jobs()
-        taken, waiting = await desk.pay_out(), await desk.pay_out()
+        under_way = await payer.pay_out()
+        await simulator.run_jobs()
+        taken, waiting = await payer.pay_out(), await payer.pay_out()
         await script(project, "backup.sh", tmp_path / "backup", cluster, before)
 
         # Since the backup: one that it has is sent, and one that it has not.
         await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
-        await world.run_job_now("transfer", taken)
-        lost = await desk.pay_out()
-        await world.run_job_now("transfer", lost)
-        made = await sent(world)
+        await simulator.run_job_now("transfer", taken)
+        lost = await payer.pay_out()
+        await simulator.run_job_now("transfer", lost)
+        made = await sent(simulator)
 
         said = await script(project, "drill.sh", tmp_path / "backup", cluster, after)
         async with running(after) as (new, new_site):
             await check_restored(
-                Desk(new, World(new, world._session, world.url), _moved(merchant, new_site)),
+                PayoutMerchant(
+                    new,
+                    ProviderSimulator(new, simulator._session, simulator.url),
+                    _moved(merchant, new_site),
+                ),
                 *(under_way, taken, waiting, lost),
                 made=made,
                 said=said,
@@ -95,30 +99,37 @@ async def test_after_an_older_backup_is_restored_nothing_is_paid_twice(
 
 
 def _moved(merchant: Merchant, site: Site) -> Merchant:
-    return msgspec.structs.replace(merchant, site=site.elsewhere())
+    return msgspec.structs.replace(merchant, site=site.from_new_ip())
 
 
 async def check_restored(
-    desk: Desk, under_way: str, taken: str, waiting: str, lost: str, *, made: list[str], said: str
+    payer: PayoutMerchant,
+    under_way: str,
+    taken: str,
+    waiting: str,
+    lost: str,
+    *,
+    made: list[str],
+    said: str,
 ) -> None:
-    services, world = desk.services, desk.world
+    services, simulator = payer.services, payer.simulator
     said_of = {words[0]: words for line in said.splitlines() if (words := line.split())}
     assert said_of[taken][-3:] == ["will", "be", "queried"]
     assert said_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
     # Held: what is new is taken and not sent; what was sent is asked about.
-    new = await desk.pay_out()
+    new = await payer.pay_out()
     for reference in (under_way, taken):
-        await desk.settle("a", reference, "success")
-        await desk.check_until(reference, "completed")
-    await desk.check_now(waiting)
-    assert await sent(world) == made
+        await payer.settle("a", reference, "success")
+        await payer.check_until(reference, "completed")
+    await payer.check_now(waiting)
+    assert await sent(simulator) == made
 
     found = await holding.missing(services.db, services.rails, Provider.A, made)
     assert [each.reference for each in found] == [lost]
 
     await holding.release(services.db, services.rails)
-    await world.run_job_now("transfer", waiting)
-    await world.run_job_now("transfer", new)
-    assert await sent(world) == sorted([*made, waiting, new])
+    await simulator.run_job_now("transfer", waiting)
+    await simulator.run_job_now("transfer", new)
+    assert await sent(simulator) == sorted([*made, waiting, new])
     assert [f.name for f in await invariants.check(services.db, ALL) if f.count] == []

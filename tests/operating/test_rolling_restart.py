@@ -13,7 +13,7 @@ import pytest
 from manilla.settings import Settings
 from tests.client import Site
 from tests.instance import MANILLA, free_port
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 CALLERS = 6
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: manilla\r\n\r\n"
@@ -51,13 +51,13 @@ class Backend:
             await asyncio.sleep(0.1)
 
     async def until_ready(self) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self.is_ready:
                 await asyncio.sleep(0.05)
 
     async def restart(self) -> None:
         self.process.terminate()
-        await asyncio.to_thread(self.process.wait, PATIENCE_SECONDS)
+        await asyncio.to_thread(self.process.wait, TIMEOUT_SECONDS)
         self.is_ready = False
         self.start()
         await self.until_ready()
@@ -74,7 +74,7 @@ async def backends(settings: Settings) -> AsyncIterator[list[Backend]]:
             task.cancel()
         for backend in backends:
             backend.process.terminate()
-            backend.process.wait(PATIENCE_SECONDS)
+            backend.process.wait(TIMEOUT_SECONDS)
 
 
 class Load:

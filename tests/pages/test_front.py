@@ -3,7 +3,7 @@ from playwright.async_api import Browser
 
 from manilla.pages import app as pages
 from manilla.services import Services
-from tests.checkout.looking import faults_found
+from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
 from tests.conftest import serving
 
@@ -27,12 +27,12 @@ async def test_the_front_page_leads_everywhere(
     )
     overflow = await page.evaluate("document.body.scrollWidth - window.innerWidth")
     assert overflow <= 0
-    assert await faults_found(page) == []
+    assert await accessibility_violations(page) == []
     doors = await page.locator(".doors a").evaluate_all("all => all.map(a => a.pathname)")
     assert doors == ["/shop", "/dashboard/", "/console/", "/docs"]
     await page.get_by_role("link", name="Demo shop", exact=False).first.click()
     assert await page.get_by_role("heading", level=1).inner_text() == "Buy something"
-    assert await faults_found(page) == []
+    assert await accessibility_violations(page) == []
     assert not complaints
     await page.close()
 

@@ -6,7 +6,7 @@ import pytest
 
 from manilla.kit import http
 from tests.client import Site
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 ROUTES = [
     "/api/v1/initiate-payment",
@@ -28,7 +28,7 @@ ROUTES = [
 async def _until_closed(site: Site, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
     writer.write(request)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         answer = await reader.read()
     writer.close()
     return answer

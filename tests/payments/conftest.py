@@ -8,13 +8,13 @@ from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.shop import Shop
-from tests.simulated import World, simulated
+from tests.provider_simulator import ProviderSimulator, running_simulator
 
 
 @pytest.fixture
-async def world(services: Services, site: Site) -> AsyncIterator[World]:
+async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
     """All three providers, simulated; their webhooks reach the site."""
-    async with simulated(services) as running:
+    async with running_simulator(services) as running:
         yield running
 
 
@@ -24,9 +24,9 @@ async def production(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 
 @pytest.fixture
-def shop(services: Services, world: World, production: Merchant) -> Shop:
+def shop(services: Services, simulator: ProviderSimulator, production: Merchant) -> Shop:
     """A merchant in production whose customers pay through the simulated providers."""
-    return Shop(services, world, production)
+    return Shop(services, simulator, production)
 
 
 @pytest.fixture
@@ -35,5 +35,5 @@ async def sandbox(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 
 @pytest.fixture
-def sandbox_shop(services: Services, world: World, sandbox: Merchant) -> Shop:
-    return Shop(services, world, sandbox)
+def sandbox_shop(services: Services, simulator: ProviderSimulator, sandbox: Merchant) -> Shop:
+    return Shop(services, simulator, sandbox)

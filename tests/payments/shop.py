@@ -15,7 +15,7 @@ from manilla.payments.payment import Charge, Payment
 from manilla.services import Services
 from tests.client import Merchant, Reply
 from tests.payments.orders import INITIATE, VERIFY, order
-from tests.simulated import World
+from tests.provider_simulator import ProviderSimulator
 
 # Whose simulator a method's charges are at.
 PROVIDERS = {
@@ -40,15 +40,19 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Shop:
-    def __init__(self, services: Services, world: World, merchant: Merchant) -> None:
+    def __init__(
+        self, services: Services, simulator: ProviderSimulator, merchant: Merchant
+    ) -> None:
         self.services = services
-        self.world = world
+        self.simulator = simulator
         self.merchant = merchant
 
-    def elsewhere(self) -> "Shop":
+    def from_new_ip(self) -> "Shop":
         """The same merchant, calling from another address: with a rate limit of its own."""
-        site = self.merchant.site.elsewhere()
-        return Shop(self.services, self.world, msgspec.structs.replace(self.merchant, site=site))
+        site = self.merchant.site.from_new_ip()
+        return Shop(
+            self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
+        )
 
     async def start(self, **changed: Any) -> Started:
         reply = await self.merchant.post(INITIATE, order(**changed))
@@ -78,7 +82,7 @@ class Shop:
         return await self.services.checkout.choose(started.trx_id, method)
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        await self.world.pay(PROVIDERS[charge.method_code], charge.reference, **how)
+        await self.simulator.pay(PROVIDERS[charge.method_code], charge.reference, **how)
 
     async def verify(self, started: Started) -> Reply:
         return await self.merchant.get(VERIFY + started.trx_id)
@@ -91,13 +95,13 @@ class Shop:
         async def is_so() -> bool:
             return (await self.payment(started)).status == status
 
-        await self.world.until(is_so)
+        await self.simulator.until(is_so)
 
     async def until_charge(self, charge: Charge, status: str) -> None:
         async def is_so() -> bool:
             return (await self.charge(charge)).status == status
 
-        await self.world.until(is_so)
+        await self.simulator.until(is_so)
 
     async def payment(self, started: Started) -> Payment:
         found = await queries.payment(self.services.db, self.merchant.new.id, started.trx_id)

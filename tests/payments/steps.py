@@ -26,8 +26,8 @@ from manilla.providers.port import Provider
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
-from tests.patience import PATIENCE_SECONDS
 from tests.payments.orders import INITIATE, LEGACY, VERIFY, order
+from tests.timeouts import TIMEOUT_SECONDS
 
 Given = Mapping[Provider, Mapping[str, str]]
 
@@ -132,7 +132,7 @@ async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """The running programs learn of a change within a second."""
-    ends = time.monotonic() + PATIENCE_SECONDS
+    ends = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < ends
         await asyncio.sleep(0.01)

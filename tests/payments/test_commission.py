@@ -18,7 +18,7 @@ def either_shop(request: pytest.FixtureRequest, shop: Shop, sandbox_shop: Shop) 
 async def _complete(shop: Shop, **changed: object) -> dict[str, object]:
     started = await shop.start(**changed)
     if shop.merchant.environment == "sandbox":
-        await shop.world.run_job_now("payment.sandbox", started.trx_id)
+        await shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     else:
         await shop.pay(await shop.choose(started, "providera-ngn"))
         await shop.until(started, "success")

@@ -13,13 +13,13 @@ from manilla.providers.port import ChargeState, ChargeStatus
 from tests.client import Site
 from tests.payments import webhooks
 from tests.payments.shop import METHODS, Shop
-from tests.simulated import World
+from tests.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture
-async def _no_webhooks(world: World) -> None:
+async def _no_webhooks(simulator: ProviderSimulator) -> None:
     for provider in "abc":
-        await world.control(f"{provider}/faults", {"webhooks": {"mode": "lost"}})
+        await simulator.control(f"{provider}/faults", {"webhooks": {"mode": "lost"}})
 
 
 @pytest.mark.usefixtures("_no_webhooks")
@@ -28,9 +28,9 @@ async def test_a_payment_whose_webhook_is_lost_is_found_by_asking(shop: Shop, me
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     assert await shop.status(started) == "pending"
-    await shop.world.run_job_now("charge", charge.reference)
+    await shop.simulator.run_job_now("charge", charge.reference)
     assert await shop.status(started) == "success"
     assert await shop.balance() == 100_000
 
@@ -62,7 +62,7 @@ async def test_a_hundred_copies_of_a_webhook_are_one_credit(
     replies = await asyncio.gather(*copies)
     assert {reply.status for reply in replies} == {200}
     await shop.until(started, "success")
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     assert await shop.balance() == 100_000
     assert len(await shop.notifications(started)) == 1
     assert await shop.cases() == []
@@ -85,7 +85,7 @@ async def test_forged_webhooks_are_refused_and_not_stored(
     assert [(reply.status, reply.code) for reply in forged] == [(401, "INVALID_SIGNATURE")] * 4
     stored = await db.value("SELECT count(*) FROM webhook WHERE reference = $1", charge.reference)
     assert stored == 0
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     assert await shop.status(started) == "pending"
 
 
@@ -117,7 +117,7 @@ async def test_a_webhook_about_a_sandbox_payment_credits_nothing(
     reference = f"{started.trx_id}-1"
     message = webhooks.paid("providera", reference)
     assert (await webhooks.send(site, "providera", message)).status == 200
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     kind = await db.value("SELECT kind FROM operator_case WHERE reference = $1", reference)
     assert kind == "unknown_reference"
     assert await sandbox_shop.status(started) == "pending"
@@ -133,7 +133,7 @@ async def test_a_signed_webhook_of_another_amount_after_the_credit_is_a_case(
     await shop.until(started, "success")
     message = webhooks.paid("providera", charge.reference, "999999.99")
     assert (await webhooks.send(site, "providera", message)).status == 200
-    await shop.world.run_job_now("charge", charge.reference)
+    await shop.simulator.run_job_now("charge", charge.reference)
     assert await shop.cases() == [("webhook_disagrees", charge.reference)]
     assert await shop.balance() == 100_000
 
@@ -187,10 +187,10 @@ async def test_webhook_return_and_reconciliation_at_once_make_one_transition(
         await asyncio.gather(
             webhooks.send(site, "providera", webhooks.paid("providera", charge.reference)),
             shop.services.checkout.look_again(started.trx_id),
-            shop.world.run_job_now("charge", charge.reference),
+            shop.simulator.run_job_now("charge", charge.reference),
             shop.services.checkout.look_again(started.trx_id),
         )
-        await shop.world.run_jobs()
+        await shop.simulator.run_jobs()
         assert len(await shop.notifications(started)) == 1
     assert await shop.balance() == 10 * 100_000
 
@@ -211,5 +211,5 @@ async def test_a_thousand_payments_settled_three_times_at_once_are_credited_once
 
 
 async def _open_charge(shop: Shop) -> Charge:
-    started = await shop.elsewhere().start()
+    started = await shop.from_new_ip().start()
     return await shop.choose(started, "providera-ngn")

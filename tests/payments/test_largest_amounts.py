@@ -12,7 +12,7 @@ from manilla.payouts import manual
 from tests.client import Merchant
 from tests.payments import steps
 from tests.payments.shop import Shop
-from tests.payouts.desk import Desk
+from tests.payouts.payout_merchant import PayoutMerchant
 
 WALLET_MAX = 9 * 10**18
 LARGEST = "99999999999999.99"
@@ -99,8 +99,8 @@ async def test_held_money_is_credited_once_there_is_room(shop: Shop) -> None:
     case_id = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
     with pytest.raises(WalletFull):
         await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
-    desk = Desk(shop.services, shop.world, shop.merchant)
-    await desk.pay_out()
+    payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
+    await payer.pay_out()
     await cases.resolve(db, case_id, "Room was made", Action.CREDIT)
     assert await shop.account("suspense") == 0
 
@@ -108,8 +108,8 @@ async def test_held_money_is_credited_once_there_is_room(shop: Shop) -> None:
 async def test_money_that_comes_back_has_room_above_the_limit(shop: Shop) -> None:
     """A merchant gets back what was taken from its wallet, also where it was filled meanwhile."""
     await _fill(shop, 0)
-    desk = Desk(shop.services, shop.world, shop.merchant)
-    trx_id = await desk.pay_out("platform")
+    payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
+    trx_id = await payer.pay_out("platform")
     await _fill(shop, 0)
     await manual.reject(shop.services.db, trx_id, "Wrong account")
     assert await shop.balance() > WALLET_MAX

@@ -14,7 +14,7 @@ ACCOUNT = "providera_ngn_va"
 
 
 async def _expire(shop: Shop, started: Started) -> None:
-    await shop.world.run_job_now("payment.expire", started.trx_id)
+    await shop.simulator.run_job_now("payment.expire", started.trx_id)
 
 
 async def test_a_payment_nobody_paid_expires_by_itself(shop: Shop) -> None:
@@ -38,7 +38,7 @@ async def test_a_payment_nobody_paid_expires_by_itself(shop: Shop) -> None:
 
 
 async def test_a_payment_paid_in_its_last_moment_does_not_expire(shop: Shop) -> None:
-    await shop.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+    await shop.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge)
@@ -106,7 +106,7 @@ async def test_a_paid_charge_that_the_provider_then_calls_failed_moves_nothing(s
     async def has_case() -> bool:
         return bool(await shop.cases())
 
-    await shop.world.until(has_case)
+    await shop.simulator.until(has_case)
     assert await shop.cases() == [("contradiction", charge.reference)]
     assert await shop.status(started) == "success"
     assert await shop.balance() == 100_000
@@ -124,7 +124,7 @@ async def test_a_decline_ends_the_charge_and_says_why_when_the_payment_expires(
     charge = await shop.choose(started, method)
     await shop.pay(charge, outcome="failed", reason=reason)
     # B sends no word of a failure: it is asked.
-    await shop.world.run_job_now("charge", charge.reference)
+    await shop.simulator.run_job_now("charge", charge.reference)
     await shop.until_charge(charge, "failed")
     assert await shop.status(started) == "pending"
     assert await shop.notifications(started) == []
@@ -145,7 +145,7 @@ async def test_the_last_decline_counts(shop: Shop) -> None:
 
 
 async def test_a_decline_found_at_expiry_counts(shop: Shop) -> None:
-    await shop.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+    await shop.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge, outcome="failed", reason="insufficient_funds")
@@ -155,7 +155,7 @@ async def test_a_decline_found_at_expiry_counts(shop: Shop) -> None:
 
 async def test_a_provider_that_opens_no_charge_is_no_decline(shop: Shop) -> None:
     refusal = {"call": "charge", "fault": "refuse", "status": 400, "message": "Declined"}
-    await shop.world.control("a/faults", {"next": [refusal]})
+    await shop.simulator.control("a/faults", {"next": [refusal]})
     started = await shop.start()
     with pytest.raises(GatewayRefused):
         await shop.choose(started, "providera-ngn")

@@ -278,7 +278,7 @@ async def test_beyond_the_limit_the_older_api_is_refused_too(
             reply = await steps.initiate_legacy(merchant, body)
             assert (reply.status, reply.code) == (429, "RATE_LIMIT_EXCEEDED")
             assert 1 <= int(reply.headers["retry-after"]) <= 60
-        elsewhere = msgspec.structs.replace(merchant, site=merchant.site.elsewhere())
+        elsewhere = msgspec.structs.replace(merchant, site=merchant.site.from_new_ip())
         assert (await steps.initiate_legacy(elsewhere, sent)).status == 200
 
 

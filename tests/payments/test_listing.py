@@ -28,7 +28,7 @@ from tests.payments.shop import Shop
 NOW = datetime.now(UTC)
 
 
-class ChargeService:
+class PaymentFactory:
     """Writes payments down as if they had been made at some time."""
 
     def __init__(self, db: Database, merchant_id: int) -> None:
@@ -82,153 +82,155 @@ class ChargeService:
         )
 
 
-NewTill = Callable[[], Awaitable[ChargeService]]
+NewFactory = Callable[[], Awaitable[PaymentFactory]]
 
 
 @pytest.fixture
-async def new_till(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewTill]:
+async def new_factory(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewFactory]:
     """What it writes has no place in the books, and is gone after the test."""
     made = []
 
-    async def make() -> ChargeService:
+    async def make() -> PaymentFactory:
         new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
         made.append(new.id)
         # As old as what it has.
         await db.execute(
             "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
         )
-        return ChargeService(db, new.id)
+        return PaymentFactory(db, new.id)
 
     yield make
     await owner.execute("DELETE FROM payment WHERE merchant_id = ANY($1::bigint[])", made)
 
 
 @pytest.fixture
-async def till(new_till: NewTill) -> ChargeService:
-    return await new_till()
+async def payments(new_factory: NewFactory) -> PaymentFactory:
+    return await new_factory()
 
 
 async def test_a_merchant_sees_its_own_payments_of_one_environment(
-    till: ChargeService, new_till: NewTill
+    payments: PaymentFactory, new_factory: NewFactory
 ) -> None:
-    other = await new_till()
-    mine = await till.add()
-    real = await till.add(environment="production")
+    other = await new_factory()
+    mine = await payments.add()
+    real = await payments.add(environment="production")
     others = await other.add(ref_trx="order 1")
-    assert await till.found() == [mine]
-    assert await till.found(till.tenant(Environment.PRODUCTION)) == [real]
+    assert await payments.found() == [mine]
+    assert await payments.found(payments.tenant(Environment.PRODUCTION)) == [real]
     for search in (others, real, others + "-1"):
-        assert await till.found(search=search) == []
-    assert set(await till.found(Everyone(till.merchant_id))) == {mine, real}
+        assert await payments.found(search=search) == []
+    assert set(await payments.found(Everyone(payments.merchant_id))) == {mine, real}
     for each in (mine, real, others):
-        assert await till.found(Everyone(), search=each) == [each]
-    assert await till.found(Everyone(other.merchant_id), search="order 1") == [others]
-    assert await till.found(Everyone(environment=Environment.SANDBOX), search=real) == []
+        assert await payments.found(Everyone(), search=each) == [each]
+    assert await payments.found(Everyone(other.merchant_id), search="order 1") == [others]
+    assert await payments.found(Everyone(environment=Environment.SANDBOX), search=real) == []
 
 
 async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
-    db: Database, till: ChargeService
+    db: Database, payments: PaymentFactory
 ) -> None:
     ages = [0, 0, 1, 60, 3600, 7200, 86_400, 86_401, 20 * 86_400, 40 * 86_400]
-    made = [await till.add(NOW - timedelta(seconds=age), amount_minor=age + 1) for age in ages]
+    made = [await payments.add(NOW - timedelta(seconds=age), amount_minor=age + 1) for age in ages]
     expected = sorted(made, reverse=True)
-    for scope in (till.tenant(), Everyone(till.merchant_id)):
+    for scope in (payments.tenant(), Everyone(payments.merchant_id)):
         seen: list[str] = []
         after = None
         while True:
-            page = await till.page(scope, after=after, limit=3)
+            page = await payments.page(scope, after=after, limit=3)
             seen += [row.trx_id for row in page.rows]
             after = page.next
             if after is None:
                 break
-            late = await till.add(NOW + timedelta(seconds=len(seen)))
+            late = await payments.add(NOW + timedelta(seconds=len(seen)))
             assert late not in seen
         assert seen[-len(expected) :] == expected
         assert len(seen) == len(set(seen))
-    pages = listing.all_payments(db, till.tenant(), PaymentFilter(max_minor=3601))
+    pages = listing.all_payments(db, payments.tenant(), PaymentFilter(max_minor=3601))
     whole = [row.trx_id async for rows in pages for row in rows]
-    assert whole == await till.found(max_minor=3601)
+    assert whole == await payments.found(max_minor=3601)
     assert set(expected[-4:]).isdisjoint(whole)
 
 
 async def test_a_sparse_list_ends_a_page_early_and_goes_on(
-    till: ChargeService, monkeypatch: pytest.MonkeyPatch
+    payments: PaymentFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "LOOK_MAX", 4)
-    failed = await till.add(NOW - timedelta(days=9), status="failed", error_code="PAYMENT_DECLINED")
+    failed = await payments.add(
+        NOW - timedelta(days=9), status="failed", error_code="PAYMENT_DECLINED"
+    )
     for minutes in range(12):
-        await till.add(NOW - timedelta(minutes=minutes))
-    page = await till.page(status=Status.FAILED)
+        await payments.add(NOW - timedelta(minutes=minutes))
+    page = await payments.page(status=Status.FAILED)
     assert page.rows == []
     pages = 1
     while page.next is not None and not page.rows:
-        page = await till.page(status=Status.FAILED, after=page.next)
+        page = await payments.page(status=Status.FAILED, after=page.next)
         pages += 1
     assert [row.trx_id for row in page.rows] == [failed]
     assert pages > 1
 
 
-async def test_every_filter(till: ChargeService) -> None:
-    old = await till.add(NOW - timedelta(days=3), amount_minor=50, currency="USD")
-    declined = await till.add(
+async def test_every_filter(payments: PaymentFactory) -> None:
+    old = await payments.add(NOW - timedelta(days=3), amount_minor=50, currency="USD")
+    declined = await payments.add(
         NOW - timedelta(days=1), status="failed", error_code="PAYMENT_DECLINED"
     )
-    paid = await till.add(amount_minor=900, status="success")
-    assert await till.found() == [paid, declined, old]
-    assert await till.found(status=Status.PENDING) == [old]
-    assert await till.found(error_code=ErrorCode.PAYMENT_DECLINED) == [declined]
-    assert await till.found(error_code=ErrorCode.EXPIRED_SESSION) == []
-    assert await till.found(currency="USD") == [old]
-    assert await till.found(min_minor=100) == [paid, declined]
-    assert await till.found(max_minor=100) == [declined, old]
-    assert await till.found(since=NOW - timedelta(days=2)) == [paid, declined]
-    assert await till.found(until=NOW - timedelta(days=1)) == [old]
-    assert await till.found(since=NOW - timedelta(days=1), until=NOW) == [declined]
-    assert await till.found(status=Status.SUCCESS, max_minor=100) == []
-    assert await till.found(search=old, since=NOW - timedelta(days=2)) == []
+    paid = await payments.add(amount_minor=900, status="success")
+    assert await payments.found() == [paid, declined, old]
+    assert await payments.found(status=Status.PENDING) == [old]
+    assert await payments.found(error_code=ErrorCode.PAYMENT_DECLINED) == [declined]
+    assert await payments.found(error_code=ErrorCode.EXPIRED_SESSION) == []
+    assert await payments.found(currency="USD") == [old]
+    assert await payments.found(min_minor=100) == [paid, declined]
+    assert await payments.found(max_minor=100) == [declined, old]
+    assert await payments.found(since=NOW - timedelta(days=2)) == [paid, declined]
+    assert await payments.found(until=NOW - timedelta(days=1)) == [old]
+    assert await payments.found(since=NOW - timedelta(days=1), until=NOW) == [declined]
+    assert await payments.found(status=Status.SUCCESS, max_minor=100) == []
+    assert await payments.found(search=old, since=NOW - timedelta(days=2)) == []
 
 
 async def test_searches_find_any_reference_and_take_every_character_as_it_is(
-    till: ChargeService,
+    payments: PaymentFactory,
 ) -> None:
-    ada = await till.add(customer_name="Ada Obi", customer_email="ada_o@example.com")
-    percent = await till.add(ref_trx="50%_off\\{}", customer_name="Adaeze")
-    assert await till.found(search=ada) == [ada]
-    assert await till.found(search=f"{ada}-2") == [ada]
-    assert await till.found(search="order 1") == [ada]
-    assert await till.found(search="ada") == sorted([percent, ada], reverse=True)
-    assert await till.found(search="ADA OBI") == [ada]
-    assert await till.found(search="ada_o@") == [ada]
-    assert await till.found(search="50%_off\\{}") == [percent]
-    assert await till.found(search="%_OFF") == [percent]
-    assert await till.found(search="a_a") == []
-    assert await till.found(search="%") == [percent]
-    assert await till.found(search="\\") == [percent]
+    ada = await payments.add(customer_name="Ada Obi", customer_email="ada_o@example.com")
+    percent = await payments.add(ref_trx="50%_off\\{}", customer_name="Adaeze")
+    assert await payments.found(search=ada) == [ada]
+    assert await payments.found(search=f"{ada}-2") == [ada]
+    assert await payments.found(search="order 1") == [ada]
+    assert await payments.found(search="ada") == sorted([percent, ada], reverse=True)
+    assert await payments.found(search="ADA OBI") == [ada]
+    assert await payments.found(search="ada_o@") == [ada]
+    assert await payments.found(search="50%_off\\{}") == [percent]
+    assert await payments.found(search="%_OFF") == [percent]
+    assert await payments.found(search="a_a") == []
+    assert await payments.found(search="%") == [percent]
+    assert await payments.found(search="\\") == [percent]
 
 
-async def test_a_bad_cursor_is_refused(till: ChargeService) -> None:
+async def test_a_bad_cursor_is_refused(payments: PaymentFactory) -> None:
     for bad in ("x", "WyJ4Il0", "WzFd", "WyJUWE5aWlpaWlpaWlpaIl0"):
         with pytest.raises(BadCursor):
-            await till.page(after=bad)
+            await payments.page(after=bad)
 
 
-async def test_figures_count_by_the_days_of_lagos(db: Database, till: ChargeService) -> None:
+async def test_figures_count_by_the_days_of_lagos(db: Database, payments: PaymentFactory) -> None:
     today = last_days(1)[0]
     midnight = datetime(today.year, today.month, today.day, tzinfo=LAGOS)
-    await till.add(midnight, status="success", amount_minor=700)
-    await till.add(midnight - timedelta(milliseconds=1), status="success", amount_minor=40)
-    await till.add(midnight - timedelta(hours=1), status="failed", error_code="EXPIRED_SESSION")
-    await till.add(midnight - timedelta(hours=2))
-    await till.add(midnight, currency="USD", status="success")
-    await till.add(midnight, environment="production", status="success")
-    days = await figures.daily(db, till.tenant(), "NGN")
+    await payments.add(midnight, status="success", amount_minor=700)
+    await payments.add(midnight - timedelta(milliseconds=1), status="success", amount_minor=40)
+    await payments.add(midnight - timedelta(hours=1), status="failed", error_code="EXPIRED_SESSION")
+    await payments.add(midnight - timedelta(hours=2))
+    await payments.add(midnight, currency="USD", status="success")
+    await payments.add(midnight, environment="production", status="success")
+    days = await figures.daily(db, payments.tenant(), "NGN")
     assert [day.day for day in days] == last_days(30)
     yesterday, last = days[-2:]
     assert (last.count, last.succeeded, last.volume_minor, last.success_rate) == (1, 1, 700, 1.0)
     assert (yesterday.count, yesterday.succeeded, yesterday.failed) == (3, 1, 1)
     assert (yesterday.volume.minor, yesterday.success_rate) == (40, 0.5)
     assert days[0].success_rate is None
-    [all_of_it] = await figures.daily(db, Everyone(till.merchant_id), "NGN", [today])
+    [all_of_it] = await figures.daily(db, Everyone(payments.merchant_id), "NGN", [today])
     assert all_of_it.count == 2
 
 

@@ -13,11 +13,11 @@ from manilla.notify import notification_ids
 from manilla.payments import listing, refunds
 from manilla.payments.listing import PaymentFilter
 from tests.payments.shop import Shop
-from tests.web.visitors import Visitor, administrator
+from tests.web.signed_in_user import SignedInUser, administrator
 
 
 @pytest.fixture
-async def operator(shop: Shop) -> Visitor:
+async def operator(shop: Shop) -> SignedInUser:
     email = f"{ids.new_request_id()}@console.example"
     return await administrator(shop.services, shop.merchant.site, email)
 
@@ -47,7 +47,7 @@ async def _notification_id(shop: Shop, trx_id: str) -> str:
     return found
 
 
-async def test_every_id_of_a_payment_leads_to_it(shop: Shop, operator: Visitor) -> None:
+async def test_every_id_of_a_payment_leads_to_it(shop: Shop, operator: SignedInUser) -> None:
     named = await _paid(shop)
     for kind, identifier in named.items():
         found = await find(shop.services.db, identifier)
@@ -77,7 +77,7 @@ async def test_a_commission_that_is_in_the_payments_posting_is_found_too(
 
 
 async def test_notifications_requests_and_adjustments_are_found_by_their_ids(
-    shop: Shop, operator: Visitor
+    shop: Shop, operator: SignedInUser
 ) -> None:
     db, named = shop.services.db, await _paid(shop)
     notification = await _notification_id(shop, named["payment"])
@@ -105,7 +105,7 @@ async def test_notifications_requests_and_adjustments_are_found_by_their_ids(
         assert (await operator.get(location.removeprefix("/console"))).status == 200
 
 
-async def test_what_is_no_id_of_ours_is_not_found(shop: Shop, operator: Visitor) -> None:
+async def test_what_is_no_id_of_ours_is_not_found(shop: Shop, operator: SignedInUser) -> None:
     started = await shop.start()
     for text in (
         *(trx_ids.new(shop.merchant.new.id), f"{started.trx_id}-9", "0" * 24, "99999999999"),

@@ -35,7 +35,7 @@ def remaining(reply: Reply) -> int:
 
 
 def from_elsewhere(merchant: Merchant) -> Merchant:
-    return msgspec.structs.replace(merchant, site=merchant.site.elsewhere())
+    return msgspec.structs.replace(merchant, site=merchant.site.from_new_ip())
 
 
 async def test_every_request_counts_once_whatever_its_answer(merchant: Merchant) -> None:

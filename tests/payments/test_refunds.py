@@ -35,7 +35,7 @@ async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
     async def is_so() -> bool:
         return (await _now(shop, refund)).status is status
 
-    await shop.world.until(is_so)
+    await shop.simulator.until(is_so)
 
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providera_ngn_va", "providerc-ngn"])
@@ -110,17 +110,17 @@ async def test_a_wallet_that_cannot_cover_it_refuses(shop: Shop) -> None:
 async def test_only_what_was_paid_is_refunded(shop: Shop, state: str) -> None:
     started = await shop.start()
     if state == "failed":
-        await shop.world.run_job_now("payment.expire", started.trx_id)
+        await shop.simulator.run_job_now("payment.expire", started.trx_id)
     with pytest.raises(Refusal, match=f"The payment is {state}"):
         await _refund(shop, started)
 
 
 async def test_a_refused_refund_is_credited_back_once(shop: Shop) -> None:
-    await shop.world.control("a/faults", {"refunds": "failed"})
+    await shop.simulator.control("a/faults", {"refunds": "failed"})
     started = await _paid(shop)
     refund = await _refund(shop, started)
     await _until(shop, refund, RefundStatus.FAILED)
-    await shop.world.run_job_now("refund", refund.trx_id)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
     assert await shop.balance() == 100_000
     assert await shop.account("in_flight") == 0
     assert [told["event"] for told in await shop.notifications(started)] == ["payment"]
@@ -136,20 +136,20 @@ async def test_a_refund_whose_answer_is_lost_is_asked_about_and_paid_once(
     shop: Shop, fault: str
 ) -> None:
     started = await _paid(shop)
-    await shop.world.control(
+    await shop.simulator.control(
         "a/faults",
         {"next": [{"call": "refund", "fault": fault}], "webhooks": {"mode": "lost"}},
     )
     refund = await _refund(shop, started)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     assert (await _now(shop, refund)).status is RefundStatus.PENDING
     assert await shop.balance() == 0
 
     async def is_done() -> bool:
-        await shop.world.run_job_now("refund", refund.trx_id)
+        await shop.simulator.run_job_now("refund", refund.trx_id)
         return (await _now(shop, refund)).status is RefundStatus.COMPLETED
 
-    await shop.world.until(is_done)
+    await shop.simulator.until(is_done)
     assert await shop.balance() == 0
     assert await shop.account("in_flight") == 0
 
@@ -159,11 +159,11 @@ async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it
 ) -> None:
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
-    [frozen] = await jobs.claim(db, {refunds.SEND: 1})
+    [stalled] = await jobs.claim(db, {refunds.SEND: 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
     [taken_over] = await jobs.claim(db, {refunds.SEND: 1})
-    assert not await refund_queries.mark_sent(db, refund, frozen)
-    assert not await refunds.fail(db, refund, "a repetition", holder=frozen)
+    assert not await refund_queries.mark_sent(db, refund, stalled)
+    assert not await refunds.fail(db, refund, "a repetition", holder=stalled)
     assert await refund_queries.mark_sent(db, refund, taken_over)
     assert not await refund_queries.mark_sent(db, refund, taken_over), "as it was read: not sent"
     assert await shop.balance() == 0
@@ -174,7 +174,7 @@ async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it
 async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     waiting = await _now(shop, refund)
     assert (waiting.status, waiting.by_operator) == (RefundStatus.PENDING, True)
     assert await shop.balance() == 0
@@ -190,7 +190,7 @@ async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -
 async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     db = shop.services.db
     decisions = await asyncio.gather(
         *(refunds.decide(db, refund.trx_id, is_paid=n % 2 == 0, detail="mine") for n in range(8)),
@@ -201,10 +201,10 @@ async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
 
 
 async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) -> None:
-    await shop.world.control("a/faults", {"refunds": "pending"})
+    await shop.simulator.control("a/faults", {"refunds": "pending"})
     started = await _paid(shop)
     refund = await _refund(shop, started)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     with pytest.raises(Refusal, match="The provider decides its outcome"):
         await refunds.decide(shop.services.db, refund.trx_id, is_paid=True, detail="no")
 
@@ -212,10 +212,10 @@ async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) ->
 async def test_a_sandbox_payment_is_refunded_without_a_provider(
     shop: Shop, sandbox: Merchant
 ) -> None:
-    test_shop = Shop(shop.services, shop.world, sandbox)
+    test_shop = Shop(shop.services, shop.simulator, sandbox)
     started = await test_shop.start()
     before = await test_shop.balance()
-    await shop.world.run_job_now("payment.sandbox", started.trx_id)
+    await shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     refund = await _refund(test_shop, started)
     await _until(test_shop, refund, RefundStatus.COMPLETED)
     assert await test_shop.balance() == before
@@ -241,7 +241,7 @@ async def test_a_whole_refund_can_return_the_commission_that_the_platform_bears(
     assert await shop.account("in_flight") == 101_500
     await _until(shop, refund, RefundStatus.COMPLETED)
     rail = method[len("provider")]
-    [sent] = (await shop.world.read(f"{rail}/refunds"))["refunds"]
+    [sent] = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     assert sent["amount"] == 1015
     told = (await shop.notifications(started))[-1]
     assert (told["event"], told["data"]["refund_amount"]) == ("refund", 1015)
@@ -250,12 +250,12 @@ async def test_a_whole_refund_can_return_the_commission_that_the_platform_bears(
 
 async def test_a_failed_refund_with_commission_gives_each_side_back_its_part(shop: Shop) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
-    await shop.world.control("a/faults", {"refunds": "failed"})
+    await shop.simulator.control("a/faults", {"refunds": "failed"})
     started = await _paid(shop)
     await _until(shop, await _refund_with_commission(shop, started), RefundStatus.FAILED)
     assert (await shop.balance(), await shop.account("commission")) == (100_000, 1_500)
     assert await shop.account("in_flight") == 0
-    await shop.world.control("a/faults", {"refunds": "success"})
+    await shop.simulator.control("a/faults", {"refunds": "success"})
     again = await _refund_with_commission(shop, started)
     assert again.amount_minor == 101_500
 

@@ -24,7 +24,7 @@ OFF = {
 
 
 async def _sent(shop: Shop, rail: str = "a") -> list[str]:
-    listed = (await shop.world.read(f"{rail}/refunds"))["refunds"]
+    listed = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     return [refund["reference"] for refund in listed]
 
 
@@ -77,7 +77,7 @@ async def test_an_unsent_refund_waits_for_its_merchant_and_is_then_sent_once(
     rail = method[len("provider")]
     refund = await _refund(shop, await _paid(shop, method))
     await shop.change(off)
-    await shop.world.run_job_now("refund", refund.trx_id)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
     assert await _sent(shop, rail) == []
     assert (await _now(shop, refund)).sent_at is None
     await shop.change(on)
@@ -89,11 +89,11 @@ async def test_a_refund_that_the_provider_lost_is_not_sent_again_for_a_disabled_
     shop: Shop,
 ) -> None:
     started = await _paid(shop)
-    await shop.world.control("a/faults", {"next": [{"call": "refund", "fault": "5xx_before"}]})
+    await shop.simulator.control("a/faults", {"next": [{"call": "refund", "fault": "5xx_before"}]})
     refund = await _refund(shop, started)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     await shop.change(DISABLE)
-    await shop.world.run_job_now("refund", refund.trx_id)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
     assert await _sent(shop) == []
     await shop.change(ENABLE)
     await _until(shop, refund, RefundStatus.COMPLETED)
@@ -113,21 +113,21 @@ async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
     await shop.change(DISABLE)
-    await shop.world.run_job_now("refund", refund.trx_id)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
         await refunds.decide(db, refund.trx_id, is_paid=True, detail="no")
     decided = await refunds.decide(db, refund.trx_id, is_paid=False, detail="Closed")
     assert decided.status is RefundStatus.FAILED
     assert await shop.balance() == 100_000
     await shop.change(ENABLE)
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     assert await _sent(shop) == []
 
 
 async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: Shop) -> None:
-    await shop.world.control("a/faults", {"refunds": "pending"})
+    await shop.simulator.control("a/faults", {"refunds": "pending"})
     refund = await _refund(shop, await _paid(shop))
-    await shop.world.run_jobs()
+    await shop.simulator.run_jobs()
     await shop.change(DISABLE)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
         await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
@@ -137,24 +137,24 @@ async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: S
 
 async def test_time_on_hold_does_not_count_against_the_provider(shop: Shop) -> None:
     """After days on hold the provider still gets its time to answer, before a person decides."""
-    await shop.world.control("a/faults", {"refunds": "pending"})
+    await shop.simulator.control("a/faults", {"refunds": "pending"})
     refund = await _refund(shop, await _paid(shop))
     await shop.services.db.execute(
         "UPDATE refund SET created_at = created_at - interval '9 days' WHERE trx_id = $1",
         refund.trx_id,
     )
     for _ in range(2):
-        await shop.world.run_job_now("refund", refund.trx_id)
+        await shop.simulator.run_job_now("refund", refund.trx_id)
     assert not (await _now(shop, refund)).by_operator
 
 
 async def test_a_sandbox_refund_waits_too(shop: Shop, sandbox: Merchant) -> None:
-    test_shop = Shop(shop.services, shop.world, sandbox)
+    test_shop = Shop(shop.services, shop.simulator, sandbox)
     started = await test_shop.start()
-    await shop.world.run_job_now("payment.sandbox", started.trx_id)
+    await shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     refund = await _refund(test_shop, started)
     await test_shop.change(DISABLE)
-    await shop.world.run_job_now("refund", refund.trx_id)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
     assert (await _now(test_shop, refund)).status is RefundStatus.PENDING
     await test_shop.change(ENABLE)
     await _until(test_shop, refund, RefundStatus.COMPLETED)

@@ -16,9 +16,9 @@ async def test_a_sandbox_payment_completes_by_itself_after_the_delay(sandbox_sho
         "SELECT extract(epoch FROM due_at - now()) FROM job WHERE subject = $1", started.trx_id
     )
     assert 3 < due_in <= 5
-    await sandbox_shop.world.run_jobs()
+    await sandbox_shop.simulator.run_jobs()
     assert await sandbox_shop.status(started) == "pending"
-    await sandbox_shop.world.run_job_now("payment.sandbox", started.trx_id)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     assert await sandbox_shop.status(started) == "success"
 
 
@@ -60,17 +60,17 @@ async def test_a_scenario_decides_how_it_ends(
     sandbox_shop: Shop, scenario: str, status: str
 ) -> None:
     trx_id = await _with_scenario(sandbox_shop, scenario)
-    await sandbox_shop.world.run_job_now("payment.sandbox", trx_id)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", trx_id)
     reply = await sandbox_shop.merchant.get(f"/api/v1/verify-payment/{trx_id}")
     assert reply.json["status"] == status
 
 
 async def test_the_pending_scenario_waits_until_it_expires(sandbox_shop: Shop) -> None:
     trx_id = await _with_scenario(sandbox_shop, "pending")
-    await sandbox_shop.world.run_job_now("payment.sandbox", trx_id)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", trx_id)
     target = f"/api/v1/verify-payment/{trx_id}"
     assert (await sandbox_shop.merchant.get(target)).json["status"] == "pending"
-    await sandbox_shop.world.run_job_now("payment.expire", trx_id)
+    await sandbox_shop.simulator.run_job_now("payment.expire", trx_id)
     assert (await sandbox_shop.merchant.get(target)).json["error_code"] == "EXPIRED_SESSION"
 
 
@@ -90,7 +90,7 @@ async def test_no_provider_is_called_and_the_remark_says_what_it_is(sandbox_shop
     assert started.info["merchant_payment_method_codes"]
     with pytest.raises(Refusal, match="no longer available"):
         await sandbox_shop.services.checkout.choose(started.trx_id, "providera-ngn")
-    await sandbox_shop.world.run_job_now("payment.sandbox", started.trx_id)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     db = sandbox_shop.services.db
     remarks = await db.value("SELECT remarks FROM payment WHERE trx_id = $1", started.trx_id)
     charges = await db.value("SELECT count(*) FROM charge WHERE trx_id = $1", started.trx_id)

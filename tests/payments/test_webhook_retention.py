@@ -9,7 +9,7 @@ from manilla.services import Services
 from tests.client import Site
 from tests.payments.shop import Shop
 from tests.payments.webhooks import paid, send
-from tests.payouts.desk import Desk, setting
+from tests.payouts.payout_merchant import PayoutMerchant, setting
 
 BEFORE = "now() - interval '181 days'"
 
@@ -35,7 +35,7 @@ async def _paid(shop: Shop) -> str:
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)
     await shop.until(started, "success")
-    await shop.world.until(lambda: _kept(shop.services.db, charge.reference))
+    await shop.simulator.until(lambda: _kept(shop.services.db, charge.reference))
     await shop.services.db.execute("DELETE FROM job WHERE subject = $1", charge.reference)
     return charge.reference
 
@@ -89,10 +89,10 @@ async def test_what_an_open_case_is_about_is_kept(shop: Shop) -> None:
 
 
 async def test_what_an_open_payout_needs_is_kept(shop: Shop) -> None:
-    desk = Desk(shop.services, shop.world, shop.merchant)
-    await desk.fund("2000")
-    trx_id = await desk.pay_out()
-    await desk.check_until(trx_id, "completed")
+    payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
+    await payer.fund("2000")
+    trx_id = await payer.pay_out()
+    await payer.check_until(trx_id, "completed")
     await shop.services.db.execute("DELETE FROM job WHERE subject = $1", trx_id)
     await _age(shop.services.db, trx_id, "received_at", "last_received_at")
     had = await _kept(shop.services.db, trx_id)

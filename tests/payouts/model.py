@@ -7,7 +7,7 @@ the product.
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.payouts.desk import MANUAL
+from tests.payouts.payout_merchant import MANUAL
 
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000

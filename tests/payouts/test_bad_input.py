@@ -7,7 +7,7 @@ import pytest
 
 from manilla.merchants.merchants import Change
 from tests.client import Reply
-from tests.payouts.desk import Desk, new_reference
+from tests.payouts.payout_merchant import PayoutMerchant, new_reference
 
 REQUIRED = ("payout_amount", "currency_code", "ref_trx", "ipn_url", "withdraw_method_id")
 TEXTS = ("currency_code", "ref_trx", "ipn_url", "description")
@@ -33,64 +33,72 @@ def assert_not_read(reply: Reply) -> None:
 
 @pytest.mark.parametrize("field", REQUIRED)
 async def test_a_required_field_that_is_missing_or_null_is_named(
-    sandbox_desk: Desk, field: str
+    sandbox_payer: PayoutMerchant, field: str
 ) -> None:
-    sent = await sandbox_desk.order()
-    assert_refused(await sandbox_desk.send(sent | {field: None}), field)
+    sent = await sandbox_payer.order()
+    assert_refused(await sandbox_payer.send(sent | {field: None}), field)
     del sent[field]
-    assert_refused(await sandbox_desk.send(sent), field)
+    assert_refused(await sandbox_payer.send(sent), field)
 
 
 @pytest.mark.parametrize("left_out", ["missing", "null"])
 async def test_neither_beneficiary_nor_saved_account_is_refused(
-    sandbox_desk: Desk, left_out: str
+    sandbox_payer: PayoutMerchant, left_out: str
 ) -> None:
-    sent = await sandbox_desk.order(beneficiary=None)
+    sent = await sandbox_payer.order(beneficiary=None)
     if left_out == "null":
         sent |= dict.fromkeys(WHO)
-    assert_refused(await sandbox_desk.send(sent), *WHO)
+    assert_refused(await sandbox_payer.send(sent), *WHO)
 
 
-async def test_both_beneficiary_and_saved_account_are_refused(sandbox_desk: Desk) -> None:
-    assert_refused(await sandbox_desk.ask(withdraw_account_id=1), "withdraw_account_id")
+async def test_both_beneficiary_and_saved_account_are_refused(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    assert_refused(await sandbox_payer.ask(withdraw_account_id=1), "withdraw_account_id")
 
 
 @pytest.mark.parametrize("value", [5, 1.5, True, [], ["NGN"], {}, {"a": "b"}], ids=repr)
 @pytest.mark.parametrize("field", TEXTS)
-async def test_a_text_of_another_type_is_named(sandbox_desk: Desk, field: str, value: Any) -> None:
-    assert_refused(await sandbox_desk.ask(**{field: value}), field)
+async def test_a_text_of_another_type_is_named(
+    sandbox_payer: PayoutMerchant, field: str, value: Any
+) -> None:
+    assert_refused(await sandbox_payer.ask(**{field: value}), field)
 
 
 @pytest.mark.parametrize("value", ["1", "", 1.5, True, [1], {}], ids=repr)
 @pytest.mark.parametrize("field", ["withdraw_method_id", "withdraw_account_id"])
 async def test_a_number_of_another_type_is_named(
-    sandbox_desk: Desk, field: str, value: Any
+    sandbox_payer: PayoutMerchant, field: str, value: Any
 ) -> None:
     changed: dict[str, Any] = {field: value}
     if field == "withdraw_account_id":
         changed["beneficiary"] = None
-    assert_refused(await sandbox_desk.ask(**changed), field)
+    assert_refused(await sandbox_payer.ask(**changed), field)
 
 
 @pytest.mark.parametrize("value", ["058", "", 5, True, [], [{"bank_code": "058"}]], ids=repr)
-async def test_a_beneficiary_that_is_no_object_is_named(sandbox_desk: Desk, value: Any) -> None:
-    assert_refused(await sandbox_desk.ask(beneficiary=value), "beneficiary")
+async def test_a_beneficiary_that_is_no_object_is_named(
+    sandbox_payer: PayoutMerchant, value: Any
+) -> None:
+    assert_refused(await sandbox_payer.ask(beneficiary=value), "beneficiary")
 
 
 @pytest.mark.parametrize("field", ["currency_code", "ref_trx", "ipn_url"])
 @pytest.mark.parametrize("value", ["", " "])
 async def test_a_required_text_without_a_character_is_named(
-    sandbox_desk: Desk, field: str, value: str
+    sandbox_payer: PayoutMerchant, field: str, value: str
 ) -> None:
-    assert_refused(await sandbox_desk.ask(**{field: value}), field)
+    assert_refused(await sandbox_payer.ask(**{field: value}), field)
 
 
 @pytest.mark.parametrize("character", ["x", "字", "😀"])
-async def test_a_reference_has_up_to_60_characters(sandbox_desk: Desk, character: str) -> None:
+async def test_a_reference_has_up_to_60_characters(
+    sandbox_payer: PayoutMerchant, character: str
+) -> None:
     longest = (new_reference() + character * 60)[:60]
-    reply = await sandbox_desk.ask(ref_trx=longest)
+    reply = await sandbox_payer.ask(ref_trx=longest)
     assert reply.json["info"]["ref_trx"] == longest
-    assert_refused(await sandbox_desk.ask(ref_trx=longest + character), "ref_trx")
+    assert_refused(await sandbox_payer.ask(ref_trx=longest + character), "ref_trx")
 
 
 @pytest.mark.parametrize(
@@ -103,31 +111,33 @@ async def test_a_reference_has_up_to_60_characters(sandbox_desk: Desk, character
     ],
     ids=lambda amount: amount[:30],
 )
-async def test_an_amount_that_is_none_is_refused_as_such(sandbox_desk: Desk, amount: str) -> None:
-    assert_refused(await sandbox_desk.send(await sandbox_desk.order_of(amount)), "payout_amount")
+async def test_an_amount_that_is_none_is_refused_as_such(
+    sandbox_payer: PayoutMerchant, amount: str
+) -> None:
+    assert_refused(await sandbox_payer.send(await sandbox_payer.order_of(amount)), "payout_amount")
 
 
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1_000"])
 async def test_what_is_no_json_number_makes_the_body_unreadable(
-    sandbox_desk: Desk, amount: str
+    sandbox_payer: PayoutMerchant, amount: str
 ) -> None:
-    assert_not_read(await sandbox_desk.send(await sandbox_desk.order_of(amount)))
+    assert_not_read(await sandbox_payer.send(await sandbox_payer.order_of(amount)))
 
 
 @pytest.mark.parametrize(("currency", "amount"), [("JPY", "100.5"), ("KWD", "100.0001")])
 async def test_an_amount_has_no_more_decimals_than_its_currency(
-    sandbox_desk: Desk, currency: str, amount: str
+    sandbox_payer: PayoutMerchant, currency: str, amount: str
 ) -> None:
-    await sandbox_desk.change(Change(currencies=["NGN", currency]))
-    body = await sandbox_desk.order_of(amount, currency_code=currency)
-    assert_refused(await sandbox_desk.send(body), "payout_amount")
+    await sandbox_payer.change(Change(currencies=["NGN", currency]))
+    body = await sandbox_payer.order_of(amount, currency_code=currency)
+    assert_refused(await sandbox_payer.send(body), "payout_amount")
 
 
 @pytest.mark.parametrize("currency", ["N", "NG", "NGNN", "N1N", "NG ", "NGN\n", "₦₦₦"])
 async def test_a_currency_that_is_not_three_letters_is_named(
-    sandbox_desk: Desk, currency: str
+    sandbox_payer: PayoutMerchant, currency: str
 ) -> None:
-    assert_refused(await sandbox_desk.ask(currency_code=currency), "currency_code")
+    assert_refused(await sandbox_payer.ask(currency_code=currency), "currency_code")
 
 
 @pytest.mark.parametrize(
@@ -138,11 +148,11 @@ async def test_a_currency_that_is_not_three_letters_is_named(
         *("https://shop.example/a b", "https://shop.example/\r\nX: y", "https://@/"),
     ],
 )
-async def test_what_is_no_address_is_named(sandbox_desk: Desk, address: str) -> None:
-    assert_refused(await sandbox_desk.ask(ipn_url=address), "ipn_url")
+async def test_what_is_no_address_is_named(sandbox_payer: PayoutMerchant, address: str) -> None:
+    assert_refused(await sandbox_payer.ask(ipn_url=address), "ipn_url")
 
 
-async def test_all_bad_fields_are_named_at_once(sandbox_desk: Desk) -> None:
+async def test_all_bad_fields_are_named_at_once(sandbox_payer: PayoutMerchant) -> None:
     everything: dict[str, Any] = {
         "payout_amount": "1000",
         "currency_code": "NAIRA",
@@ -152,99 +162,107 @@ async def test_all_bad_fields_are_named_at_once(sandbox_desk: Desk) -> None:
         "beneficiary": [],
         "description": "x" * 256,
     }
-    assert_refused(await sandbox_desk.send(everything), *everything, "ipn_url")
-    assert_refused(await sandbox_desk.send({}), *REQUIRED, *WHO)
+    assert_refused(await sandbox_payer.send(everything), *everything, "ipn_url")
+    assert_refused(await sandbox_payer.send({}), *REQUIRED, *WHO)
 
 
 async def test_an_amount_that_is_not_alone_at_fault_is_one_bad_field_of_several(
-    sandbox_desk: Desk,
+    sandbox_payer: PayoutMerchant,
 ) -> None:
-    body = await sandbox_desk.order_of("100.001", ipn_url="x")
-    assert_refused(await sandbox_desk.send(body), "payout_amount", "ipn_url")
+    body = await sandbox_payer.order_of("100.001", ipn_url="x")
+    assert_refused(await sandbox_payer.send(body), "payout_amount", "ipn_url")
 
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
 @pytest.mark.parametrize("field", ["ref_trx", "ipn_url", "description"])
 async def test_nul_and_half_a_surrogate_pair_are_no_text(
-    sandbox_desk: Desk, field: str, character: str
+    sandbox_payer: PayoutMerchant, field: str, character: str
 ) -> None:
-    sent = await sandbox_desk.order(description="Rent")
-    assert_refused(await sandbox_desk.send(sent | {field: sent[field] + character}), field)
+    sent = await sandbox_payer.order(description="Rent")
+    assert_refused(await sandbox_payer.send(sent | {field: sent[field] + character}), field)
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\u2028", "\u202e", "\u2066"], ids=ascii)
-async def test_a_line_of_text_has_no_control_characters(sandbox_desk: Desk, character: str) -> None:
+async def test_a_line_of_text_has_no_control_characters(
+    sandbox_payer: PayoutMerchant, character: str
+) -> None:
     for field in ("ref_trx", "description"):
-        sent = await sandbox_desk.order(description="Rent")
+        sent = await sandbox_payer.order(description="Rent")
         bad = sent | {field: f"{sent[field]}{character}x"}
-        assert_refused(await sandbox_desk.send(bad), field)
+        assert_refused(await sandbox_payer.send(bad), field)
     who = {"bank_code": "058", "account_number": "0123456789", "account_name": f"A{character}B"}
-    reply = await sandbox_desk.ask(beneficiary=who)
+    reply = await sandbox_payer.ask(beneficiary=who)
     assert (reply.status, reply.code) == (422, "invalid_beneficiary")
     assert "account_name" in reply.json["error"]
 
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
 async def test_a_beneficiary_that_cannot_be_stored_is_refused(
-    sandbox_desk: Desk, character: str
+    sandbox_payer: PayoutMerchant, character: str
 ) -> None:
     good = {"bank_code": "058", "account_number": "0123456789"}
     for bad in ({"account_name": character}, {"x": character}, {character: "x"}):
-        reply = await sandbox_desk.ask(beneficiary=good | bad)
+        reply = await sandbox_payer.ask(beneficiary=good | bad)
         assert reply.status in (400, 422), reply.body
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"not json", b"[]", b'"text"', b"null", b"5", b"{", b"{}{}", b"\xff{}"]
 )
-async def test_a_body_that_is_no_json_object_is_refused(sandbox_desk: Desk, body: bytes) -> None:
-    assert_not_read(await sandbox_desk.send(body))
+async def test_a_body_that_is_no_json_object_is_refused(
+    sandbox_payer: PayoutMerchant, body: bytes
+) -> None:
+    assert_not_read(await sandbox_payer.send(body))
 
 
 @pytest.mark.parametrize("name", ["payout_amount", "beneficiary", "unknown"])
-async def test_a_key_that_stands_twice_is_refused(sandbox_desk: Desk, name: str) -> None:
-    body = json.dumps(await sandbox_desk.order() | {name: 1}).encode()
-    assert_not_read(await sandbox_desk.send(body[:-1] + b', "%b": 1}' % name.encode()))
+async def test_a_key_that_stands_twice_is_refused(sandbox_payer: PayoutMerchant, name: str) -> None:
+    body = json.dumps(await sandbox_payer.order() | {name: 1}).encode()
+    assert_not_read(await sandbox_payer.send(body[:-1] + b', "%b": 1}' % name.encode()))
 
 
-async def test_a_key_that_stands_twice_in_the_beneficiary_is_refused(sandbox_desk: Desk) -> None:
-    body = json.dumps(await sandbox_desk.order()).encode()
+async def test_a_key_that_stands_twice_in_the_beneficiary_is_refused(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    body = json.dumps(await sandbox_payer.order()).encode()
     twice = body.replace(b'{"bank_code": "058"', b'{"bank_code": "044", "bank_code": "058"')
     assert twice != body
-    assert_not_read(await sandbox_desk.send(twice))
+    assert_not_read(await sandbox_payer.send(twice))
 
 
 @pytest.mark.parametrize("scenario", ["", "Success", "unknown", "success,failed"])
-async def test_an_unknown_scenario_is_refused(sandbox_desk: Desk, scenario: str) -> None:
-    reply = await sandbox_desk.send(await sandbox_desk.order(), X_Sandbox_Scenario=scenario)
+async def test_an_unknown_scenario_is_refused(sandbox_payer: PayoutMerchant, scenario: str) -> None:
+    reply = await sandbox_payer.send(await sandbox_payer.order(), X_Sandbox_Scenario=scenario)
     assert_refused(reply, "X-Sandbox-Scenario")
 
 
 @pytest.mark.parametrize("scenario", ["success", "failed", "pending", "unknown"])
-async def test_a_scenario_is_refused_in_production(desk: Desk, scenario: str) -> None:
-    reply = await desk.send(await desk.order(), X_Sandbox_Scenario=scenario)
+async def test_a_scenario_is_refused_in_production(payer: PayoutMerchant, scenario: str) -> None:
+    reply = await payer.send(await payer.order(), X_Sandbox_Scenario=scenario)
     assert_refused(reply, "X-Sandbox-Scenario")
-    assert await desk.balance() == 1_000_000
+    assert await payer.balance() == 1_000_000
 
 
-async def test_the_shape_is_checked_before_all_rules(sandbox_desk: Desk) -> None:
-    await sandbox_desk.change(Change(payouts_enabled=False))
-    reply = await sandbox_desk.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
+async def test_the_shape_is_checked_before_all_rules(sandbox_payer: PayoutMerchant) -> None:
+    await sandbox_payer.change(Change(payouts_enabled=False))
+    reply = await sandbox_payer.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
     assert_refused(reply, "ipn_url")
 
 
-async def test_an_empty_description_counts_as_absent(sandbox_desk: Desk) -> None:
-    payout = await sandbox_desk.payout(await sandbox_desk.pay_out(description=""))
+async def test_an_empty_description_counts_as_absent(sandbox_payer: PayoutMerchant) -> None:
+    payout = await sandbox_payer.payout(await sandbox_payer.pay_out(description=""))
     assert payout.description is None
 
 
-async def test_an_empty_account_id_or_beneficiary_is_of_the_wrong_type(sandbox_desk: Desk) -> None:
-    sent = await sandbox_desk.order()
-    assert_refused(await sandbox_desk.send(sent | {"withdraw_account_id": ""}), WHO[1])
-    assert_refused(await sandbox_desk.send(sent | {"beneficiary": ""}), WHO[0])
+async def test_an_empty_account_id_or_beneficiary_is_of_the_wrong_type(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    sent = await sandbox_payer.order()
+    assert_refused(await sandbox_payer.send(sent | {"withdraw_account_id": ""}), WHO[1])
+    assert_refused(await sandbox_payer.send(sent | {"beneficiary": ""}), WHO[0])
 
 
-async def test_an_empty_method_code_asks_for_the_default_bank_list(desk: Desk) -> None:
-    given = await desk.merchant.get("/api/v1/payout/bank-list?method_code=")
-    plain = await desk.merchant.get("/api/v1/payout/bank-list")
+async def test_an_empty_method_code_asks_for_the_default_bank_list(payer: PayoutMerchant) -> None:
+    given = await payer.merchant.get("/api/v1/payout/bank-list?method_code=")
+    plain = await payer.merchant.get("/api/v1/payout/bank-list")
     assert (given.status, given.json) == (200, plain.json)

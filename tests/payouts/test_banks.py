@@ -8,10 +8,10 @@ from manilla_simulator import banks as simulated_banks
 from manilla.payouts import banks as bank_lists
 from manilla.services import Services
 from tests.client import Reply
-from tests.payouts.desk import (
+from tests.payouts.payout_merchant import (
     MANUAL,
     RAILS,
-    Desk,
+    PayoutMerchant,
     clear_credentials,
     method,
     new_reference,
@@ -27,14 +27,14 @@ LISTS = {
 ACCESS = {"a": "044", "b": "000014", "c": "C044"}
 
 
-async def ask(desk: Desk, rail: str | None = None) -> Reply:
+async def ask(payer: PayoutMerchant, rail: str | None = None) -> Reply:
     query = "" if rail is None else f"?method_code={RAILS.get(rail, rail)}"
-    return await desk.merchant.get(BANK_LIST + query)
+    return await payer.merchant.get(BANK_LIST + query)
 
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
-async def test_a_list_is_described_to_the_letter(desk: Desk, rail: str | None) -> None:
-    reply = await ask(desk, rail)
+async def test_a_list_is_described_to_the_letter(payer: PayoutMerchant, rail: str | None) -> None:
+    reply = await ask(payer, rail)
     assert reply.status == 200
     listed = [{"bank_code": b.code, "bank_name": b.name} for b in LISTS[rail or "b"].values()]
     assert len(listed) > 20
@@ -47,97 +47,105 @@ async def test_a_list_is_described_to_the_letter(desk: Desk, rail: str | None) -
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
 async def test_the_sandbox_has_lists_of_its_own_and_asks_nobody(
-    sandbox_desk: Desk, rail: str | None
+    sandbox_payer: PayoutMerchant, rail: str | None
 ) -> None:
-    reply = await ask(sandbox_desk, rail)
+    reply = await ask(sandbox_payer, rail)
     named = {bank["bank_code"]: bank["bank_name"] for bank in reply.json["banks"]}
     assert set(reply.json) == {"provider", "currency_code", "banks"}
     assert named[ACCESS[rail or "b"]] == "Access Bank"
     assert len(named) == len(reply.json["banks"]) > 20
     for provider in RAILS:
-        assert await sandbox_desk.calls(provider) == []
+        assert await sandbox_payer.calls(provider) == []
 
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_a_rail_without_credentials_has_no_list(
-    desk: Desk, sandbox_desk: Desk, services: Services, environment: str, rail: str | None
+    payer: PayoutMerchant,
+    sandbox_payer: PayoutMerchant,
+    services: Services,
+    environment: str,
+    rail: str | None,
 ) -> None:
     await clear_credentials(services, rail or "b")
-    reply = await ask(desk if environment == "production" else sandbox_desk, rail)
+    reply = await ask(payer if environment == "production" else sandbox_payer, rail)
     assert (reply.status, reply.code) == (422, "gateway_not_configured")
 
 
-async def test_a_rail_that_is_switched_off_has_no_list(desk: Desk, services: Services) -> None:
+async def test_a_rail_that_is_switched_off_has_no_list(
+    payer: PayoutMerchant, services: Services
+) -> None:
     await set_credentials(services, "b", pay_out_enabled="false")
-    reply = await ask(desk)
+    reply = await ask(payer)
     assert (reply.status, reply.code) == (422, "gateway_not_configured")
     assert "switched off" in reply.json["error"]
-    assert (await ask(desk, "c")).status == 200
+    assert (await ask(payer, "c")).status == 200
 
 
 @pytest.mark.parametrize("code", [MANUAL, "nonsense", "providera-ngn", "%F0%9F%98%80"])
-async def test_a_method_without_a_list_is_refused(desk: Desk, code: str) -> None:
-    reply = await desk.merchant.get(f"{BANK_LIST}?method_code={code}")
+async def test_a_method_without_a_list_is_refused(payer: PayoutMerchant, code: str) -> None:
+    reply = await payer.merchant.get(f"{BANK_LIST}?method_code={code}")
     assert (reply.status, reply.code) == (422, "payout_failed")
 
 
-async def test_an_inactive_method_has_no_list(desk: Desk, services: Services) -> None:
+async def test_an_inactive_method_has_no_list(payer: PayoutMerchant, services: Services) -> None:
     async with method(services, "b", active=False):
-        assert (await ask(desk)).code == "payout_failed"
+        assert (await ask(payer)).code == "payout_failed"
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_list_is_asked_for_once_and_outlives_an_outage(desk: Desk, rail: str) -> None:
-    async with desk.at_another_program() as other:
+async def test_a_list_is_asked_for_once_and_outlives_an_outage(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    async with payer.at_second_process() as other:
         first = await ask(other, rail)
-        await desk.world.control(f"{rail}/faults", {"outage": True})
+        await payer.simulator.control(f"{rail}/faults", {"outage": True})
         for _ in range(2):
             assert (await ask(other, rail)).body == first.body
-    assert (await desk.calls(rail)).count("banks") == 1
+    assert (await payer.calls(rail)).count("banks") == 1
 
 
 async def test_a_list_is_asked_for_again_after_an_hour(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = 1_000_000.0
     monkeypatch.setattr(bank_lists, "time", SimpleNamespace(monotonic=lambda: moment))
-    async with desk.at_another_program() as other:
+    async with payer.at_second_process() as other:
         await ask(other)
         for passed, calls in ((3599, 1), (1, 2), (3599, 2)):
             moment += passed
             assert (await ask(other)).status == 200
-            assert (await desk.calls("b")).count("banks") == calls
+            assert (await payer.calls("b")).count("banks") == calls
 
 
 async def test_an_old_list_is_better_than_none_while_the_provider_is_away(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bank_lists, "KEEP_SECONDS", 0)
-    async with desk.at_another_program() as other:
+    async with payer.at_second_process() as other:
         first = await ask(other)
-        await desk.world.control("b/faults", {"outage": True})
+        await payer.simulator.control("b/faults", {"outage": True})
         assert (await ask(other)).body == first.body
 
 
 async def test_another_account_at_the_provider_is_asked_anew(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
     """For its banks, and for whose account it is; what the former said holds no longer."""
-    order = await desk.order("b")
+    order = await payer.order("b")
     for calls in (1, 2):
         await set_credentials(services, "b", business_id=f"business-{calls}")
         for _ in range(2):
-            assert (await ask(desk)).status == 200
+            assert (await ask(payer)).status == 200
             fresh = {**order, "ref_trx": new_reference()}
-            assert (await desk.send(fresh)).status == 200
-        asked = await desk.calls("b")
+            assert (await payer.send(fresh)).status == 200
+        asked = await payer.calls("b")
         assert (asked.count("banks"), asked.count("resolve")) == (calls, calls)
 
 
-async def test_a_provider_that_never_answered_has_no_list(desk: Desk) -> None:
-    await desk.world.control("b/faults", {"outage": True})
-    async with desk.at_another_program() as other:
+async def test_a_provider_that_never_answered_has_no_list(payer: PayoutMerchant) -> None:
+    await payer.simulator.control("b/faults", {"outage": True})
+    async with payer.at_second_process() as other:
         reply = await ask(other)
         assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
         assert int(reply.headers["retry-after"]) > 0

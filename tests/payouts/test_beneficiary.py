@@ -11,7 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.payouts import accounts
 from tests.client import Reply, Site, new_merchant
-from tests.payouts.desk import ACCOUNT, BANKS, MANUAL, RAILS, Desk, new_account
+from tests.payouts.payout_merchant import ACCOUNT, BANKS, MANUAL, RAILS, PayoutMerchant, new_account
 
 BY_HAND = {"Bank Name": "GTBank", "Account Number": "0123456789"}
 
@@ -22,21 +22,21 @@ def assert_invalid(reply: Reply, words: str = "") -> None:
     assert words in reply.json["error"]
 
 
-async def save(desk: Desk, rail: str = "a", **beneficiary: str) -> int:
+async def save(payer: PayoutMerchant, rail: str = "a", **beneficiary: str) -> int:
     code = RAILS.get(rail, rail)
     given = beneficiary or {"bank_code": BANKS[rail], "account_number": new_account()}
-    return await accounts.add(desk.services.db, desk.merchant.new.id, code, given)
+    return await accounts.add(payer.services.db, payer.merchant.new.id, code, given)
 
 
-async def saved(desk: Desk, rail: str, account_id: Any) -> Reply:
-    return await desk.ask(rail, beneficiary=None, withdraw_account_id=account_id)
+async def saved(payer: PayoutMerchant, rail: str, account_id: Any) -> Reply:
+    return await payer.ask(rail, beneficiary=None, withdraw_account_id=account_id)
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_name_is_the_rails_own(desk: Desk, rail: str) -> None:
+async def test_the_name_is_the_rails_own(payer: PayoutMerchant, rail: str) -> None:
     account = new_account()
     beneficiary = {"bank_code": BANKS[rail], "account_number": account}
-    payout = await desk.payout(await desk.pay_out(rail, beneficiary=beneficiary))
+    payout = await payer.payout(await payer.pay_out(rail, beneficiary=beneficiary))
     assert payout.account_name == holder_of(account)
     fields = payout.beneficiary
     assert (fields["bank_code"], fields["account_number"]) == (BANKS[rail], account)
@@ -44,15 +44,15 @@ async def test_the_name_is_the_rails_own(desk: Desk, rail: str) -> None:
 
 
 async def test_a_name_is_asked_for_once_in_ten_minutes_for_each_rail_bank_and_account(
-    desk: Desk,
+    payer: PayoutMerchant,
 ) -> None:
     account = new_account()
-    async with desk.at_another_program() as other:
+    async with payer.at_second_process() as other:
         for rail, bank in [("a", "058"), ("a", "058"), ("a", "044"), ("c", "C058"), ("c", "C058")]:
             beneficiary = {"bank_code": bank, "account_number": account}
             assert (await other.ask(rail, beneficiary=beneficiary)).status == 200
-    assert (await desk.calls("a")).count("resolve") == 2
-    assert (await desk.calls("c")).count("resolve") == 1
+    assert (await payer.calls("a")).count("resolve") == 2
+    assert (await payer.calls("c")).count("resolve") == 1
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,12 @@ async def test_a_name_is_asked_for_once_in_ten_minutes_for_each_rail_bank_and_ac
 )
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_aliases_stand_for_their_canonical_names(
-    desk: Desk, sandbox_desk: Desk, environment: str, beneficiary: dict[str, Any]
+    payer: PayoutMerchant,
+    sandbox_payer: PayoutMerchant,
+    environment: str,
+    beneficiary: dict[str, Any],
 ) -> None:
-    caller = desk if environment == "production" else sandbox_desk
+    caller = payer if environment == "production" else sandbox_payer
     payout = await caller.payout(await caller.pay_out(beneficiary=beneficiary))
     known = {"bank_code", "account_number", "account_name", "name_enquiry_reference"}
     assert set(payout.beneficiary) <= known
@@ -92,28 +95,30 @@ async def test_aliases_stand_for_their_canonical_names(
     + [("nameEnquiryReference", "name_enquiry_reference")],
 )
 async def test_an_alias_that_contradicts_its_canonical_name_is_refused(
-    desk: Desk, alias: str, canonical: str
+    payer: PayoutMerchant, alias: str, canonical: str
 ) -> None:
     good = {"bank_code": "058", "account_number": ACCOUNT}
     contradicting = {canonical: good.get(canonical, "ADA"), alias: "0044"}
-    assert_invalid(await desk.ask(beneficiary={**good, **contradicting}), canonical)
-    assert await desk.balance() == 1_000_000
+    assert_invalid(await payer.ask(beneficiary={**good, **contradicting}), canonical)
+    assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_another_name_than_the_resolved_one_does_not_stop_it(desk: Desk, rail: str) -> None:
+async def test_another_name_than_the_resolved_one_does_not_stop_it(
+    payer: PayoutMerchant, rail: str
+) -> None:
     beneficiary = {"bank_code": BANKS[rail], "account_number": ACCOUNT, "account_name": "SOMEBODY"}
-    trx_id = await desk.pay_out(rail, beneficiary=beneficiary)
-    assert (await desk.payout(trx_id)).account_name == holder_of(ACCOUNT)
-    await desk.check_until(trx_id, "completed")
-    [transfer] = await desk.transfers(rail)
+    trx_id = await payer.pay_out(rail, beneficiary=beneficiary)
+    assert (await payer.payout(trx_id)).account_name == holder_of(ACCOUNT)
+    await payer.check_until(trx_id, "completed")
+    [transfer] = await payer.transfers(rail)
     assert transfer["account_name"] == holder_of(ACCOUNT)
 
 
-async def test_the_timeline_shows_the_given_and_the_resolved_name(desk: Desk) -> None:
+async def test_the_timeline_shows_the_given_and_the_resolved_name(payer: PayoutMerchant) -> None:
     beneficiary = {"bank_code": "058", "account_number": ACCOUNT, "account_name": "SOMEBODY"}
-    trx_id = await desk.pay_out(beneficiary=beneficiary)
-    told = " ".join(step.detail or "" for step in await desk.timeline(trx_id))
+    trx_id = await payer.pay_out(beneficiary=beneficiary)
+    told = " ".join(step.detail or "" for step in await payer.timeline(trx_id))
     assert "SOMEBODY" in told
     assert holder_of(ACCOUNT) in told
 
@@ -144,12 +149,12 @@ async def test_the_timeline_shows_the_given_and_the_resolved_name(desk: Desk) ->
     ids=json.dumps,
 )
 async def test_what_is_no_beneficiary_is_refused_before_anybody_is_asked(
-    desk: Desk, fields: dict[str, Any]
+    payer: PayoutMerchant, fields: dict[str, Any]
 ) -> None:
     good = {"bank_code": "058", "account_number": ACCOUNT}
-    assert_invalid(await desk.ask(beneficiary={**good, **fields}))
-    assert await desk.calls() == []
-    assert await desk.balance() == 1_000_000
+    assert_invalid(await payer.ask(beneficiary={**good, **fields}))
+    assert await payer.calls() == []
+    assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,13 @@ async def test_what_is_no_beneficiary_is_refused_before_anybody_is_asked(
 )
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_what_a_beneficiary_lacks_is_named(
-    desk: Desk, sandbox_desk: Desk, environment: str, beneficiary: dict[str, str], missing: str
+    payer: PayoutMerchant,
+    sandbox_payer: PayoutMerchant,
+    environment: str,
+    beneficiary: dict[str, str],
+    missing: str,
 ) -> None:
-    caller = desk if environment == "production" else sandbox_desk
+    caller = payer if environment == "production" else sandbox_payer
     assert_invalid(await caller.ask(beneficiary=beneficiary), missing)
 
 
@@ -175,9 +184,9 @@ async def test_what_a_beneficiary_lacks_is_named(
     ids=json.dumps,
 )
 async def test_the_manual_method_takes_its_own_fields(
-    desk: Desk, beneficiary: dict[str, Any]
+    payer: PayoutMerchant, beneficiary: dict[str, Any]
 ) -> None:
-    payout = await desk.payout(await desk.pay_out(MANUAL, beneficiary=beneficiary))
+    payout = await payer.payout(await payer.pay_out(MANUAL, beneficiary=beneficiary))
     assert payout.beneficiary == BY_HAND
     assert payout.account_name is None
 
@@ -196,65 +205,69 @@ async def test_the_manual_method_takes_its_own_fields(
     ids=json.dumps,
 )
 async def test_the_manual_method_needs_both_of_its_fields(
-    desk: Desk, beneficiary: dict[str, Any]
+    payer: PayoutMerchant, beneficiary: dict[str, Any]
 ) -> None:
-    assert_invalid(await desk.ask(MANUAL, beneficiary=beneficiary))
-    assert await desk.balance() == 1_000_000
+    assert_invalid(await payer.ask(MANUAL, beneficiary=beneficiary))
+    assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_saved_account_is_paid_by_its_number(desk: Desk, rail: str) -> None:
+async def test_a_saved_account_is_paid_by_its_number(payer: PayoutMerchant, rail: str) -> None:
     account = new_account()
-    account_id = await save(desk, rail, bank_code=BANKS[rail], account_number=account)
-    reply = await saved(desk, rail, account_id)
+    account_id = await save(payer, rail, bank_code=BANKS[rail], account_number=account)
+    reply = await saved(payer, rail, account_id)
     assert reply.status == 200, reply.body
     trx_id = reply.json["trx_id"]
-    await desk.check_until(trx_id, "completed")
-    [transfer] = await desk.transfers(rail)
+    await payer.check_until(trx_id, "completed")
+    [transfer] = await payer.transfers(rail)
     assert (transfer["bank_code"], transfer["account_number"]) == (BANKS[rail], account)
-    assert (await desk.payout(trx_id)).account_name == holder_of(account)
+    assert (await payer.payout(trx_id)).account_name == holder_of(account)
 
 
-async def test_a_saved_account_of_the_manual_method_is_paid_by_its_number(desk: Desk) -> None:
-    account_id = await save(desk, MANUAL, **BY_HAND)
-    reply = await saved(desk, MANUAL, account_id)
-    assert (await desk.payout(reply.json["trx_id"])).beneficiary == BY_HAND
+async def test_a_saved_account_of_the_manual_method_is_paid_by_its_number(
+    payer: PayoutMerchant,
+) -> None:
+    account_id = await save(payer, MANUAL, **BY_HAND)
+    reply = await saved(payer, MANUAL, account_id)
+    assert (await payer.payout(reply.json["trx_id"])).beneficiary == BY_HAND
 
 
-async def test_a_saved_account_works_in_the_sandbox_too(sandbox_desk: Desk) -> None:
-    assert (await saved(sandbox_desk, "a", await save(sandbox_desk))).status == 200
+async def test_a_saved_account_works_in_the_sandbox_too(sandbox_payer: PayoutMerchant) -> None:
+    assert (await saved(sandbox_payer, "a", await save(sandbox_payer))).status == 200
 
 
 async def test_another_merchants_saved_account_is_as_unknown_as_none(
-    desk: Desk, site: Site, db: Database, keyring: Keyring
+    payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
-    foreign = await save(Desk(desk.services, desk.world, merchant))
-    unknown = await saved(desk, "a", 987_654_321)
+    foreign = await save(PayoutMerchant(payer.services, payer.simulator, merchant))
+    unknown = await saved(payer, "a", 987_654_321)
     assert_invalid(unknown)
-    assert (await saved(desk, "a", foreign)).body == unknown.body
-    assert await desk.balance() == 1_000_000
+    assert (await saved(payer, "a", foreign)).body == unknown.body
+    assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize("account_id", [0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30])
 async def test_a_saved_account_that_cannot_be_is_as_unknown_as_none(
-    desk: Desk, account_id: int
+    payer: PayoutMerchant, account_id: int
 ) -> None:
-    assert_invalid(await saved(desk, "a", account_id))
+    assert_invalid(await saved(payer, "a", account_id))
 
 
-async def test_a_closed_saved_account_is_not_paid(desk: Desk) -> None:
-    account_id = await save(desk)
-    assert await accounts.remove(desk.services.db, desk.merchant.new.id, account_id)
-    assert_invalid(await saved(desk, "a", account_id))
+async def test_a_closed_saved_account_is_not_paid(payer: PayoutMerchant) -> None:
+    account_id = await save(payer)
+    assert await accounts.remove(payer.services.db, payer.merchant.new.id, account_id)
+    assert_invalid(await saved(payer, "a", account_id))
 
 
 @pytest.mark.parametrize("rail", ["b", "c", MANUAL])
-async def test_a_saved_account_is_for_its_own_method_only(desk: Desk, rail: str) -> None:
-    account_id = await save(desk, "a")
-    assert_invalid(await saved(desk, rail, account_id), "another method")
+async def test_a_saved_account_is_for_its_own_method_only(payer: PayoutMerchant, rail: str) -> None:
+    account_id = await save(payer, "a")
+    assert_invalid(await saved(payer, rail, account_id), "another method")
 
 
-async def test_a_saved_account_that_the_rail_does_not_know_is_refused(desk: Desk) -> None:
-    account_id = await save(desk, "a", bank_code="058", account_number="0000000002")
-    assert_invalid(await saved(desk, "a", account_id), "could not be verified")
+async def test_a_saved_account_that_the_rail_does_not_know_is_refused(
+    payer: PayoutMerchant,
+) -> None:
+    account_id = await save(payer, "a", bank_code="058", account_number="0000000002")
+    assert_invalid(await saved(payer, "a", account_id), "could not be verified")

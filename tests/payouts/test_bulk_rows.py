@@ -6,13 +6,13 @@ from manilla.methods.method import Kind
 from manilla.payouts import bulk, bulk_file, bulk_queries
 from manilla.payouts.bulk_queries import BatchRow
 from manilla.payouts.preview import Previews
-from tests.payouts.desk import BANKS, RAILS, Desk, new_account
+from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
 
-async def _confirmed(desk: Desk, amounts: list[int]) -> str:
+async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
     """A file of these rows, confirmed and not paid yet."""
-    await desk.order()
-    services, tenant = desk.services, Tenant(desk.merchant.new.id, desk.merchant.environment)
+    await payer.order()
+    services, tenant = payer.services, Tenant(payer.merchant.new.id, payer.merchant.environment)
     method = services.methods.by_code(Kind.WITHDRAW, RAILS["a"])
     assert method is not None
     previews = Previews(
@@ -33,41 +33,45 @@ async def _confirmed(desk: Desk, amounts: list[int]) -> str:
     return batch_id
 
 
-async def _rows(desk: Desk, batch_id: str) -> list[BatchRow]:
-    merchant_id = desk.merchant.new.id
-    return await bulk_queries.rows(desk.services.db, merchant_id, batch_id, limit=100)
+async def _rows(payer: PayoutMerchant, batch_id: str) -> list[BatchRow]:
+    merchant_id = payer.merchant.new.id
+    return await bulk_queries.rows(payer.services.db, merchant_id, batch_id, limit=100)
 
 
 async def test_rows_of_a_merchant_that_was_disabled_are_refused_and_debit_nothing(
-    desk: Desk,
+    payer: PayoutMerchant,
 ) -> None:
-    batch_id = await _confirmed(desk, [1000, 2000])
-    await desk.change(Change(status=Status.DISABLED))
-    await desk.world.run_job_now(bulk.PAY, batch_id)
-    rows = await _rows(desk, batch_id)
+    batch_id = await _confirmed(payer, [1000, 2000])
+    await payer.change(Change(status=Status.DISABLED))
+    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    rows = await _rows(payer, batch_id)
     assert [row.state for row in rows] == ["refused", "refused"]
     assert {row.remark for row in rows} == {"The merchant account is disabled."}
-    assert await desk.balance() == 1_000_000
+    assert await payer.balance() == 1_000_000
 
 
-async def test_a_row_waits_for_a_provider_that_does_not_answer_for_a_moment(desk: Desk) -> None:
-    batch_id = await _confirmed(desk, [1000, 2000])
+async def test_a_row_waits_for_a_provider_that_does_not_answer_for_a_moment(
+    payer: PayoutMerchant,
+) -> None:
+    batch_id = await _confirmed(payer, [1000, 2000])
     fault = {"call": "resolve", "fault": "5xx_before"}
-    await desk.world.control("a/faults", {"next": [fault]})
-    await desk.world.run_job_now(bulk.PAY, batch_id)
-    assert [row.state for row in await _rows(desk, batch_id)] == ["ready", "ready"]
-    await desk.world.run_job_now(bulk.PAY, batch_id)
-    assert [row.state for row in await _rows(desk, batch_id)] == ["paid", "paid"]
-    assert await desk.balance() == 700_000
+    await payer.simulator.control("a/faults", {"next": [fault]})
+    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    assert [row.state for row in await _rows(payer, batch_id)] == ["ready", "ready"]
+    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    assert [row.state for row in await _rows(payer, batch_id)] == ["paid", "paid"]
+    assert await payer.balance() == 700_000
 
 
-async def test_a_row_does_not_wait_for_its_provider_for_ever(desk: Desk) -> None:
-    batch_id = await _confirmed(desk, [1000])
-    await desk.services.db.execute(
+async def test_a_row_does_not_wait_for_its_provider_for_ever(payer: PayoutMerchant) -> None:
+    batch_id = await _confirmed(payer, [1000])
+    await payer.services.db.execute(
         "UPDATE payout_batch SET confirmed_at = confirmed_at - interval '2 hours' WHERE id = $1",
         batch_id,
     )
-    await desk.world.control("a/faults", {"next": [{"call": "resolve", "fault": "5xx_before"}]})
-    await desk.world.run_job_now(bulk.PAY, batch_id)
-    [row] = await _rows(desk, batch_id)
+    await payer.simulator.control(
+        "a/faults", {"next": [{"call": "resolve", "fault": "5xx_before"}]}
+    )
+    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    [row] = await _rows(payer, batch_id)
     assert (row.state, "Nothing was debited" in (row.remark or "")) == ("refused", True)

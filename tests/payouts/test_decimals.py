@@ -2,27 +2,27 @@
 
 import pytest
 
-from tests.payouts.desk import Desk
+from tests.payouts.payout_merchant import PayoutMerchant
 from tests.wire_money import assert_decimals
 
 METHODS = "/api/v1/payout-methods?currency=NGN"
 
 
 @pytest.mark.parametrize("scenario", ["success", "failed"])
-async def test_amounts_have_all_decimals(sandbox_desk: Desk, scenario: str) -> None:
-    started = await sandbox_desk.send(await sandbox_desk.order(), X_Sandbox_Scenario=scenario)
+async def test_amounts_have_all_decimals(sandbox_payer: PayoutMerchant, scenario: str) -> None:
+    started = await sandbox_payer.send(await sandbox_payer.order(), X_Sandbox_Scenario=scenario)
     expected = {"payout_amount", "fee", "net_amount", "payable_amount"}
     assert assert_decimals(started.body, "NGN") == expected
     trx_id = started.json["trx_id"]
-    await sandbox_desk.until(trx_id, "completed" if scenario == "success" else "failed")
-    assert_decimals((await sandbox_desk.verify(trx_id)).body, "NGN")
-    for record in await sandbox_desk.services.db.records(
+    await sandbox_payer.until(trx_id, "completed" if scenario == "success" else "failed")
+    assert_decimals((await sandbox_payer.verify(trx_id)).body, "NGN")
+    for record in await sandbox_payer.services.db.records(
         "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2",
-        *(sandbox_desk.merchant.new.id, trx_id),
+        *(sandbox_payer.merchant.new.id, trx_id),
     ):
         assert "payout_amount" in assert_decimals(record["body"], "NGN")
 
 
-async def test_limits_of_methods_have_all_decimals(sandbox_desk: Desk) -> None:
-    listed = await sandbox_desk.merchant.get(METHODS)
+async def test_limits_of_methods_have_all_decimals(sandbox_payer: PayoutMerchant) -> None:
+    listed = await sandbox_payer.merchant.get(METHODS)
     assert assert_decimals(listed.body, "NGN") == {"min_withdraw", "max_withdraw"}

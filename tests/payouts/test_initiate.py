@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from manilla.services import Services
-from tests.payouts.desk import (
+from tests.payouts.payout_merchant import (
     BANKS,
     INITIATE,
     MANUAL,
     RAILS,
-    Desk,
+    PayoutMerchant,
     exact,
     method,
     new_account,
@@ -22,21 +22,23 @@ from tests.payouts.desk import (
 TRX_ID = re.compile(r"TXN[0-9A-Z]{30}")
 
 
-async def _expected(desk: Desk, sent: dict[str, Any], rail: str, trx_id: str) -> dict[str, Any]:
+async def _expected(
+    payer: PayoutMerchant, sent: dict[str, Any], rail: str, trx_id: str
+) -> dict[str, Any]:
     is_manual = rail == MANUAL
     name = "Manual bank transfer" if is_manual else f"Provider {rail.upper()} bank transfer"
     return {
         "trx_id": trx_id,
         "status": "pending",
         "info": {
-            "merchant_id": desk.merchant.new.id,
+            "merchant_id": payer.merchant.new.id,
             "merchant_name": "Ada Stores",
             "ref_trx": sent["ref_trx"],
             "ipn_url": "https://shop.example/ipn",
-            "environment": desk.merchant.environment.value,
-            "is_sandbox": desk.merchant.environment == "sandbox",
+            "environment": payer.merchant.environment.value,
+            "is_sandbox": payer.merchant.environment == "sandbox",
             "api_merchant_payout": True,
-            "withdraw_method_id": await desk.method_id(rail),
+            "withdraw_method_id": await payer.method_id(rail),
             "withdraw_method": name,
             "trx_id": trx_id,
             "payout_amount": Decimal("1000.50"),
@@ -53,9 +55,13 @@ async def _expected(desk: Desk, sent: dict[str, Any], rail: str, trx_id: str) ->
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_the_answer_has_the_specified_fields_and_no_others(
-    desk: Desk, sandbox_desk: Desk, services: Services, environment: str, rail: str
+    payer: PayoutMerchant,
+    sandbox_payer: PayoutMerchant,
+    services: Services,
+    environment: str,
+    rail: str,
 ) -> None:
-    caller = desk if environment == "production" else sandbox_desk
+    caller = payer if environment == "production" else sandbox_payer
     before = await caller.balance()
     async with method(services, rail, fee_fixed="25.75"):
         sent = await caller.order(rail, payout_amount=1000.5, description="Rent")
@@ -96,61 +102,67 @@ async def test_the_answer_has_the_specified_fields_and_no_others(
     ids=str,
 )
 async def test_a_fee_is_fixed_plus_percentage_within_its_bounds(
-    desk: Desk, services: Services, fee: dict[str, str], amount: str, charged: str
+    payer: PayoutMerchant, services: Services, fee: dict[str, str], amount: str, charged: str
 ) -> None:
     wanted: dict[str, Any] = {**fee, "fee_percent": Decimal(fee.get("fee_percent", 0))}
     async with method(services, "a", **wanted):
-        reply = await desk.send(await desk.order_of(amount))
+        reply = await payer.send(await payer.order_of(amount))
     info = exact(reply)["info"]
     assert info["payout_amount"] == info["net_amount"] == Decimal(amount)
     assert info["fee"] == Decimal(charged)
     assert info["payable_amount"] == Decimal(amount) + Decimal(charged)
-    assert await desk.balance() == 1_000_000 - int(info["payable_amount"] * 100)
-    assert await desk.account("payout_fee") == int(Decimal(charged) * 100)
+    assert await payer.balance() == 1_000_000 - int(info["payable_amount"] * 100)
+    assert await payer.account("payout_fee") == int(Decimal(charged) * 100)
 
 
 async def test_a_fee_that_changes_later_does_not_change_a_payout(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, "a", fee_fixed="50"):
-        trx_id = await desk.pay_out()
-    await desk.world.control("a/faults", {"settle_seconds": 3600})
-    await desk.world.run_jobs()
-    await desk.settle("a", trx_id, "failed")
-    await desk.until(trx_id, "failed")
-    assert await desk.balance() == 1_000_000
-    assert await desk.account("payout_fee") == 0
+        trx_id = await payer.pay_out()
+    await payer.simulator.control("a/faults", {"settle_seconds": 3600})
+    await payer.simulator.run_jobs()
+    await payer.settle("a", trx_id, "failed")
+    await payer.until(trx_id, "failed")
+    assert await payer.balance() == 1_000_000
+    assert await payer.account("payout_fee") == 0
 
 
 @pytest.mark.parametrize("amount", ["1000", "1000.00", "1000.0", "1000.01", "1e3", "1.5E3"])
-async def test_an_amount_comes_back_as_the_same_number(sandbox_desk: Desk, amount: str) -> None:
-    reply = await sandbox_desk.send(await sandbox_desk.order_of(amount))
+async def test_an_amount_comes_back_as_the_same_number(
+    sandbox_payer: PayoutMerchant, amount: str
+) -> None:
+    reply = await sandbox_payer.send(await sandbox_payer.order_of(amount))
     assert exact(reply)["info"]["payout_amount"] == Decimal(amount)
 
 
-async def test_no_digit_of_a_large_amount_is_lost(sandbox_desk: Desk, services: Services) -> None:
-    await sandbox_desk.fund("90071992547409.93")
+async def test_no_digit_of_a_large_amount_is_lost(
+    sandbox_payer: PayoutMerchant, services: Services
+) -> None:
+    await sandbox_payer.fund("90071992547409.93")
     async with method(services, "a", maximum="none", fee_fixed="0.01"):
-        body = await sandbox_desk.order_of("90071992547409.93")
-        reply = await sandbox_desk.send(body)
+        body = await sandbox_payer.order_of("90071992547409.93")
+        reply = await sandbox_payer.send(body)
     assert reply.status == 200
     for field in (b"payout_amount", b"net_amount"):
         assert re.search(rb'"%b":90071992547409\.93[,}]' % field, reply.body)
     assert re.search(rb'"payable_amount":90071992547409\.94[,}]', reply.body)
-    assert await sandbox_desk.balance() == 100_000_000 - 1
+    assert await sandbox_payer.balance() == 100_000_000 - 1
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_provider_is_sent_exactly_what_was_ordered(desk: Desk, rail: str) -> None:
+async def test_the_provider_is_sent_exactly_what_was_ordered(
+    payer: PayoutMerchant, rail: str
+) -> None:
     account = new_account()
-    trx_id = await desk.pay_out(
+    trx_id = await payer.pay_out(
         rail,
         payout_amount=1234.56,
         description="Rent for May",
         beneficiary={"bank_code": BANKS[rail], "account_number": account},
     )
-    await desk.world.run_jobs()
-    [transfer] = await desk.transfers(rail)
+    await payer.simulator.run_jobs()
+    [transfer] = await payer.transfers(rail)
     sent = {key: transfer[key] for key in ("reference", "amount", "bank_code", "account_number")}
     assert sent == {
         "reference": trx_id,
@@ -159,32 +171,38 @@ async def test_the_provider_is_sent_exactly_what_was_ordered(desk: Desk, rail: s
         "account_number": account,
     }
     assert transfer["narration"] == "Rent for May"
-    assert transfer["account_name"] == (await desk.payout(trx_id)).account_name
+    assert transfer["account_name"] == (await payer.payout(trx_id)).account_name
 
 
-async def test_the_fee_is_not_sent_to_the_beneficiary(desk: Desk, services: Services) -> None:
+async def test_the_fee_is_not_sent_to_the_beneficiary(
+    payer: PayoutMerchant, services: Services
+) -> None:
     async with method(services, "a", fee_fixed="50"):
-        await desk.pay_out()
-    await desk.world.run_jobs()
-    assert [transfer["amount"] for transfer in await desk.transfers()] == [1000]
+        await payer.pay_out()
+    await payer.simulator.run_jobs()
+    assert [transfer["amount"] for transfer in await payer.transfers()] == [1000]
 
 
 @pytest.mark.parametrize("character", ["x", "é", "字", "😀"])
-async def test_a_description_has_up_to_255_characters(sandbox_desk: Desk, character: str) -> None:
-    trx_id = await sandbox_desk.pay_out(description=character * 255)
-    assert (await sandbox_desk.payout(trx_id)).description == character * 255
-    reply = await sandbox_desk.ask(description=character * 256)
+async def test_a_description_has_up_to_255_characters(
+    sandbox_payer: PayoutMerchant, character: str
+) -> None:
+    trx_id = await sandbox_payer.pay_out(description=character * 255)
+    assert (await sandbox_payer.payout(trx_id)).description == character * 255
+    reply = await sandbox_payer.ask(description=character * 256)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert list(reply.json["errors"]) == ["description"]
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_long_description_does_not_stop_the_transfer(desk: Desk, rail: str) -> None:
-    trx_id = await desk.pay_out(rail, description="字" * 255)
-    await desk.check_until(trx_id, "completed")
+async def test_a_long_description_does_not_stop_the_transfer(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    trx_id = await payer.pay_out(rail, description="字" * 255)
+    await payer.check_until(trx_id, "completed")
 
 
-async def test_fields_that_nobody_knows_are_ignored(sandbox_desk: Desk) -> None:
+async def test_fields_that_nobody_knows_are_ignored(sandbox_payer: PayoutMerchant) -> None:
     extras = {
         "merchant_id": 1,
         "environment": "production",
@@ -195,28 +213,32 @@ async def test_fields_that_nobody_knows_are_ignored(sandbox_desk: Desk) -> None:
         "nested": {"a": [None, {"b": 1e300}]},
         "": "",
     }
-    sent = await sandbox_desk.order()
-    plain = (await sandbox_desk.send(sent)).json["info"]
-    reply = await sandbox_desk.send({**sent, **extras, "ref_trx": new_reference()})
+    sent = await sandbox_payer.order()
+    plain = (await sandbox_payer.send(sent)).json["info"]
+    reply = await sandbox_payer.send({**sent, **extras, "ref_trx": new_reference()})
     assert reply.status == 200
     differing = {"ref_trx": "", "trx_id": ""}
     assert reply.json["info"] | differing == plain | differing
 
 
-async def test_every_answer_names_its_request_and_where_the_caller_stands(desk: Desk) -> None:
-    for reply in (await desk.ask(), await desk.merchant.post(INITIATE, b"{}")):
+async def test_every_answer_names_its_request_and_where_the_caller_stands(
+    payer: PayoutMerchant,
+) -> None:
+    for reply in (await payer.ask(), await payer.merchant.post(INITIATE, b"{}")):
         assert reply.headers["x-request-id"]
         assert reply.headers["ratelimit"].startswith('"merchant";r=')
         assert reply.headers["cache-control"] == "no-store"
 
 
-async def test_the_header_names_the_transaction_also_of_a_replay(sandbox_desk: Desk) -> None:
-    sent = await sandbox_desk.order()
-    first = await sandbox_desk.send(sent, Idempotency_Key="header")
-    again = await sandbox_desk.send(sent, Idempotency_Key="header")
+async def test_the_header_names_the_transaction_also_of_a_replay(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    sent = await sandbox_payer.order()
+    first = await sandbox_payer.send(sent, Idempotency_Key="header")
+    again = await sandbox_payer.send(sent, Idempotency_Key="header")
     assert again.headers["idempotent-replayed"] == "true"
     for reply in (first, again):
         # The helper reads headers in small letters.
         assert reply.headers["x-transaction-id"] == first.json["trx_id"].lower()
-    verified = await sandbox_desk.verify(first.json["trx_id"])
+    verified = await sandbox_payer.verify(first.json["trx_id"])
     assert "x-transaction-id" not in verified.headers

@@ -13,13 +13,13 @@ from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.payout import Code, Status
 from manilla.payouts.story import payout_story
 from manilla.services import Services
-from tests.payouts.desk import MANUAL, Desk
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
 
 async def test_payouts_are_found_by_every_filter_and_reference(
-    db: Database, services: Services, desk: Desk, sandbox_desk: Desk
+    db: Database, services: Services, payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
-    merchant = desk.merchant
+    merchant = payer.merchant
     tenant = Tenant(merchant.new.id, merchant.environment)
 
     async def found(scope: Scope = tenant, **wanted: Any) -> list[str]:
@@ -28,13 +28,13 @@ async def test_payouts_are_found_by_every_filter_and_reference(
 
     began = datetime.now(UTC) - timedelta(seconds=5)
     beneficiary = {"Bank Name": "GTBank", "Account Number": "7777777777"}
-    by_hand = await desk.pay_out(
+    by_hand = await payer.pay_out(
         MANUAL, payout_amount=500, beneficiary=beneficiary, ref_trx="50%_of it"
     )
-    waiting = await desk.pay_out(MANUAL, payout_amount=900)
+    waiting = await payer.pay_out(MANUAL, payout_amount=900)
     await manual.reject(db, by_hand, "not today")
-    others = await sandbox_desk.pay_out(MANUAL)
-    sent = await desk.pay_out("a")
+    others = await sandbox_payer.pay_out(MANUAL)
+    sent = await payer.pay_out("a")
     await db.execute(
         """
         UPDATE payout SET provider_reference = 'PR_1', bank_reference = 'BR-1'
@@ -65,7 +65,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert await found(search="50%_of it") == await found(search="%_OF") == [by_hand]
 
     first = await listing.payouts(db, tenant, PayoutFilter(), limit=2)
-    await desk.pay_out(MANUAL, payout_amount=500)
+    await payer.pay_out(MANUAL, payout_amount=500)
     second = await listing.payouts(db, tenant, PayoutFilter(), limit=2, after=first.next)
     assert [row.trx_id for row in first.rows + second.rows] == everything
     assert second.next is None
@@ -86,13 +86,13 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert len(story.postings) == 2
     assert sum(e.amount_minor for p in story.postings for e in p.entries) == 0
     assert [told.notification.status for told in story.notifications] == ["canceled"]
-    assert await payout_story(db, sandbox_desk.merchant.new.id, by_hand) is None
+    assert await payout_story(db, sandbox_payer.merchant.new.id, by_hand) is None
 
 
 async def test_saved_accounts_are_the_merchants_own(
-    db: Database, desk: Desk, sandbox_desk: Desk
+    db: Database, payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
-    mine, theirs = desk.merchant.new.id, sandbox_desk.merchant.new.id
+    mine, theirs = payer.merchant.new.id, sandbox_payer.merchant.new.id
     rail = "providera_ngn_transfer"
     bank = {"bank_code": "058", "account_number": "0123456789"}
     first = await accounts.add(db, mine, rail, bank, account_name="ADA OBI", label="rent_1")

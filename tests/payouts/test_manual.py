@@ -15,44 +15,46 @@ from manilla.payouts.manual import NotToDecide, PayoutNotFound
 from manilla.payouts.payout import Payout, Status
 from manilla.services import Services
 from tests.payments.steps import new_payment
-from tests.payouts.desk import MANUAL, RAILS, Desk, method
+from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 
 
-async def test_it_is_debited_at_once_and_waits(desk: Desk) -> None:
-    trx_id = await desk.pay_out(MANUAL)
-    await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).status == "pending"
-    assert await desk.balance() == 900_000
-    assert await desk.notifications(trx_id) == []
-    jobs = await desk.services.db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id)
+async def test_it_is_debited_at_once_and_waits(payer: PayoutMerchant) -> None:
+    trx_id = await payer.pay_out(MANUAL)
+    await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert await payer.balance() == 900_000
+    assert await payer.notifications(trx_id) == []
+    jobs = await payer.services.db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id)
     assert jobs == 0
     for rail in RAILS:
-        assert await desk.transfers(rail) == []
+        assert await payer.transfers(rail) == []
 
 
-async def test_completing_it_takes_the_money_from_our_bank(desk: Desk, services: Services) -> None:
+async def test_completing_it_takes_the_money_from_our_bank(
+    payer: PayoutMerchant, services: Services
+) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
-        trx_id = await desk.pay_out(MANUAL, payout_amount=1000.5)
+        trx_id = await payer.pay_out(MANUAL, payout_amount=1000.5)
     done = await manual.complete(services.db, trx_id, "FT-2026-7")
     assert (done.status, done.bank_reference) == ("completed", "FT-2026-7")
-    assert done == await desk.payout(trx_id)
-    assert await desk.account("in_flight") == 0
-    assert await desk.account("bank") == 100_050
-    assert await desk.account("payout_fee") == 2_575
-    assert (await desk.verify(trx_id)).json["status"] == "success"
-    [told] = await desk.notifications(trx_id)
+    assert done == await payer.payout(trx_id)
+    assert await payer.account("in_flight") == 0
+    assert await payer.account("bank") == 100_050
+    assert await payer.account("payout_fee") == 2_575
+    assert (await payer.verify(trx_id)).json["status"] == "success"
+    [told] = await payer.notifications(trx_id)
     assert abs(told.pop("timestamp") - time.time()) < 30
     assert told == {
         "event": "payout",
-        "data": await _data(desk, trx_id),
+        "data": await _data(payer, trx_id),
         "message": "Payout Completed",
         "status": "completed",
     }
 
 
-async def _data(desk: Desk, trx_id: str) -> dict[str, Any]:
+async def _data(payer: PayoutMerchant, trx_id: str) -> dict[str, Any]:
     return {
-        "ref_trx": (await desk.payout(trx_id)).ref_trx,
+        "ref_trx": (await payer.payout(trx_id)).ref_trx,
         "trx_id": trx_id,
         "ipn_url": "https://shop.example/ipn",
         "environment": "production",
@@ -60,60 +62,62 @@ async def _data(desk: Desk, trx_id: str) -> dict[str, Any]:
         "api_merchant_payout": True,
         "payout_amount": 1000.5,
         "currency_code": "NGN",
-        "withdraw_method_id": await desk.method_id(MANUAL),
+        "withdraw_method_id": await payer.method_id(MANUAL),
         "withdraw_method": "Manual bank transfer",
     }
 
 
 async def test_rejecting_it_gives_all_of_it_back_and_says_why(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
-        trx_id = await desk.pay_out(MANUAL, payout_amount=1000.5)
+        trx_id = await payer.pay_out(MANUAL, payout_amount=1000.5)
     rejected = await manual.reject(services.db, trx_id, "The bank is closed.")
     assert rejected.status == "canceled"
-    assert await desk.balance() == 1_000_000
-    assert await desk.account("in_flight") == await desk.account("payout_fee") == 0
-    [told] = await desk.notifications(trx_id)
+    assert await payer.balance() == 1_000_000
+    assert await payer.account("in_flight") == await payer.account("payout_fee") == 0
+    [told] = await payer.notifications(trx_id)
     assert type(told.pop("timestamp")) is int
     failure = {"refunded_amount": 1026.25, "error_code": "payout_failed"}
     assert told == {
         "event": "payout",
-        "data": {**await _data(desk, trx_id), **failure},
+        "data": {**await _data(payer, trx_id), **failure},
         "message": "Payout Canceled",
         "status": "canceled",
         **failure,
     }
 
 
-async def test_a_bank_reference_may_be_left_out(desk: Desk) -> None:
-    trx_id = await desk.pay_out(MANUAL)
-    assert (await manual.complete(desk.services.db, trx_id, None)).bank_reference is None
+async def test_a_bank_reference_may_be_left_out(payer: PayoutMerchant) -> None:
+    trx_id = await payer.pay_out(MANUAL)
+    assert (await manual.complete(payer.services.db, trx_id, None)).bank_reference is None
 
 
 @pytest.mark.parametrize("first", ["complete", "reject"])
 @pytest.mark.parametrize("second", ["complete", "reject"])
-async def test_it_is_decided_once(desk: Desk, first: str, second: str) -> None:
-    db, trx_id = desk.services.db, await desk.pay_out(MANUAL)
+async def test_it_is_decided_once(payer: PayoutMerchant, first: str, second: str) -> None:
+    db, trx_id = payer.services.db, await payer.pay_out(MANUAL)
     decide = {
         "complete": lambda: manual.complete(db, trx_id, "FT-1"),
         "reject": lambda: manual.reject(db, trx_id, "no"),
     }
     decided = await decide[first]()
-    balance = await desk.balance()
+    balance = await payer.balance()
     with pytest.raises(NotToDecide, match=f"is {decided.status} already"):
         await decide[second]()
-    assert await desk.payout(trx_id) == decided
-    assert await desk.balance() == balance
-    assert len(await desk.notifications(trx_id)) == 1
-    assert await desk.cases() == []
+    assert await payer.payout(trx_id) == decided
+    assert await payer.balance() == balance
+    assert len(await payer.notifications(trx_id)) == 1
+    assert await payer.cases() == []
 
 
-async def test_of_two_administrators_at_once_one_wins_and_the_other_is_told(desk: Desk) -> None:
-    db = desk.services.db
+async def test_of_two_administrators_at_once_one_wins_and_the_other_is_told(
+    payer: PayoutMerchant,
+) -> None:
+    db = payer.services.db
     for _ in range(5):
-        trx_id = await desk.pay_out(MANUAL)
-        before = await desk.balance()
+        trx_id = await payer.pay_out(MANUAL)
+        before = await payer.balance()
         decisions = await asyncio.gather(
             *(manual.complete(db, trx_id, "FT-1"), manual.reject(db, trx_id, "no")),
             *(manual.complete(db, trx_id, "FT-2"), manual.reject(db, trx_id, "never")),
@@ -123,36 +127,40 @@ async def test_of_two_administrators_at_once_one_wins_and_the_other_is_told(desk
         told = [each for each in decisions if isinstance(each, NotToDecide)]
         assert len(told) == 3
         assert {each.text for each in told} == {f"The payout is {won.status} already."}
-        assert await desk.payout(trx_id) == won
+        assert await payer.payout(trx_id) == won
         refunded = 100_000 if won.status == "canceled" else 0
-        assert await desk.balance() == before + refunded
-        assert len(await desk.notifications(trx_id)) == 1
+        assert await payer.balance() == before + refunded
+        assert len(await payer.notifications(trx_id)) == 1
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_what_went_to_a_provider_is_not_decided_by_hand(desk: Desk, rail: str) -> None:
-    db, trx_id = desk.services.db, await desk.pay_out(rail)
+async def test_what_went_to_a_provider_is_not_decided_by_hand(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    db, trx_id = payer.services.db, await payer.pay_out(rail)
     for decision in (manual.complete(db, trx_id, None), manual.reject(db, trx_id, "no")):
         with pytest.raises(NotToDecide, match="provider"):
             await decision
-    assert (await desk.payout(trx_id)).status == "pending"
-    assert await desk.balance() == 900_000
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert await payer.balance() == 900_000
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 201, "a\nb", "\x1b[31m"])
-async def test_a_reason_and_a_bank_reference_are_short_and_printable(desk: Desk, text: str) -> None:
-    db, trx_id = desk.services.db, await desk.pay_out(MANUAL)
+async def test_a_reason_and_a_bank_reference_are_short_and_printable(
+    payer: PayoutMerchant, text: str
+) -> None:
+    db, trx_id = payer.services.db, await payer.pay_out(MANUAL)
     for decision in (manual.complete(db, trx_id, text), manual.reject(db, trx_id, text)):
         with pytest.raises(Refusal, match="1 to 200 printable characters"):
             await decision
-    assert (await desk.payout(trx_id)).status == "pending"
+    assert (await payer.payout(trx_id)).status == "pending"
 
 
-async def test_only_payouts_are_found(desk: Desk) -> None:
-    db = desk.services.db
-    await desk.pay_out(MANUAL)
-    payment_id = await new_payment(desk.merchant)
-    unknown = trx_ids.new(desk.merchant.new.id)
+async def test_only_payouts_are_found(payer: PayoutMerchant) -> None:
+    db = payer.services.db
+    await payer.pay_out(MANUAL)
+    payment_id = await new_payment(payer.merchant)
+    unknown = trx_ids.new(payer.merchant.new.id)
     for trx_id in (payment_id, unknown, "TXN1", "", "x" * 33):
         for call in (
             manual.find(db, trx_id),
@@ -164,52 +172,54 @@ async def test_only_payouts_are_found(desk: Desk) -> None:
                 await call
 
 
-async def test_requeueing_asks_at_once_and_never_sends_twice(desk: Desk) -> None:
-    await desk.world.control("a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}})
-    trx_id = await desk.pay_out()
-    await desk.world.run_jobs()
-    await desk.settle("a", trx_id, "success")
-    await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).status == "pending"
-    requeued = await manual.requeue(desk.services.db, trx_id)
+async def test_requeueing_asks_at_once_and_never_sends_twice(payer: PayoutMerchant) -> None:
+    await payer.simulator.control(
+        "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    )
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await payer.settle("a", trx_id, "success")
+    await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).status == "pending"
+    requeued = await manual.requeue(payer.services.db, trx_id)
     assert requeued.trx_id == trx_id
-    await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).status == "completed"
-    assert (await desk.calls()).count("transfer") == 1
+    await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).status == "completed"
+    assert (await payer.calls()).count("transfer") == 1
 
 
-async def test_requeueing_takes_a_parked_job_up_again(desk: Desk) -> None:
-    db, trx_id = desk.services.db, await desk.pay_out()
+async def test_requeueing_takes_a_parked_job_up_again(payer: PayoutMerchant) -> None:
+    db, trx_id = payer.services.db, await payer.pay_out()
     await db.execute("UPDATE job SET parked_at = now(), failures = 12 WHERE subject = $1", trx_id)
-    await desk.world.run_jobs()
-    assert await desk.transfers() == []
+    await payer.simulator.run_jobs()
+    assert await payer.transfers() == []
     await manual.requeue(db, trx_id)
-    await desk.world.run_jobs()
-    assert [transfer["reference"] for transfer in await desk.transfers()] == [trx_id]
+    await payer.simulator.run_jobs()
+    assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
 
 
 async def test_what_is_decided_or_has_no_job_is_not_requeued(
-    desk: Desk, sandbox_desk: Desk
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
-    db = desk.services.db
-    done = await desk.pay_out()
-    await desk.check_until(done, "completed")
+    db = payer.services.db
+    done = await payer.pay_out()
+    await payer.check_until(done, "completed")
     with pytest.raises(NotToDecide, match="is completed already"):
         await manual.requeue(db, done)
-    for trx_id in (await desk.pay_out(MANUAL), await sandbox_desk.pay_out()):
+    for trx_id in (await payer.pay_out(MANUAL), await sandbox_payer.pay_out()):
         with pytest.raises(NotToDecide):
             await manual.requeue(db, trx_id)
 
 
-async def test_manual_payouts_are_listed_for_the_administrator(desk: Desk) -> None:
-    by_hand, automatic = await desk.pay_out(MANUAL), await desk.pay_out()
-    done = await desk.pay_out(MANUAL)
-    await manual.complete(desk.services.db, done, None)
+async def test_manual_payouts_are_listed_for_the_administrator(payer: PayoutMerchant) -> None:
+    by_hand, automatic = await payer.pay_out(MANUAL), await payer.pay_out()
+    done = await payer.pay_out(MANUAL)
+    await manual.complete(payer.services.db, done, None)
 
     async def listed(status: Status | None, *, manual_only: bool) -> list[str]:
-        scope = Everyone(desk.merchant.new.id)
+        scope = Everyone(payer.merchant.new.id)
         wanted = PayoutFilter(status=status, manual=manual_only or None)
-        found = await listing.payouts(desk.services.db, scope, wanted)
+        found = await listing.payouts(payer.services.db, scope, wanted)
         return [payout.trx_id for payout in found.rows]
 
     assert await listed(Status.PENDING, manual_only=True) == [by_hand]

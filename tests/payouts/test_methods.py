@@ -7,10 +7,10 @@ import pytest
 from manilla.merchants.merchants import Change
 from manilla.services import Services
 from tests.client import Merchant, Reply
-from tests.payouts.desk import (
+from tests.payouts.payout_merchant import (
     MANUAL,
     RAILS,
-    Desk,
+    PayoutMerchant,
     clear_credentials,
     method,
     set_credentials,
@@ -41,16 +41,16 @@ async def ask(merchant: Merchant, query: str = "?currency=NGN") -> Reply:
     return await merchant.get(METHODS + query)
 
 
-async def codes(desk: Desk) -> list[str]:
-    reply = await ask(desk.merchant)
+async def codes(payer: PayoutMerchant) -> list[str]:
+    reply = await ask(payer.merchant)
     assert reply.status == 200, reply.body
     return [each["method_code"] for each in reply.json["methods"]]
 
 
-async def _described(desk: Desk) -> list[dict[str, Any]]:
+async def _described(payer: PayoutMerchant) -> list[dict[str, Any]]:
     automatic = [
         {
-            "id": await desk.method_id(rail),
+            "id": await payer.method_id(rail),
             "name": f"Provider {rail.upper()} bank transfer",
             "method_code": RAILS[rail],
             "type": "auto",
@@ -62,7 +62,7 @@ async def _described(desk: Desk) -> list[dict[str, Any]]:
         for rail, (lowest, highest) in LIMITS.items()
     ]
     manual = {
-        "id": await desk.method_id(MANUAL),
+        "id": await payer.method_id(MANUAL),
         "name": "Manual bank transfer",
         "method_code": MANUAL,
         "type": "manual",
@@ -74,8 +74,10 @@ async def _described(desk: Desk) -> list[dict[str, Any]]:
     return [*automatic, manual]
 
 
-async def test_all_methods_are_described_to_the_letter(desk: Desk, sandbox_desk: Desk) -> None:
-    for caller in (desk, sandbox_desk):
+async def test_all_methods_are_described_to_the_letter(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant
+) -> None:
+    for caller in (payer, sandbox_payer):
         reply = await ask(caller.merchant)
         assert reply.status == 200
         assert reply.json == {"currency_code": "NGN", "methods": await _described(caller)}
@@ -84,10 +86,10 @@ async def test_all_methods_are_described_to_the_letter(desk: Desk, sandbox_desk:
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_rail_without_credentials_is_not_listed(
-    desk: Desk, sandbox_desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     await clear_credentials(services, rail)
-    for caller in (desk, sandbox_desk):
+    for caller in (payer, sandbox_payer):
         assert await codes(caller) == [code for code in CODES if code != RAILS[rail]]
 
 
@@ -97,39 +99,41 @@ async def test_a_rail_without_credentials_is_not_listed(
     + [("b", "business_id"), ("c", "secret_key"), ("c", "webhook_secret")],
 )
 async def test_a_rail_whose_credentials_are_not_complete_is_not_listed(
-    desk: Desk, services: Services, rail: str, missing: str
+    payer: PayoutMerchant, services: Services, rail: str, missing: str
 ) -> None:
     await set_credentials(services, rail, **{missing: ""})
-    assert await codes(desk) == [code for code in CODES if code != RAILS[rail]]
+    assert await codes(payer) == [code for code in CODES if code != RAILS[rail]]
 
 
 @pytest.mark.parametrize("rail", ["b", "c"])
 async def test_a_rail_is_switched_off_for_payouts_alone(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     await set_credentials(services, rail, pay_in_enabled="false")
-    assert await codes(desk) == CODES
+    assert await codes(payer) == CODES
     await set_credentials(services, rail, pay_in_enabled="true", pay_out_enabled="false")
-    assert await codes(desk) == [code for code in CODES if code != RAILS[rail]]
+    assert await codes(payer) == [code for code in CODES if code != RAILS[rail]]
 
 
 async def test_without_any_provider_the_manual_method_is_left(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
     for rail in RAILS:
         await clear_credentials(services, rail)
-    assert await codes(desk) == [MANUAL]
+    assert await codes(payer) == [MANUAL]
 
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
-async def test_an_inactive_method_is_not_listed(desk: Desk, services: Services, rail: str) -> None:
+async def test_an_inactive_method_is_not_listed(
+    payer: PayoutMerchant, services: Services, rail: str
+) -> None:
     async with method(services, rail, active=False):
-        assert await codes(desk) == [code for code in CODES if code != RAILS.get(rail, rail)]
+        assert await codes(payer) == [code for code in CODES if code != RAILS.get(rail, rail)]
 
 
-async def test_limits_are_told_as_they_are_set(desk: Desk, services: Services) -> None:
+async def test_limits_are_told_as_they_are_set(payer: PayoutMerchant, services: Services) -> None:
     async with method(services, "c", name="Fast", minimum="750.25", maximum="90071992547409.93"):
-        reply = await ask(desk.merchant)
+        reply = await ask(payer.merchant)
     assert b'"min_withdraw":750.25,"max_withdraw":90071992547409.93' in reply.body
     assert reply.json["methods"][2]["name"] == "Fast"
 
@@ -139,11 +143,11 @@ async def test_limits_are_told_as_they_are_set(desk: Desk, services: Services) -
     [("withdrawals_enabled", "false"), ("kyc_required", "true"), ("payout_days", "")],
 )
 async def test_methods_are_listed_also_while_payouts_are_not_taken(
-    desk: Desk, services: Services, key: str, text: str
+    payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
     """The list says what there is; what is refused today may be taken tomorrow."""
     async with setting(services, key, text):
-        assert await codes(desk) == CODES
+        assert await codes(payer) == CODES
 
 
 @pytest.mark.parametrize(
@@ -151,16 +155,18 @@ async def test_methods_are_listed_also_while_payouts_are_not_taken(
     ["", "?", "?currency=", "?currency=NG", "?currency=NGNN", "?currency=N1N", "?Currency=NGN"]
     + ["?currency=%20NGN", "?currency=NGN&currency=NGN", "?currency=%E2%82%A6%E2%82%A6%E2%82%A6"],
 )
-async def test_a_missing_or_malformed_currency_is_named(desk: Desk, query: str) -> None:
-    reply = await ask(desk.merchant, query)
+async def test_a_missing_or_malformed_currency_is_named(payer: PayoutMerchant, query: str) -> None:
+    reply = await ask(payer.merchant, query)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert set(reply.json) == {"error", "error_code", "errors"}
     assert list(reply.json["errors"]) == ["currency"]
 
 
 @pytest.mark.parametrize("currency", ["USD", "ngn", "ZZZ"])
-async def test_a_currency_that_is_not_the_merchants_is_refused(desk: Desk, currency: str) -> None:
-    reply = await ask(desk.merchant, f"?currency={currency}")
+async def test_a_currency_that_is_not_the_merchants_is_refused(
+    payer: PayoutMerchant, currency: str
+) -> None:
+    reply = await ask(payer.merchant, f"?currency={currency}")
     assert reply.status == 422
     assert reply.json == {
         "error": "Currency is not enabled for this merchant.",
@@ -168,12 +174,12 @@ async def test_a_currency_that_is_not_the_merchants_is_refused(desk: Desk, curre
     }
 
 
-async def test_no_method_serves_another_currency_than_its_own(desk: Desk) -> None:
-    await desk.change(Change(currencies=["NGN", "USD"]))
-    reply = await ask(desk.merchant, "?currency=USD")
+async def test_no_method_serves_another_currency_than_its_own(payer: PayoutMerchant) -> None:
+    await payer.change(Change(currencies=["NGN", "USD"]))
+    reply = await ask(payer.merchant, "?currency=USD")
     assert reply.json == {"currency_code": "USD", "methods": []}
-    assert await codes(desk) == CODES
+    assert await codes(payer) == CODES
 
 
-async def test_what_else_is_in_the_query_is_ignored(desk: Desk) -> None:
-    assert (await ask(desk.merchant, "?page=2&currency=NGN&x=")).status == 200
+async def test_what_else_is_in_the_query_is_ignored(payer: PayoutMerchant) -> None:
+    assert (await ask(payer.merchant, "?page=2&currency=NGN&x=")).status == 200

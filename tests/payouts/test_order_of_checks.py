@@ -10,8 +10,8 @@ import pytest
 from manilla.merchants import wallets
 from manilla.merchants.merchants import Change
 from manilla.merchants.wallets import WalletStatus
-from tests.payouts.desk import (
-    Desk,
+from tests.payouts.payout_merchant import (
+    PayoutMerchant,
     clear_credentials,
     method,
     new_account,
@@ -19,7 +19,7 @@ from tests.payouts.desk import (
     setting,
 )
 
-Cause = Callable[[Desk, AsyncExitStack], Awaitable[None]]
+Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -32,42 +32,42 @@ class Fault(msgspec.Struct, frozen=True):
     order: dict[str, Any] = {}
 
 
-async def _inactive(desk: Desk, stack: AsyncExitStack) -> None:
-    await stack.enter_async_context(method(desk.services, "a", active=False))
+async def _inactive(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(method(payer.services, "a", active=False))
 
 
-async def _no_credentials(desk: Desk, _stack: AsyncExitStack) -> None:
-    await clear_credentials(desk.services, "a")
+async def _no_credentials(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+    await clear_credentials(payer.services, "a")
 
 
-async def _switched_off(desk: Desk, _stack: AsyncExitStack) -> None:
-    await desk.change(Change(payouts_enabled=False))
+async def _switched_off(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+    await payer.change(Change(payouts_enabled=False))
 
 
-async def _kyc(desk: Desk, stack: AsyncExitStack) -> None:
-    await stack.enter_async_context(setting(desk.services, "kyc_required", "true"))
+async def _kyc(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(payer.services, "kyc_required", "true"))
 
 
-async def _phone(desk: Desk, stack: AsyncExitStack) -> None:
-    await stack.enter_async_context(setting(desk.services, "phone_required", "true"))
+async def _phone(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(payer.services, "phone_required", "true"))
 
 
-async def _no_day(desk: Desk, stack: AsyncExitStack) -> None:
-    await stack.enter_async_context(setting(desk.services, "payout_days", ""))
+async def _no_day(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
+    await stack.enter_async_context(setting(payer.services, "payout_days", ""))
 
 
-async def _other_currency(desk: Desk, _stack: AsyncExitStack) -> None:
-    await desk.change(Change(currencies=["USD"]))
+async def _other_currency(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+    await payer.change(Change(currencies=["USD"]))
 
 
-async def _no_wallet(desk: Desk, _stack: AsyncExitStack) -> None:
-    place = desk.merchant.new.id, desk.merchant.environment, "NGN"
-    await wallets.set_status(desk.services.db, *place, WalletStatus.INACTIVE)
-    await see_changes(desk.services)
+async def _no_wallet(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+    place = payer.merchant.new.id, payer.merchant.environment, "NGN"
+    await wallets.set_status(payer.services.db, *place, WalletStatus.INACTIVE)
+    await see_changes(payer.services)
 
 
-async def _poor_provider(desk: Desk, _stack: AsyncExitStack) -> None:
-    await desk.world.control("a/balance", {"available": 0})
+async def _poor_provider(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+    await payer.simulator.control("a/balance", {"available": 0})
 
 
 USED = "used before"
@@ -89,51 +89,55 @@ FAULTS = (
 )
 
 
-async def _changes(desk: Desk, faults: tuple[Fault, ...]) -> dict[str, Any]:
+async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str, Any]:
     """What all of them make of the order; where two change one field, the first does."""
     stranger = {"bank_code": "058", "account_number": new_account()}
     changed: dict[str, Any] = {"beneficiary": stranger}
     for fault in reversed(faults):
         changed |= fault.order
     if "ref_trx" in changed:
-        sent = await desk.order()
-        assert (await desk.send(sent)).status == 200
+        sent = await payer.order()
+        assert (await payer.send(sent)).status == 200
         changed["ref_trx"] = sent["ref_trx"]
     return changed
 
 
 @pytest.mark.parametrize("place", range(len(FAULTS)), ids=[fault.name for fault in FAULTS])
 @pytest.mark.parametrize("others", ["alone", "with the next", "with all that come after it"])
-async def test_the_first_fault_is_told(desk: Desk, place: int, others: str) -> None:
+async def test_the_first_fault_is_told(payer: PayoutMerchant, place: int, others: str) -> None:
     count = {"alone": 1, "with the next": 2}.get(others, len(FAULTS))
     faults = FAULTS[place : place + count]
-    async with desk.at_another_program() as other, AsyncExitStack() as stack:
-        changed = await _changes(desk, faults)
-        before = await desk.balance()
+    async with payer.at_second_process() as other, AsyncExitStack() as stack:
+        changed = await _changes(payer, faults)
+        before = await payer.balance()
         for fault in faults:
             if fault.cause is not None:
-                await fault.cause(desk, stack)
+                await fault.cause(payer, stack)
         reply = await other.ask(**changed)
     assert (reply.status, reply.code) == (422, faults[0].code), reply.body
     assert faults[0].words in reply.json["error"]
-    assert await desk.balance() == before
+    assert await payer.balance() == before
 
 
 @pytest.mark.parametrize("rail", ["b", "platform"])
-async def test_the_currency_of_the_method_comes_with_the_wallet(desk: Desk, rail: str) -> None:
+async def test_the_currency_of_the_method_comes_with_the_wallet(
+    payer: PayoutMerchant, rail: str
+) -> None:
     """A merchant of two currencies asks a method for the wrong one."""
-    await desk.change(Change(currencies=["NGN", "USD"]))
-    reply = await desk.ask(rail, currency_code="USD", payout_amount=1)
+    await payer.change(Change(currencies=["NGN", "USD"]))
+    reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")
     assert "NGN" in reply.json["error"]
 
 
-async def test_nobody_outside_is_asked_before_the_balance_is_known_to_suffice(desk: Desk) -> None:
+async def test_nobody_outside_is_asked_before_the_balance_is_known_to_suffice(
+    payer: PayoutMerchant,
+) -> None:
     stranger = {"bank_code": "058", "account_number": new_account()}
-    sent = await desk.order(beneficiary=stranger)
-    async with desk.at_another_program() as other:
+    sent = await payer.order(beneficiary=stranger)
+    async with payer.at_second_process() as other:
         for changed in ({"payout_amount": 10_000.01}, {"payout_amount": 1}):
             assert (await other.send(sent | changed)).status == 422
-        assert await desk.calls() == []
+        assert await payer.calls() == []
         assert (await other.send(sent)).status == 200
-    assert await desk.calls() == ["banks", "resolve", "balance"]
+    assert await payer.calls() == ["banks", "resolve", "balance"]

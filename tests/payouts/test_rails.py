@@ -2,50 +2,50 @@
 
 import pytest
 
-from tests.payouts.desk import Desk
+from tests.payouts.payout_merchant import PayoutMerchant
 
 RAILS = ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_payout_is_debited_at_once_and_delivered(desk: Desk, rail: str) -> None:
-    trx_id = await desk.pay_out(rail)
-    assert await desk.balance() == 900_000
-    assert await desk.account("in_flight") == 100_000
-    assert (await desk.verify(trx_id)).json == {
+async def test_a_payout_is_debited_at_once_and_delivered(payer: PayoutMerchant, rail: str) -> None:
+    trx_id = await payer.pay_out(rail)
+    assert await payer.balance() == 900_000
+    assert await payer.account("in_flight") == 100_000
+    assert (await payer.verify(trx_id)).json == {
         "status": "pending",
         "event": "payout",
         "trx_id": trx_id,
-        "ref_trx": (await desk.payout(trx_id)).ref_trx,
+        "ref_trx": (await payer.payout(trx_id)).ref_trx,
         "message": "Payout is still pending.",
     }
-    await desk.world.run_jobs()
-    await desk.check_now(trx_id)
-    await desk.until(trx_id, "completed")
-    assert await desk.balance() == 900_000
-    assert await desk.account("in_flight") == 0
-    assert (await desk.verify(trx_id)).json["status"] == "success"
-    [told] = await desk.notifications(trx_id)
+    await payer.simulator.run_jobs()
+    await payer.check_now(trx_id)
+    await payer.until(trx_id, "completed")
+    assert await payer.balance() == 900_000
+    assert await payer.account("in_flight") == 0
+    assert (await payer.verify(trx_id)).json["status"] == "success"
+    [told] = await payer.notifications(trx_id)
     assert (told["event"], told["status"], told["message"]) == (
         "payout",
         "completed",
         "Payout Completed",
     )
-    assert [transfer["reference"] for transfer in await desk.transfers(rail)] == [trx_id]
+    assert [transfer["reference"] for transfer in await payer.transfers(rail)] == [trx_id]
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_failed_transfer_is_refunded_once(desk: Desk, rail: str) -> None:
-    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
-    trx_id = await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    await desk.world.control(f"{rail}/transfers/{trx_id}/settle", {"status": "failed"})
-    await desk.check_now(trx_id)
-    await desk.until(trx_id, "failed")
-    assert await desk.balance() == 1_000_000
-    reply = (await desk.verify(trx_id)).json
+async def test_a_failed_transfer_is_refunded_once(payer: PayoutMerchant, rail: str) -> None:
+    await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
+    trx_id = await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    await payer.simulator.control(f"{rail}/transfers/{trx_id}/settle", {"status": "failed"})
+    await payer.check_now(trx_id)
+    await payer.until(trx_id, "failed")
+    assert await payer.balance() == 1_000_000
+    reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply["error_code"]) == ("failed", "gateway_payout_failed")
     assert reply["message"].startswith("Payout failed or was canceled.")
-    [told] = await desk.notifications(trx_id)
+    [told] = await payer.notifications(trx_id)
     assert (told["status"], told["message"]) == ("failed", "Payout Failed")
     assert (told["refunded_amount"], told["error_code"]) == (1000, "gateway_payout_failed")

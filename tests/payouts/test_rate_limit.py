@@ -7,7 +7,7 @@ import pytest
 
 from manilla.services import Services
 from tests.client import Reply
-from tests.payouts.desk import BANKS, MANUAL, RAILS, Desk, new_account, setting
+from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, new_account, setting
 
 GOOD_METHODS = "/api/v1/payout-methods?currency=NGN"
 BANK_LIST = "/api/v1/payout/bank-list"
@@ -23,30 +23,30 @@ def somebody(rail: str = "a") -> dict[str, str]:
     return {"bank_code": BANKS[rail], "account_number": new_account()}
 
 
-async def test_every_request_counts_once_whatever_its_answer(desk: Desk) -> None:
-    used = await desk.order(beneficiary=somebody())
+async def test_every_request_counts_once_whatever_its_answer(payer: PayoutMerchant) -> None:
+    used = await payer.order(beneficiary=somebody())
     replies = [
-        await desk.send(used, Idempotency_Key="k"),
-        await desk.send(used, Idempotency_Key="k"),
-        await desk.send(used),
-        await desk.send(await desk.order(), Idempotency_Key="k"),
-        await desk.ask(currency_code="USD"),
-        await desk.ask(payout_amount=1),
-        await desk.ask(payout_amount=4_000_000),
-        await desk.ask(beneficiary={"bank_code": "999", "account_number": new_account()}),
-        await desk.ask(beneficiary={"bank_code": "058", "account_number": "0000000002"}),
-        await desk.ask(beneficiary=None, withdraw_account_id=0),
-        await desk.ask(withdraw_method_id=0),
-        await desk.ask(payout_amount="1000"),
-        await desk.send(b"not json"),
-        await desk.send(await desk.order(), Idempotency_Key=""),
-        await desk.send(await desk.order(), X_Sandbox_Scenario="success"),
+        await payer.send(used, Idempotency_Key="k"),
+        await payer.send(used, Idempotency_Key="k"),
+        await payer.send(used),
+        await payer.send(await payer.order(), Idempotency_Key="k"),
+        await payer.ask(currency_code="USD"),
+        await payer.ask(payout_amount=1),
+        await payer.ask(payout_amount=4_000_000),
+        await payer.ask(beneficiary={"bank_code": "999", "account_number": new_account()}),
+        await payer.ask(beneficiary={"bank_code": "058", "account_number": "0000000002"}),
+        await payer.ask(beneficiary=None, withdraw_account_id=0),
+        await payer.ask(withdraw_method_id=0),
+        await payer.ask(payout_amount="1000"),
+        await payer.send(b"not json"),
+        await payer.send(await payer.order(), Idempotency_Key=""),
+        await payer.send(await payer.order(), X_Sandbox_Scenario="success"),
     ]
     trx_id = replies[0].json["trx_id"]
     unknown = trx_id[:-1] + ("0" if trx_id[-1] != "0" else "1")
-    replies += [await desk.verify(asked) for asked in (trx_id, "TXN1", unknown)]
+    replies += [await payer.verify(asked) for asked in (trx_id, "TXN1", unknown)]
     targets = (GOOD_METHODS, "/api/v1/payout-methods", BANK_LIST, f"{BANK_LIST}?method_code=x")
-    replies += [await desk.merchant.get(target) for target in targets]
+    replies += [await payer.merchant.get(target) for target in targets]
     assert [reply.status for reply in replies] == [
         *(200, 200, 422, 422, 422, 422, 422, 422, 422, 422, 422),
         *(400, 400, 400, 400),
@@ -59,12 +59,12 @@ async def test_every_request_counts_once_whatever_its_answer(desk: Desk) -> None
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_a_payout_counts_once_on_every_rail(
-    desk: Desk, sandbox_desk: Desk, environment: str, rail: str
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
     """Where nobody knows the beneficiary yet, and where everybody does."""
-    caller = desk if environment == "production" else sandbox_desk
+    caller = payer if environment == "production" else sandbox_payer
     changed = {} if rail == MANUAL else {"beneficiary": somebody(rail)}
-    async with caller.at_another_program() as other:
+    async with caller.at_second_process() as other:
         replies = [await other.ask(rail, **changed) for _ in range(3)]
     assert [(reply.status, remaining(reply)) for reply in replies] == [
         *((200, 119), (200, 118)),
@@ -72,63 +72,65 @@ async def test_a_payout_counts_once_on_every_rail(
     ]
 
 
-async def test_requests_that_meet_count_once_each(desk: Desk) -> None:
-    await desk.fund("90000")
-    asked = [desk.ask(beneficiary=somebody()) for _ in range(40)]
+async def test_requests_that_meet_count_once_each(payer: PayoutMerchant) -> None:
+    await payer.fund("90000")
+    asked = [payer.ask(beneficiary=somebody()) for _ in range(40)]
     replies = await asyncio.gather(*asked)
     assert Counter(reply.status for reply in replies) == {200: 40}
     assert sorted(map(remaining, replies)) == list(range(80, 120))
 
 
-async def test_requests_that_meet_under_one_reference_count_once_each(desk: Desk) -> None:
-    sent = await desk.order(beneficiary=somebody())
-    await asyncio.gather(*(desk.send(sent) for _ in range(64)))
-    assert remaining(await desk.ask()) == 120 - 65
+async def test_requests_that_meet_under_one_reference_count_once_each(
+    payer: PayoutMerchant,
+) -> None:
+    sent = await payer.order(beneficiary=somebody())
+    await asyncio.gather(*(payer.send(sent) for _ in range(64)))
+    assert remaining(await payer.ask()) == 120 - 65
 
 
 async def test_the_limit_comes_before_the_body_and_all_rules(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
-    used = await desk.order()
+    used = await payer.order()
     bodies = [
-        *(used, await desk.order(), await desk.order(beneficiary=somebody())),
-        *(await desk.order(currency_code="USD"), await desk.order(withdraw_method_id=0)),
-        *(await desk.order(payout_amount=4_000_000), b"not json", b"{}"),
+        *(used, await payer.order(), await payer.order(beneficiary=somebody())),
+        *(await payer.order(currency_code="USD"), await payer.order(withdraw_method_id=0)),
+        *(await payer.order(payout_amount=4_000_000), b"not json", b"{}"),
     ]
     async with setting(services, "rate_limit_per_minute", "2"):
-        assert (await desk.send(used, Idempotency_Key="k")).status == 200
-        assert (await desk.send(b"not json")).status == 400
+        assert (await payer.send(used, Idempotency_Key="k")).status == 200
+        assert (await payer.send(b"not json")).status == 400
         for body in bodies:
-            reply = await desk.send(body, Idempotency_Key="k")
+            reply = await payer.send(body, Idempotency_Key="k")
             assert (reply.status, reply.code) == (429, "RATE_LIMIT_EXCEEDED")
             assert 1 <= int(reply.headers["retry-after"]) <= 60
             assert remaining(reply) == 0
-        assert (await desk.verify("TXN1")).status == 429
-        assert (await desk.merchant.get(GOOD_METHODS)).status == 429
-        assert (await desk.merchant.get(BANK_LIST)).status == 429
-    assert await desk.balance() == 900_000
+        assert (await payer.verify("TXN1")).status == 429
+        assert (await payer.merchant.get(GOOD_METHODS)).status == 429
+        assert (await payer.merchant.get(BANK_LIST)).status == 429
+    assert await payer.balance() == 900_000
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_beyond_the_limit_no_payout_is_written(
-    desk: Desk, services: Services, is_known: bool
+    payer: PayoutMerchant, services: Services, is_known: bool
 ) -> None:
     beneficiary = somebody()
     if is_known:
-        await desk.elsewhere().pay_out(beneficiary=beneficiary)
-    before = await desk.balance()
-    sent = [await desk.order(beneficiary=beneficiary) for _ in range(6)]
+        await payer.from_new_ip().pay_out(beneficiary=beneficiary)
+    before = await payer.balance()
+    sent = [await payer.order(beneficiary=beneficiary) for _ in range(6)]
     async with setting(services, "rate_limit_per_minute", "2"):
-        replies = await asyncio.gather(*(desk.send(body) for body in sent))
+        replies = await asyncio.gather(*(payer.send(body) for body in sent))
     assert Counter(reply.status for reply in replies) == {200: 2, 429: 4}
-    assert before - await desk.balance() == 200_000
+    assert before - await payer.balance() == 200_000
     for body, reply in zip(sent, replies, strict=True):
-        later = await desk.elsewhere().send(body)
+        later = await payer.from_new_ip().send(body)
         assert later.status == (422 if reply.status == 200 else 200)
 
 
-async def test_beyond_the_limit_nobody_is_asked(desk: Desk, services: Services) -> None:
+async def test_beyond_the_limit_nobody_is_asked(payer: PayoutMerchant, services: Services) -> None:
     async with setting(services, "rate_limit_per_minute", "1"):
-        await desk.send(b"not json")
-        assert (await desk.ask(beneficiary=somebody())).status == 429
-    assert await desk.calls() == []
+        await payer.send(b"not json")
+        assert (await payer.ask(beneficiary=somebody())).status == 429
+    assert await payer.calls() == []

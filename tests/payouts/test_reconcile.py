@@ -19,7 +19,13 @@ from manilla.payouts.reconcile import Reconciled
 from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.services import Services
 from tests.payments.shop import Shop
-from tests.payouts.desk import RAILS, Desk, clear_credentials, method, set_credentials
+from tests.payouts.payout_merchant import (
+    RAILS,
+    PayoutMerchant,
+    clear_credentials,
+    method,
+    set_credentials,
+)
 
 FEES = {"a": "10.00", "b": "15.00", "c": "10.75"}
 
@@ -29,7 +35,7 @@ def naira(amount: str) -> Money:
 
 
 @pytest.fixture(autouse=True)
-async def _the_books_are_level(desk: Desk, db: Database, owner: Database) -> None:
+async def _the_books_are_level(payer: PayoutMerchant, db: Database, owner: Database) -> None:
     """The providers hold what our books say; what earlier tests decided is not asked about."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
@@ -38,7 +44,7 @@ async def _the_books_are_level(desk: Desk, db: Database, owner: Database) -> Non
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind IN ('charge', 'refund')")
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
     await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
-    for report in await reconcile.reconcile(db, desk.services.rails):
+    for report in await reconcile.reconcile(db, payer.services.rails):
         lacking = 100_000_000_00 - report.ledger.minor
         kind = Kind.TOP_UP if lacking > 0 else Kind.SETTLEMENT
         if lacking:
@@ -79,13 +85,13 @@ async def test_books_that_are_level_are_reported_as_such(services: Services) -> 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_delivered_payouts_keep_the_books_level(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     """B does not tell what it takes for a transfer, so an operator books it."""
     async with method(services, rail, fee_fixed="50"):
         for amount in (1000, 1234.56):
-            trx_id = await desk.pay_out(rail, payout_amount=amount)
-            await desk.check_until(trx_id, "completed")
+            trx_id = await payer.pay_out(rail, payout_amount=amount)
+            await payer.check_until(trx_id, "completed")
     if rail == "b":
         for _ in range(2):
             await settlements.settle(
@@ -100,89 +106,93 @@ async def test_delivered_payouts_keep_the_books_level(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_failed_payout_leaves_the_books_level(desk: Desk, rail: str) -> None:
-    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
-    trx_id = await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    await desk.settle(rail, trx_id, "failed")
-    await desk.check_until(trx_id, "failed")
-    report = (await reports(desk.services))[rail]
+async def test_a_failed_payout_leaves_the_books_level(payer: PayoutMerchant, rail: str) -> None:
+    await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
+    trx_id = await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    await payer.settle(rail, trx_id, "failed")
+    await payer.check_until(trx_id, "failed")
+    report = (await reports(payer.services))[rail]
     assert report.ledger == report.balance == naira("100000000")
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(desk: Desk, rail: str) -> None:
+async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(
+    payer: PayoutMerchant, rail: str
+) -> None:
     """It costs nothing. What B took and gave back is booked by hand, as B tells neither."""
-    db = desk.services.db
-    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
-    trx_id = await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    await desk.settle(rail, trx_id, "success")
-    await desk.check_until(trx_id, "completed")
+    db = payer.services.db
+    await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
+    trx_id = await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    await payer.settle(rail, trx_id, "success")
+    await payer.check_until(trx_id, "completed")
     if rail == "b":
         await settlements.settle(db, Kind.FEE, "providerb", naira(FEES["b"]), "statement")
-    await desk.settle(rail, trx_id, "reversed")
-    found = (await confirmed(desk.services))[rail]
-    assert (await desk.payout(trx_id)).status == "failed"
+    await payer.settle(rail, trx_id, "reversed")
+    found = (await confirmed(payer.services))[rail]
+    assert (await payer.payout(trx_id)).status == "failed"
     if rail == "b":
         assert found.difference == naira(FEES["b"])
         await settlements.settle(db, Kind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement")
-        await cases.resolve(db, (await differences(desk.services))[0].id, "booked", Action.NOTHING)
-    report = (await reports(desk.services))[rail]
+        await cases.resolve(db, (await differences(payer.services))[0].id, "booked", Action.NOTHING)
+    report = (await reports(payer.services))[rail]
     assert report.ledger == report.balance == naira("100000000")
-    assert await desk.account(f"provider_fee:provider{rail}") == 0
-    assert await differences(desk.services) == []
+    assert await payer.account(f"provider_fee:provider{rail}") == 0
+    assert await differences(payer.services) == []
 
 
 @pytest.mark.parametrize("rail", ["a", "c"])
-async def test_what_is_under_way_explains_what_has_left_already(desk: Desk, rail: str) -> None:
+async def test_what_is_under_way_explains_what_has_left_already(
+    payer: PayoutMerchant, rail: str
+) -> None:
     """The fee with it, where the provider has told it."""
-    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
-    await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    report = (await reports(desk.services))[rail]
+    await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
+    await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    report = (await reports(payer.services))[rail]
     left = naira("1000") + naira(FEES[rail])
     assert report.under_way == left
     assert report.balance == naira("100000000") - left
     assert report.difference == naira("0")
-    assert await differences(desk.services) == []
+    assert await differences(payer.services) == []
 
 
-async def test_a_payment_that_is_being_made_may_be_there_already(desk: Desk) -> None:
-    shop = Shop(desk.services, desk.world, desk.merchant)
-    await desk.world.control("a/faults", {"webhooks": {"mode": "lost"}})
+async def test_a_payment_that_is_being_made_may_be_there_already(payer: PayoutMerchant) -> None:
+    shop = Shop(payer.services, payer.simulator, payer.merchant)
+    await payer.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     charge = await shop.choose(await shop.start(), "providera-ngn")
     for is_paid in (False, True):
         if is_paid:
             await shop.pay(charge)
-        report = (await reports(desk.services))["a"]
+        report = (await reports(payer.services))["a"]
         assert (report.ledger, report.coming_in) == (naira("100000000"), naira("1000"))
         assert report.balance is not None
         assert (report.balance > report.ledger) is is_paid
         assert report.difference == naira("0")
-    await desk.world.run_job_now("charge", charge.reference)
-    report = (await reports(desk.services))["a"]
+    await payer.simulator.run_job_now("charge", charge.reference)
+    report = (await reports(payer.services))["a"]
     assert (report.coming_in, report.ledger) == (naira("0"), report.balance)
 
 
-async def test_a_refund_that_is_on_its_way_may_have_left_already(desk: Desk) -> None:
-    shop = Shop(desk.services, desk.world, desk.merchant)
+async def test_a_refund_that_is_on_its_way_may_have_left_already(payer: PayoutMerchant) -> None:
+    shop = Shop(payer.services, payer.simulator, payer.merchant)
     started = await shop.start()
     await shop.pay(await shop.choose(started, "providera-ngn"))
     await shop.until(started, "success")
-    await desk.world.control("a/faults", {"refunds": "pending"})
-    refund = await refunds.start(desk.services.db, started.trx_id, "400", "Returned goods")
-    assert (await reports(desk.services))["a"].under_way == naira("0")
-    await desk.world.run_job_now("refund", refund.trx_id)
-    report = (await reports(desk.services))["a"]
+    await payer.simulator.control("a/faults", {"refunds": "pending"})
+    refund = await refunds.start(payer.services.db, started.trx_id, "400", "Returned goods")
+    assert (await reports(payer.services))["a"].under_way == naira("0")
+    await payer.simulator.run_job_now("refund", refund.trx_id)
+    report = (await reports(payer.services))["a"]
     assert report.under_way == naira("400")
     assert report.balance == report.ledger - naira("400")
     assert report.difference == naira("0")
 
 
-async def test_what_is_not_sent_yet_is_not_under_way(desk: Desk) -> None:
-    await desk.pay_out()
-    report = (await reports(desk.services))["a"]
+async def test_what_is_not_sent_yet_is_not_under_way(payer: PayoutMerchant) -> None:
+    await payer.pay_out()
+    report = (await reports(payer.services))["a"]
     assert (report.under_way, report.difference) == (naira("0"), naira("0"))
 
 
@@ -190,9 +200,9 @@ async def test_what_is_not_sent_yet_is_not_under_way(desk: Desk) -> None:
     ("available", "difference"), [("99999999.99", "-0.01"), ("100000000.01", "0.01"), ("0", None)]
 )
 async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
-    desk: Desk, services: Services, available: str, difference: str | None
+    payer: PayoutMerchant, services: Services, available: str, difference: str | None
 ) -> None:
-    await desk.world.control("c/balance", {"available": float(Decimal(available))})
+    await payer.simulator.control("c/balance", {"available": float(Decimal(available))})
     found = await confirmed(services)
     assert found["c"].difference == naira(difference or "-100000000")
     assert [found[rail].difference for rail in "ab"] == [naira("0")] * 2
@@ -202,49 +212,53 @@ async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
     assert available.split(".")[0] in case.detail.replace(",", "")
 
 
-async def test_what_is_under_way_does_not_explain_more_than_itself(desk: Desk) -> None:
-    await desk.world.control("a/faults", {"settle_seconds": 3600})
-    await desk.pay_out()
-    await desk.world.run_jobs()
+async def test_what_is_under_way_does_not_explain_more_than_itself(payer: PayoutMerchant) -> None:
+    await payer.simulator.control("a/faults", {"settle_seconds": 3600})
+    await payer.pay_out()
+    await payer.simulator.run_jobs()
     for available, difference in (
         (99_998_990, "0"),
         (99_998_989.99, "-0.01"),
         (100_000_000, "0"),
         (100_000_000.01, "0.01"),
     ):
-        await desk.world.control("a/balance", {"available": available})
-        assert (await reports(desk.services))["a"].difference == naira(difference)
+        await payer.simulator.control("a/balance", {"available": available})
+        assert (await reports(payer.services))["a"].difference == naira(difference)
 
 
-async def test_a_difference_that_stays_is_one_case(desk: Desk, services: Services) -> None:
-    await desk.world.control("a/balance", {"available": 1})
+async def test_a_difference_that_stays_is_one_case(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    await payer.simulator.control("a/balance", {"available": 1})
     for _ in range(3):
         await confirmed(services)
     assert len(await differences(services)) == 1
 
 
 async def test_a_difference_after_the_first_was_resolved_is_a_case_again(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
-    await desk.world.control("a/balance", {"available": 1})
+    await payer.simulator.control("a/balance", {"available": 1})
     await confirmed(services)
     [case] = await differences(services)
     await cases.resolve(services.db, case.id, "booked by mistake", Action.NOTHING)
-    await desk.world.control("a/balance", {"available": 2})
+    await payer.simulator.control("a/balance", {"available": 2})
     report = (await reports(services))["a"]
     [again] = await differences(services)
     assert (again.status, again.amount) == ("open", report.difference)
 
 
-async def test_a_difference_that_is_seen_once_is_no_case(desk: Desk, services: Services) -> None:
-    await desk.world.control("a/balance", {"available": 1})
+async def test_a_difference_that_is_seen_once_is_no_case(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    await payer.simulator.control("a/balance", {"available": 1})
     assert (await reports(services))["a"].result == "differs, seen once"
     assert (await reports(services))["a"].result == "differs, seen once"
     assert await differences(services) == []
-    await desk.world.control("a/balance", {"available": 100_000_000})
+    await payer.simulator.control("a/balance", {"available": 100_000_000})
     assert (await reports(services))["a"].result == "agrees"
     await minutes_pass(services)
-    await desk.world.control("a/balance", {"available": 1})
+    await payer.simulator.control("a/balance", {"available": 1})
     assert (await reports(services))["a"].result == "differs, seen once"
     await minutes_pass(services)
     assert (await reports(services))["a"].result == "differs"
@@ -252,14 +266,14 @@ async def test_a_difference_that_is_seen_once_is_no_case(desk: Desk, services: S
 
 
 async def test_a_case_whose_difference_has_vanished_says_so_and_is_closed_in_one_step(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
-    await desk.world.control("a/balance", {"available": 1})
+    await payer.simulator.control("a/balance", {"available": 1})
     await confirmed(services)
     [case] = await differences(services)
     with pytest.raises(CaseRefused, match="has not vanished"):
         await cases.close_vanished(services.db, case.id)
-    await desk.world.control("a/balance", {"available": 100_000_000})
+    await payer.simulator.control("a/balance", {"available": 100_000_000})
     for _ in range(2):
         await reports(services)
     [vanished] = await differences(services)
@@ -271,10 +285,10 @@ async def test_a_case_whose_difference_has_vanished_says_so_and_is_closed_in_one
 
 
 async def test_a_difference_that_returns_is_noted_in_its_case(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
     for available in (1, 100_000_000, 2):
-        await desk.world.control("a/balance", {"available": available})
+        await payer.simulator.control("a/balance", {"available": available})
         await confirmed(services)
     [case] = await differences(services)
     assert case.vanished_at is None
@@ -284,27 +298,27 @@ async def test_a_difference_that_returns_is_noted_in_its_case(
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_transfer_under_way_with_an_unknown_fee_is_not_comparable_yet(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     """Accepted by the provider, whose answer was lost: it has taken a fee that we do not know."""
     lost = {"call": "transfer", "fault": "5xx_after_accept"}
-    await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
-    await desk.pay_out(rail)
-    await desk.world.run_jobs()
+    await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
+    await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
     found = (await confirmed(services))[rail]
     assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
     assert (found.difference, found.result) == (None, "not comparable yet")
     assert await differences(services) == []
     # No fee explains this much.
-    await desk.world.control(f"{rail}/balance", {"available": 99_990_000})
+    await payer.simulator.control(f"{rail}/balance", {"available": 99_990_000})
     assert (await confirmed(services))[rail].difference == naira("-9000")
     assert len(await differences(services)) == 1
 
 
 async def test_a_provider_that_does_not_answer_is_reported_without_a_difference(
-    desk: Desk, services: Services
+    payer: PayoutMerchant, services: Services
 ) -> None:
-    await desk.world.control("b/faults", {"outage": True})
+    await payer.simulator.control("b/faults", {"outage": True})
     report = (await reports(services))["b"]
     assert (report.balance, report.difference) == (None, None)
     assert report.ledger == naira("100000000")
@@ -321,120 +335,122 @@ async def test_a_provider_without_credentials_is_left_out(services: Services) ->
     ("was", "status", "says"), [("success", "completed", "failed"), ("failed", "failed", "success")]
 )
 async def test_a_transfer_that_contradicts_what_was_decided_is_reported_and_moves_nothing(
-    desk: Desk, rail: str, was: str, status: str, says: str
+    payer: PayoutMerchant, rail: str, was: str, status: str, says: str
 ) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-    await desk.world.control(f"{rail}/faults", quiet)
-    trx_id = await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    await desk.settle(rail, trx_id, was)
-    await desk.check_until(trx_id, status)
-    before, balance = await desk.payout(trx_id), await desk.balance()
-    await desk.settle(rail, trx_id, says, insist=True)
+    await payer.simulator.control(f"{rail}/faults", quiet)
+    trx_id = await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    await payer.settle(rail, trx_id, was)
+    await payer.check_until(trx_id, status)
+    before, balance = await payer.payout(trx_id), await payer.balance()
+    await payer.settle(rail, trx_id, says, insist=True)
     for _ in range(2):
-        report = (await reports(desk.services))[rail]
+        report = (await reports(payer.services))[rail]
         assert (report.transfers_asked, report.transfers_differ) == (1, [trx_id])
-    assert await desk.payout(trx_id) == before
-    assert await desk.balance() == balance
-    assert await desk.cases() == [("contradiction", trx_id)]
+    assert await payer.payout(trx_id) == before
+    assert await payer.balance() == balance
+    assert await payer.cases() == [("contradiction", trx_id)]
 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
-    desk: Desk, rail: str
+    payer: PayoutMerchant, rail: str
 ) -> None:
     """B never tells of transfers: without this, the merchant's money would stay away."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-    await desk.world.control(f"{rail}/faults", quiet)
-    trx_id = await desk.pay_out(rail)
-    await desk.world.run_jobs()
-    await desk.settle(rail, trx_id, "success")
-    await desk.check_until(trx_id, "completed")
-    await desk.settle(rail, trx_id, "reversed")
+    await payer.simulator.control(f"{rail}/faults", quiet)
+    trx_id = await payer.pay_out(rail)
+    await payer.simulator.run_jobs()
+    await payer.settle(rail, trx_id, "success")
+    await payer.check_until(trx_id, "completed")
+    await payer.settle(rail, trx_id, "reversed")
     for _ in range(2):
-        await reports(desk.services)
-        await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).status == "failed"
-    assert await desk.balance() == 1_000_000
-    messages = [told["message"] for told in await desk.notifications(trx_id)]
+        await reports(payer.services)
+        await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).status == "failed"
+    assert await payer.balance() == 1_000_000
+    messages = [told["message"] for told in await payer.notifications(trx_id)]
     assert messages == ["Payout Completed", "Payout Reversed"]
-    assert await desk.cases() == []
+    assert await payer.cases() == []
 
 
 async def test_a_reversal_of_another_amount_is_a_case_and_refunds_nothing(
-    desk: Desk, db: Database
+    payer: PayoutMerchant, db: Database
 ) -> None:
-    await desk.world.control("a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}})
-    trx_id = await desk.pay_out()
-    await desk.world.run_jobs()
-    await desk.settle("a", trx_id, "success")
-    await desk.check_until(trx_id, "completed")
-    await desk.settle("a", trx_id, "reversed")
+    await payer.simulator.control(
+        "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    )
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await payer.settle("a", trx_id, "success")
+    await payer.check_until(trx_id, "completed")
+    await payer.settle("a", trx_id, "reversed")
     another = "UPDATE payout SET amount_minor = amount_minor + $2 WHERE trx_id = $1"
     await db.execute(another, trx_id, 1)
-    report = (await reports(desk.services))["a"]
+    report = (await reports(payer.services))["a"]
     await db.execute(another, trx_id, -1)
     assert report.transfers_differ == [trx_id]
-    assert (await desk.payout(trx_id)).status == "completed"
-    assert await desk.cases() == [("wrong_amount", trx_id)]
+    assert (await payer.payout(trx_id)).status == "completed"
+    assert await payer.cases() == [("wrong_amount", trx_id)]
 
 
-async def test_a_reversal_is_found_for_a_week(desk: Desk, db: Database) -> None:
+async def test_a_reversal_is_found_for_a_week(payer: PayoutMerchant, db: Database) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-    await desk.world.control("b/faults", quiet)
-    early, late = await desk.pay_out("b"), await desk.pay_out("b")
-    await desk.world.run_jobs()
+    await payer.simulator.control("b/faults", quiet)
+    early, late = await payer.pay_out("b"), await payer.pay_out("b")
+    await payer.simulator.run_jobs()
     for trx_id, age in ((early, "8 days"), (late, "6 days")):
-        await desk.settle("b", trx_id, "success")
-        await desk.check_until(trx_id, "completed")
-        await desk.settle("b", trx_id, "reversed")
+        await payer.settle("b", trx_id, "success")
+        await payer.check_until(trx_id, "completed")
+        await payer.settle("b", trx_id, "reversed")
         old = f"UPDATE payout SET created_at = created_at - interval '{age}' WHERE trx_id = $1"
         await db.execute(old, trx_id)
-    report = (await reports(desk.services))["b"]
+    report = (await reports(payer.services))["b"]
     assert (report.transfers_asked, report.transfers_differ) == (1, [late])
 
 
 async def test_those_asked_about_longest_ago_come_first(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile, "PAYOUTS_MAX", 1)
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-    await desk.world.control("a/faults", quiet)
-    made = [await desk.pay_out() for _ in range(3)]
-    await desk.world.run_jobs()
+    await payer.simulator.control("a/faults", quiet)
+    made = [await payer.pay_out() for _ in range(3)]
+    await payer.simulator.run_jobs()
     for trx_id in made:
-        await desk.settle("a", trx_id, "success")
-        await desk.check_until(trx_id, "completed")
-        await desk.settle("a", trx_id, "failed", insist=True)
-    found = [(await reports(desk.services))["a"].transfers_differ for _ in range(4)]
+        await payer.settle("a", trx_id, "success")
+        await payer.check_until(trx_id, "completed")
+        await payer.settle("a", trx_id, "failed", insist=True)
+    found = [(await reports(payer.services))["a"].transfers_differ for _ in range(4)]
     assert sorted(each for [each] in found[:3]) == sorted(made)
     assert found[3] == found[0]
 
 
-async def test_a_worker_compares_every_hour_by_itself(desk: Desk, db: Database) -> None:
-    tasks = ReconcileTasks(db, desk.services.rails, lambda: nullcontext(db))
+async def test_a_worker_compares_every_hour_by_itself(payer: PayoutMerchant, db: Database) -> None:
+    tasks = ReconcileTasks(db, payer.services.rails, lambda: nullcontext(db))
     for rail in "ac":
-        await set_credentials(desk.services, rail, sandbox="false")
-    await desk.world.control("a/balance", {"available": 1})
+        await set_credentials(payer.services, rail, sandbox="false")
+    await payer.simulator.control("a/balance", {"available": 1})
     for _ in range(2):
         await tasks.schedule()
     assert await _scheduled(db) == ["providera", "providerc"]
     expected = metrics.render().decode()
     assert 'manilla_reconciliation_expected{provider="providera"} 1.0' in expected
     assert 'manilla_reconciliation_expected{provider="providerb"} 0.0' in expected
-    await desk.world.run_job_now("reconcile", "providera")
-    assert await differences(desk.services) == []
+    await payer.simulator.run_job_now("reconcile", "providera")
+    assert await differences(payer.services) == []
     due = "SELECT extract(epoch FROM due_at - now())::float FROM job WHERE subject = 'providera'"
     assert 200 < await db.value(due) <= 300
-    await minutes_pass(desk.services)
-    await desk.world.run_job_now("reconcile", "providera")
-    [case] = await differences(desk.services)
+    await minutes_pass(payer.services)
+    await payer.simulator.run_job_now("reconcile", "providera")
+    [case] = await differences(payer.services)
     assert case.reference == "providera:NGN"
     assert await _scheduled(db) == ["providera", "providerc"]
     assert 3000 < await db.value(due) < 4000
     assert 'manilla_reconciled_at_seconds{provider="providera"}' in metrics.render().decode()
-    await clear_credentials(desk.services, "a")
-    await desk.world.run_job_now("reconcile", "providera")
+    await clear_credentials(payer.services, "a")
+    await payer.simulator.run_job_now("reconcile", "providera")
     assert await _scheduled(db) == ["providerc"]
     await db.execute("DELETE FROM job WHERE kind = 'reconcile'")
 
@@ -444,14 +460,16 @@ async def _scheduled(db: Database) -> list[str]:
     return [record["subject"] for record in records]
 
 
-async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(desk: Desk) -> None:
-    trx_id = await desk.pay_out()
-    await desk.check_until(trx_id, "completed")
+async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(
+    payer: PayoutMerchant,
+) -> None:
+    trx_id = await payer.pay_out()
+    await payer.check_until(trx_id, "completed")
     unwell = {"call": "transfer_status", "fault": "5xx_before", "times": None}
-    await desk.world.control("a/faults", {"next": [unwell]})
-    report = (await reports(desk.services))["a"]
+    await payer.simulator.control("a/faults", {"next": [unwell]})
+    report = (await reports(payer.services))["a"]
     assert (report.transfers_asked, report.transfers_differ) == (1, [])
-    assert await desk.cases() == []
+    assert await payer.cases() == []
 
 
 @pytest.mark.parametrize("kind", Kind)

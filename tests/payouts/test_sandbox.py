@@ -8,7 +8,7 @@ from manilla.payouts import manual
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
 from tests.client import Reply
-from tests.payouts.desk import BANKS, MANUAL, RAILS, Desk, setting
+from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, setting
 
 START = 100_000_000
 JOB = "payout.sandbox"
@@ -27,50 +27,52 @@ def to(rail: str, account: str) -> dict[str, str]:
     return {"bank_code": BANKS[rail], "account_number": account}
 
 
-async def send(desk: Desk, scenario: str | None, rail: str = "a", account: str = "") -> Reply:
+async def send(
+    payer: PayoutMerchant, scenario: str | None, rail: str = "a", account: str = ""
+) -> Reply:
     changed = {"beneficiary": to(rail, account)} if account else {}
-    return await desk.send(await desk.order(rail, **changed), X_Sandbox_Scenario=scenario)
+    return await payer.send(await payer.order(rail, **changed), X_Sandbox_Scenario=scenario)
 
 
-async def jobs_of(desk: Desk, trx_id: str) -> list[str]:
-    records = await desk.services.db.records(
+async def jobs_of(payer: PayoutMerchant, trx_id: str) -> list[str]:
+    records = await payer.services.db.records(
         "SELECT kind FROM job WHERE subject = $1 AND kind <> 'notify'", trx_id
     )
     return [record["kind"] for record in records]
 
 
-async def assert_ended(desk: Desk, trx_id: str, status: str, code: str | None) -> None:
-    payout = await desk.payout(trx_id)
+async def assert_ended(payer: PayoutMerchant, trx_id: str, status: str, code: str | None) -> None:
+    payout = await payer.payout(trx_id)
     assert (payout.status, payout.error_code) == (status, code)
     verified = {"completed": "success"}.get(status, status)
-    reply = (await desk.verify(trx_id)).json
+    reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply.get("error_code")) == (verified, code)
-    told = [(each["status"], each.get("error_code")) for each in await desk.notifications(trx_id)]
+    told = [(each["status"], each.get("error_code")) for each in await payer.notifications(trx_id)]
     assert told == ([] if status == "pending" else [(status, code)])
     spent = 0 if status == "failed" else 100_000
-    assert await desk.balance() == START - spent
-    assert await desk.account("in_flight") == (100_000 if status == "pending" else 0)
+    assert await payer.balance() == START - spent
+    assert await payer.account("in_flight") == (100_000 if status == "pending" else 0)
 
 
 @pytest.mark.parametrize("account", ENDS)
 @pytest.mark.parametrize("rail", RAILS)
 async def test_an_account_number_decides_how_a_payout_ends(
-    sandbox_desk: Desk, rail: str, account: str
+    sandbox_payer: PayoutMerchant, rail: str, account: str
 ) -> None:
-    trx_id = await sandbox_desk.pay_out(rail, beneficiary=to(rail, account))
-    assert await sandbox_desk.balance() == START - 100_000
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    await assert_ended(sandbox_desk, trx_id, *ENDS[account])
+    trx_id = await sandbox_payer.pay_out(rail, beneficiary=to(rail, account))
+    assert await sandbox_payer.balance() == START - 100_000
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    await assert_ended(sandbox_payer, trx_id, *ENDS[account])
 
 
 @pytest.mark.parametrize("account", REFUSED)
 @pytest.mark.parametrize("rail", RAILS)
 async def test_an_account_number_is_refused_at_once(
-    sandbox_desk: Desk, rail: str, account: str
+    sandbox_payer: PayoutMerchant, rail: str, account: str
 ) -> None:
-    reply = await sandbox_desk.ask(rail, beneficiary=to(rail, account))
+    reply = await sandbox_payer.ask(rail, beneficiary=to(rail, account))
     assert (reply.status, reply.code) == (422, REFUSED[account])
-    assert await sandbox_desk.balance() == START
+    assert await sandbox_payer.balance() == START
 
 
 @pytest.mark.parametrize(
@@ -83,38 +85,38 @@ async def test_an_account_number_is_refused_at_once(
 )
 @pytest.mark.parametrize("account", ENDS)
 async def test_a_scenario_rules_over_the_account_number(
-    sandbox_desk: Desk, account: str, scenario: str, end: tuple[str, str | None]
+    sandbox_payer: PayoutMerchant, account: str, scenario: str, end: tuple[str, str | None]
 ) -> None:
-    trx_id = (await send(sandbox_desk, scenario, account=account)).json["trx_id"]
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    await assert_ended(sandbox_desk, trx_id, *end)
+    trx_id = (await send(sandbox_payer, scenario, account=account)).json["trx_id"]
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    await assert_ended(sandbox_payer, trx_id, *end)
 
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
-async def test_a_scenario_works_on_every_method(sandbox_desk: Desk, rail: str) -> None:
-    trx_id = (await send(sandbox_desk, "failed", rail)).json["trx_id"]
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    await assert_ended(sandbox_desk, trx_id, "failed", "gateway_payout_failed")
+async def test_a_scenario_works_on_every_method(sandbox_payer: PayoutMerchant, rail: str) -> None:
+    trx_id = (await send(sandbox_payer, "failed", rail)).json["trx_id"]
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    await assert_ended(sandbox_payer, trx_id, "failed", "gateway_payout_failed")
 
 
 async def test_a_manual_payout_waits_for_an_administrator_in_the_sandbox_too(
-    sandbox_desk: Desk,
+    sandbox_payer: PayoutMerchant,
 ) -> None:
-    trx_id = await sandbox_desk.pay_out(MANUAL)
-    assert await jobs_of(sandbox_desk, trx_id) == []
-    await manual.complete(sandbox_desk.services.db, trx_id, None)
-    await assert_ended(sandbox_desk, trx_id, "completed", None)
+    trx_id = await sandbox_payer.pay_out(MANUAL)
+    assert await jobs_of(sandbox_payer, trx_id) == []
+    await manual.complete(sandbox_payer.services.db, trx_id, None)
+    await assert_ended(sandbox_payer, trx_id, "completed", None)
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 60])
 async def test_a_payout_completes_by_itself_after_the_delay(
-    sandbox_desk: Desk, services: Services, seconds: int | None
+    sandbox_payer: PayoutMerchant, services: Services, seconds: int | None
 ) -> None:
     async with AsyncExitStack() as stack:
         if seconds is not None:
             changed = setting(services, "sandbox_complete_seconds", str(seconds))
             await stack.enter_async_context(changed)
-        trx_id = await sandbox_desk.pay_out()
+        trx_id = await sandbox_payer.pay_out()
     due_in = await services.db.value(
         """
         SELECT extract(epoch FROM j.due_at - p.created_at)
@@ -123,42 +125,44 @@ async def test_a_payout_completes_by_itself_after_the_delay(
     )
     delay = 5 if seconds is None else seconds
     assert delay - 2 < due_in <= delay
-    await sandbox_desk.world.run_jobs()
+    await sandbox_payer.simulator.run_jobs()
     expected = "completed" if seconds == 0 else "pending"
-    assert (await sandbox_desk.payout(trx_id)).status == expected
+    assert (await sandbox_payer.payout(trx_id)).status == expected
 
 
-async def test_what_has_ended_ends_only_once(sandbox_desk: Desk) -> None:
-    trx_id = await sandbox_desk.pay_out(beneficiary=to("a", "0000000001"))
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    assert await jobs_of(sandbox_desk, trx_id) == []
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    await assert_ended(sandbox_desk, trx_id, "failed", "gateway_payout_failed")
+async def test_what_has_ended_ends_only_once(sandbox_payer: PayoutMerchant) -> None:
+    trx_id = await sandbox_payer.pay_out(beneficiary=to("a", "0000000001"))
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    assert await jobs_of(sandbox_payer, trx_id) == []
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    await assert_ended(sandbox_payer, trx_id, "failed", "gateway_payout_failed")
 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_no_provider_is_called_and_the_remark_says_what_it_is(
-    sandbox_desk: Desk, rail: str
+    sandbox_payer: PayoutMerchant, rail: str
 ) -> None:
-    trx_id = await sandbox_desk.pay_out(rail)
-    await sandbox_desk.world.run_job_now(JOB, trx_id)
-    assert (await sandbox_desk.payout(trx_id)).remarks == "SANDBOX_TRANSACTION"
+    trx_id = await sandbox_payer.pay_out(rail)
+    await sandbox_payer.simulator.run_job_now(JOB, trx_id)
+    assert (await sandbox_payer.payout(trx_id)).remarks == "SANDBOX_TRANSACTION"
     for provider in RAILS:
-        assert await sandbox_desk.calls(provider) == []
-    assert await sandbox_desk.account("clearing:sandbox") == 100_000
-    assert await sandbox_desk.account(f"clearing:provider{rail}") == 0
+        assert await sandbox_payer.calls(provider) == []
+    assert await sandbox_payer.account("clearing:sandbox") == 100_000
+    assert await sandbox_payer.account(f"clearing:provider{rail}") == 0
 
 
-async def test_a_production_payout_has_no_remark(desk: Desk) -> None:
-    assert (await desk.payout(await desk.pay_out())).remarks is None
+async def test_a_production_payout_has_no_remark(payer: PayoutMerchant) -> None:
+    assert (await payer.payout(await payer.pay_out())).remarks is None
 
 
-async def test_a_rail_that_is_down_does_not_matter(sandbox_desk: Desk, services: Services) -> None:
-    sent = await sandbox_desk.order()
+async def test_a_rail_that_is_down_does_not_matter(
+    sandbox_payer: PayoutMerchant, services: Services
+) -> None:
+    sent = await sandbox_payer.order()
     rail = services.rails.health.rail(Provider.A, Direction.PAY_OUT)
     rail.is_down = True
     try:
-        assert (await sandbox_desk.send(sent)).status == 200
+        assert (await sandbox_payer.send(sent)).status == 200
     finally:
         rail.reset()
 
@@ -167,10 +171,10 @@ async def test_a_rail_that_is_down_does_not_matter(sandbox_desk: Desk, services:
     ("key", "text"), [("kyc_required", "true"), ("phone_required", "true"), ("payout_days", "")]
 )
 async def test_kyc_phone_and_schedule_do_not_apply(
-    sandbox_desk: Desk, services: Services, key: str, text: str
+    sandbox_payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
     async with setting(services, key, text):
-        assert (await sandbox_desk.ask()).status == 200
+        assert (await sandbox_payer.ask()).status == 200
 
 
 @pytest.mark.parametrize(
@@ -178,9 +182,11 @@ async def test_kyc_phone_and_schedule_do_not_apply(
     [("a", "044"), ("a", "058"), ("a", "011"), ("a", "057"), ("a", "033"), ("a", "999992")]
     + [("b", "000014"), ("b", "000013"), ("c", "C044"), ("c", "C058")],
 )
-async def test_a_rail_knows_its_own_bank_codes(sandbox_desk: Desk, rail: str, code: str) -> None:
+async def test_a_rail_knows_its_own_bank_codes(
+    sandbox_payer: PayoutMerchant, rail: str, code: str
+) -> None:
     beneficiary = to(rail, "0123456789") | {"bank_code": code}
-    assert (await sandbox_desk.ask(rail, beneficiary=beneficiary)).status == 200
+    assert (await sandbox_payer.ask(rail, beneficiary=beneficiary)).status == 200
 
 
 @pytest.mark.parametrize(
@@ -190,18 +196,20 @@ async def test_a_rail_knows_its_own_bank_codes(sandbox_desk: Desk, rail: str, co
     + [("a", "999", None), ("b", "", None), ("c", "c058", None)],
 )
 async def test_a_rail_refuses_other_bank_codes(
-    sandbox_desk: Desk, rail: str, code: str, owner: str | None
+    sandbox_payer: PayoutMerchant, rail: str, code: str, owner: str | None
 ) -> None:
     beneficiary = to(rail, "0123456789") | {"bank_code": code}
-    reply = await sandbox_desk.ask(rail, beneficiary=beneficiary)
+    reply = await sandbox_payer.ask(rail, beneficiary=beneficiary)
     assert (reply.status, reply.code) == (422, "invalid_beneficiary")
     if owner is not None:
         assert f"bank code of {owner}, not of the chosen provider{rail}" in reply.json["error"]
 
 
-async def test_sandbox_and_production_money_never_meet(desk: Desk, sandbox_desk: Desk) -> None:
-    await desk.pay_out()
-    await sandbox_desk.pay_out()
-    for caller, start in ((desk, 1_000_000), (sandbox_desk, START)):
+async def test_sandbox_and_production_money_never_meet(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant
+) -> None:
+    await payer.pay_out()
+    await sandbox_payer.pay_out()
+    for caller, start in ((payer, 1_000_000), (sandbox_payer, START)):
         assert await caller.balance() == start - 100_000
         assert await caller.account("in_flight") == 100_000

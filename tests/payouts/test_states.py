@@ -8,7 +8,7 @@ import pytest
 from manilla.services import Services
 from tests.client import Reply, Site
 from tests.payments import webhooks
-from tests.payouts.desk import RAILS, Desk, method
+from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
 
 # B sends no webhooks about transfers: it is asked.
 TELLING = ["a", "c"]
@@ -17,23 +17,23 @@ RETURNED = "Transfer was returned by the beneficiary bank"
 
 
 @pytest.fixture(autouse=True)
-async def _the_provider_decides_when_it_is_told_to(desk: Desk) -> None:
+async def _the_provider_decides_when_it_is_told_to(payer: PayoutMerchant) -> None:
     for rail in RAILS:
-        await desk.world.control(f"{rail}/faults", {"settle_seconds": 3600})
+        await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
 
 
-async def sent(desk: Desk, rail: str = "a", **changed: Any) -> str:
+async def sent(payer: PayoutMerchant, rail: str = "a", **changed: Any) -> str:
     """A payout that the provider has taken on."""
-    trx_id = await desk.pay_out(rail, **changed)
-    await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).accepted_at is not None
+    trx_id = await payer.pay_out(rail, **changed)
+    await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).accepted_at is not None
     return trx_id
 
 
-async def decided(desk: Desk, rail: str, status: str) -> str:
-    trx_id = await sent(desk, rail)
-    await desk.settle(rail, trx_id, status)
-    await desk.check_until(trx_id, {"success": "completed"}.get(status, "failed"))
+async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
+    trx_id = await sent(payer, rail)
+    await payer.settle(rail, trx_id, status)
+    await payer.check_until(trx_id, {"success": "completed"}.get(status, "failed"))
     return trx_id
 
 
@@ -48,16 +48,16 @@ async def tell(site: Site, rail: str, trx_id: str, status: str) -> Reply:
     return await webhooks.send(site, f"provider{rail}", document)
 
 
-async def messages(desk: Desk, trx_id: str) -> list[str]:
-    return [told["message"] for told in await desk.notifications(trx_id)]
+async def messages(payer: PayoutMerchant, trx_id: str) -> list[str]:
+    return [told["message"] for told in await payer.notifications(trx_id)]
 
 
-async def _ipn(desk: Desk, rail: str, trx_id: str, **more: Any) -> dict[str, Any]:
+async def _ipn(payer: PayoutMerchant, rail: str, trx_id: str, **more: Any) -> dict[str, Any]:
     failure = {key: value for key, value in more.items() if key in _FAILURE}
     return {
         "event": "payout",
         "data": {
-            "ref_trx": (await desk.payout(trx_id)).ref_trx,
+            "ref_trx": (await payer.payout(trx_id)).ref_trx,
             "trx_id": trx_id,
             "ipn_url": "https://shop.example/ipn",
             "environment": "production",
@@ -65,7 +65,7 @@ async def _ipn(desk: Desk, rail: str, trx_id: str, **more: Any) -> dict[str, Any
             "api_merchant_payout": True,
             "payout_amount": 1000.5,
             "currency_code": "NGN",
-            "withdraw_method_id": await desk.method_id(rail),
+            "withdraw_method_id": await payer.method_id(rail),
             "withdraw_method": f"Provider {rail.upper()} bank transfer",
             **failure,
         },
@@ -78,69 +78,69 @@ _FAILURE = ("refunded_amount", "error_code")
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_the_notification_of_a_delivery_is_exact(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
-        trx_id = await sent(desk, rail, payout_amount=1000.5)
-    assert await desk.notifications(trx_id) == []
-    await desk.settle(rail, trx_id, "success")
-    await desk.check_until(trx_id, "completed")
-    [told] = await desk.notifications(trx_id)
+        trx_id = await sent(payer, rail, payout_amount=1000.5)
+    assert await payer.notifications(trx_id) == []
+    await payer.settle(rail, trx_id, "success")
+    await payer.check_until(trx_id, "completed")
+    [told] = await payer.notifications(trx_id)
     assert abs(told.pop("timestamp") - time.time()) < 30
-    assert told == await _ipn(desk, rail, trx_id, message="Payout Completed", status="completed")
-    assert await desk.balance() == 1_000_000 - 102_625
-    assert await desk.account("in_flight") == 0
+    assert told == await _ipn(payer, rail, trx_id, message="Payout Completed", status="completed")
+    assert await payer.balance() == 1_000_000 - 102_625
+    assert await payer.account("in_flight") == 0
 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_the_notification_of_a_failure_is_exact(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
-        trx_id = await sent(desk, rail, payout_amount=1000.5)
-    await desk.settle(rail, trx_id, "failed")
-    await desk.check_until(trx_id, "failed")
-    [told] = await desk.notifications(trx_id)
+        trx_id = await sent(payer, rail, payout_amount=1000.5)
+    await payer.settle(rail, trx_id, "failed")
+    await payer.check_until(trx_id, "failed")
+    [told] = await payer.notifications(trx_id)
     assert type(told.pop("timestamp")) is int
     assert told == await _ipn(
-        *(desk, rail, trx_id),
+        *(payer, rail, trx_id),
         message="Payout Failed",
         status="failed",
         refunded_amount=1026.25,
         error_code="gateway_payout_failed",
     )
-    assert await desk.balance() == 1_000_000
-    assert await desk.account("payout_fee") == 0
+    assert await payer.balance() == 1_000_000
+    assert await payer.account("payout_fee") == 0
 
 
 @pytest.mark.parametrize("rail", TELLING)
 async def test_a_delivered_transfer_that_comes_back_is_refunded_once(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
-        trx_id = await sent(desk, rail, payout_amount=1000.5)
-    await desk.settle(rail, trx_id, "success")
-    await desk.until(trx_id, "completed")
-    assert await desk.balance() == 1_000_000 - 102_625
-    await desk.settle(rail, trx_id, "reversed")
-    await desk.until(trx_id, "failed")
-    assert await desk.balance() == 1_000_000
-    assert await desk.account("in_flight") == 0
-    assert await messages(desk, trx_id) == ["Payout Completed", "Payout Reversed"]
-    told = (await desk.notifications(trx_id))[-1]
+        trx_id = await sent(payer, rail, payout_amount=1000.5)
+    await payer.settle(rail, trx_id, "success")
+    await payer.until(trx_id, "completed")
+    assert await payer.balance() == 1_000_000 - 102_625
+    await payer.settle(rail, trx_id, "reversed")
+    await payer.until(trx_id, "failed")
+    assert await payer.balance() == 1_000_000
+    assert await payer.account("in_flight") == 0
+    assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
+    told = (await payer.notifications(trx_id))[-1]
     del told["timestamp"]
     assert told == await _ipn(
-        *(desk, rail, trx_id),
+        *(payer, rail, trx_id),
         message="Payout Reversed",
         status="failed",
         refunded_amount=1026.25,
         error_code="gateway_payout_failed",
     )
-    assert (await desk.verify(trx_id)).json == {
+    assert (await payer.verify(trx_id)).json == {
         "status": "failed",
         "event": "payout",
         "trx_id": trx_id,
-        "ref_trx": (await desk.payout(trx_id)).ref_trx,
+        "ref_trx": (await payer.payout(trx_id)).ref_trx,
         "message": f"Payout failed or was canceled. {RETURNED}",
         "error_code": "gateway_payout_failed",
     }
@@ -148,190 +148,198 @@ async def test_a_delivered_transfer_that_comes_back_is_refunded_once(
 
 @pytest.mark.parametrize("rail", TELLING)
 async def test_a_reversal_that_is_told_of_many_times_is_one_refund(
-    desk: Desk, site: Site, rail: str
+    payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    trx_id = await decided(desk, rail, "success")
-    await desk.world.control(f"{rail}/faults", {"webhooks": {"mode": "duplicate", "copies": 20}})
-    await desk.settle(rail, trx_id, "reversed")
-    await desk.until(trx_id, "failed")
+    trx_id = await decided(payer, rail, "success")
+    await payer.simulator.control(
+        f"{rail}/faults", {"webhooks": {"mode": "duplicate", "copies": 20}}
+    )
+    await payer.settle(rail, trx_id, "reversed")
+    await payer.until(trx_id, "failed")
     for status in ("reversed", "failed"):
         assert (await tell(site, rail, trx_id, status)).status == 200
-        await desk.world.run_jobs()
-    assert await desk.balance() == 1_000_000
-    assert await messages(desk, trx_id) == ["Payout Completed", "Payout Reversed"]
-    assert await desk.cases() == []
+        await payer.simulator.run_jobs()
+    assert await payer.balance() == 1_000_000
+    assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
+    assert await payer.cases() == []
 
 
 @pytest.mark.parametrize("fault", ["5xx_before", "garbage_after_accept"])
 async def test_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked_at_once(
-    desk: Desk, fault: str
+    payer: PayoutMerchant, fault: str
 ) -> None:
-    trx_id = await decided(desk, "a", "success")
+    trx_id = await decided(payer, "a", "success")
     unwell = {"call": "transfer_status", "fault": fault, "times": 2}
-    await desk.world.control("a/faults", {"next": [unwell]})
-    await desk.settle("a", trx_id, "reversed")
-    await desk.check_until(trx_id, "failed")
-    assert await desk.balance() == 1_000_000
-    assert await messages(desk, trx_id) == ["Payout Completed", "Payout Reversed"]
+    await payer.simulator.control("a/faults", {"next": [unwell]})
+    await payer.settle("a", trx_id, "reversed")
+    await payer.check_until(trx_id, "failed")
+    assert await payer.balance() == 1_000_000
+    assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
 
 
 @pytest.mark.parametrize("rail", TELLING)
 async def test_a_delivery_that_the_provider_then_calls_failed_is_a_case_and_no_refund(
-    desk: Desk, site: Site, rail: str
+    payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    trx_id = await decided(desk, rail, "success")
-    before = await desk.payout(trx_id)
-    await desk.settle(rail, trx_id, "failed", insist=True)
+    trx_id = await decided(payer, rail, "success")
+    before = await payer.payout(trx_id)
+    await payer.settle(rail, trx_id, "failed", insist=True)
     assert (await tell(site, rail, trx_id, "failed")).status == 200
-    await _until_reported(desk, trx_id)
-    assert await desk.payout(trx_id) == before
-    assert await desk.balance() == 900_000
-    assert await messages(desk, trx_id) == ["Payout Completed"]
-    assert (await desk.verify(trx_id)).json["status"] == "success"
+    await _until_reported(payer, trx_id)
+    assert await payer.payout(trx_id) == before
+    assert await payer.balance() == 900_000
+    assert await messages(payer, trx_id) == ["Payout Completed"]
+    assert (await payer.verify(trx_id)).json["status"] == "success"
 
 
 @pytest.mark.parametrize("rail", TELLING)
 async def test_a_failure_that_the_provider_then_calls_delivered_is_a_case_and_no_debit(
-    desk: Desk, site: Site, rail: str
+    payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    trx_id = await decided(desk, rail, "failed")
-    before = await desk.payout(trx_id)
-    await desk.settle(rail, trx_id, "success", insist=True)
+    trx_id = await decided(payer, rail, "failed")
+    before = await payer.payout(trx_id)
+    await payer.settle(rail, trx_id, "success", insist=True)
     assert (await tell(site, rail, trx_id, "success")).status == 200
-    await _until_reported(desk, trx_id)
-    assert await desk.payout(trx_id) == before
-    assert await desk.balance() == 1_000_000
-    assert await messages(desk, trx_id) == ["Payout Failed"]
-    assert (await desk.verify(trx_id)).json["status"] == "failed"
+    await _until_reported(payer, trx_id)
+    assert await payer.payout(trx_id) == before
+    assert await payer.balance() == 1_000_000
+    assert await messages(payer, trx_id) == ["Payout Failed"]
+    assert (await payer.verify(trx_id)).json["status"] == "failed"
 
 
-async def _until_reported(desk: Desk, trx_id: str) -> None:
+async def _until_reported(payer: PayoutMerchant, trx_id: str) -> None:
     async def is_so() -> bool:
-        return bool(await desk.cases())
+        return bool(await payer.cases())
 
-    await desk.world.until(is_so)
-    await desk.world.run_jobs()
-    assert await desk.cases() == [("contradiction", trx_id)]
+    await payer.simulator.until(is_so)
+    await payer.simulator.run_jobs()
+    assert await payer.cases() == [("contradiction", trx_id)]
 
 
 @pytest.mark.parametrize("rail", TELLING)
 @pytest.mark.parametrize(("was", "told"), [("success", "failed"), ("failed", "success")])
 async def test_a_webhook_against_a_final_state_is_a_case_whatever_the_provider_says_when_asked(
-    desk: Desk, site: Site, rail: str, was: str, told: str
+    payer: PayoutMerchant, site: Site, rail: str, was: str, told: str
 ) -> None:
-    trx_id = await decided(desk, rail, was)
-    before, balance = await desk.payout(trx_id), await desk.balance()
+    trx_id = await decided(payer, rail, was)
+    before, balance = await payer.payout(trx_id), await payer.balance()
     assert (await tell(site, rail, trx_id, told)).status == 200
-    await desk.check_now(trx_id)
-    assert (await desk.payout(trx_id), await desk.balance()) == (before, balance)
-    assert [reference for _, reference in await desk.cases()] == [trx_id]
+    await payer.check_now(trx_id)
+    assert (await payer.payout(trx_id), await payer.balance()) == (before, balance)
+    assert [reference for _, reference in await payer.cases()] == [trx_id]
 
 
 @pytest.mark.parametrize("rail", TELLING)
 @pytest.mark.parametrize("claimed", ["success", "failed", "reversed"])
 async def test_what_a_webhook_claims_is_not_believed_before_the_provider_was_asked(
-    desk: Desk, site: Site, rail: str, claimed: str
+    payer: PayoutMerchant, site: Site, rail: str, claimed: str
 ) -> None:
-    trx_id = await sent(desk, rail)
+    trx_id = await sent(payer, rail)
     assert (await tell(site, rail, trx_id, claimed)).status == 200
-    await desk.world.run_jobs()
-    assert (await desk.payout(trx_id)).status == "pending"
-    await desk.world.control(f"{rail}/faults", {"webhooks": {"mode": "lost"}})
-    await desk.settle(rail, trx_id, "success")
-    await desk.check_until(trx_id, "completed")
+    await payer.simulator.run_jobs()
+    assert (await payer.payout(trx_id)).status == "pending"
+    await payer.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "lost"}})
+    await payer.settle(rail, trx_id, "success")
+    await payer.check_until(trx_id, "completed")
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_forged_webhook_is_not_even_asked_about(desk: Desk, rail: str) -> None:
-    trx_id = await sent(desk, rail)
-    await desk.world.control(f"{rail}/faults", {"webhooks": {"mode": "forge"}})
-    await desk.settle(rail, trx_id, "success")
+async def test_a_forged_webhook_is_not_even_asked_about(payer: PayoutMerchant, rail: str) -> None:
+    trx_id = await sent(payer, rail)
+    await payer.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "forge"}})
+    await payer.settle(rail, trx_id, "success")
 
     async def was_refused() -> bool:
-        [webhook] = (await desk.world.read(f"{rail}/webhooks"))["webhooks"]
+        [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
         return [attempt["status"] for attempt in webhook["attempts"]] == [401]
 
-    await desk.world.until(was_refused)
-    assert (await desk.payout(trx_id)).status == "pending"
-    assert "transfer_status" not in await desk.calls(rail)
+    await payer.simulator.until(was_refused)
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert "transfer_status" not in await payer.calls(rail)
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_hundred_copies_of_a_failed_webhook_are_one_refund(desk: Desk, rail: str) -> None:
-    trx_id = await sent(desk, rail)
-    await desk.world.control(f"{rail}/faults", {"webhooks": {"mode": "duplicate", "copies": 100}})
-    await desk.settle(rail, trx_id, "failed")
-    await desk.until(trx_id, "failed")
+async def test_a_hundred_copies_of_a_failed_webhook_are_one_refund(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    trx_id = await sent(payer, rail)
+    await payer.simulator.control(
+        f"{rail}/faults", {"webhooks": {"mode": "duplicate", "copies": 100}}
+    )
+    await payer.settle(rail, trx_id, "failed")
+    await payer.until(trx_id, "failed")
 
     async def all_arrived() -> bool:
-        [webhook] = (await desk.world.read(f"{rail}/webhooks"))["webhooks"]
+        [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
         return len(webhook["attempts"]) == 100
 
-    await desk.world.until(all_arrived)
-    await desk.world.run_jobs()
-    assert await desk.balance() == 1_000_000
-    assert await messages(desk, trx_id) == ["Payout Failed"]
-    assert await desk.cases() == []
-    assert [step.event for step in await desk.timeline(trx_id)].count("failed") == 1
+    await payer.simulator.until(all_arrived)
+    await payer.simulator.run_jobs()
+    assert await payer.balance() == 1_000_000
+    assert await messages(payer, trx_id) == ["Payout Failed"]
+    assert await payer.cases() == []
+    assert [step.event for step in await payer.timeline(trx_id)].count("failed") == 1
 
 
-async def test_news_in_the_wrong_order_ends_the_same(desk: Desk) -> None:
+async def test_news_in_the_wrong_order_ends_the_same(payer: PayoutMerchant) -> None:
     """Delivered and reversed; the webhook about the second comes first."""
     backwards = {"mode": "reorder", "delay_seconds": 0.1}
-    await desk.world.control("a/faults", {"webhooks": backwards})
-    trx_id = await sent(desk)
-    await desk.settle("a", trx_id, "success")
-    await desk.settle("a", trx_id, "reversed")
-    await desk.until(trx_id, "failed")
-    await desk.world.run_jobs()
-    assert await desk.balance() == 1_000_000
-    assert await messages(desk, trx_id) == ["Payout Reversed"]
-    assert await desk.cases() == []
+    await payer.simulator.control("a/faults", {"webhooks": backwards})
+    trx_id = await sent(payer)
+    await payer.settle("a", trx_id, "success")
+    await payer.settle("a", trx_id, "reversed")
+    await payer.until(trx_id, "failed")
+    await payer.simulator.run_jobs()
+    assert await payer.balance() == 1_000_000
+    assert await messages(payer, trx_id) == ["Payout Reversed"]
+    assert await payer.cases() == []
 
 
 async def test_a_webhook_about_a_transfer_that_nobody_made_is_a_case(
-    desk: Desk, site: Site
+    payer: PayoutMerchant, site: Site
 ) -> None:
-    trx_id = await desk.pay_out()
+    trx_id = await payer.pay_out()
     strange = trx_id[:-1] + ("0" if trx_id[-1] != "0" else "1")
     assert (await tell(site, "a", strange, "failed")).status == 200
-    await desk.world.run_jobs()
-    assert await desk.cases() == [("unknown_reference", strange)]
-    assert await desk.balance() == 900_000
+    await payer.simulator.run_jobs()
+    assert await payer.cases() == [("unknown_reference", strange)]
+    assert await payer.balance() == 900_000
 
 
 async def test_a_webhook_about_a_sandbox_payout_moves_nothing(
-    sandbox_desk: Desk, site: Site
+    sandbox_payer: PayoutMerchant, site: Site
 ) -> None:
-    trx_id = await sandbox_desk.pay_out()
+    trx_id = await sandbox_payer.pay_out()
     assert (await tell(site, "a", trx_id, "failed")).status == 200
-    await sandbox_desk.world.run_jobs()
-    assert (await sandbox_desk.payout(trx_id)).status == "pending"
-    assert await sandbox_desk.cases() == [("unknown_reference", trx_id)]
+    await sandbox_payer.simulator.run_jobs()
+    assert (await sandbox_payer.payout(trx_id)).status == "pending"
+    assert await sandbox_payer.cases() == [("unknown_reference", trx_id)]
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_what_the_provider_takes_is_booked_where_it_tells(desk: Desk, rail: str) -> None:
-    trx_id = await decided(desk, rail, "success")
+async def test_what_the_provider_takes_is_booked_where_it_tells(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    trx_id = await decided(payer, rail, "success")
     fee = {"a": 1_000, "b": 0, "c": 1_075}[rail]
-    assert await desk.account(f"clearing:provider{rail}") == 100_000 + fee
-    assert await desk.account(f"provider_fee:provider{rail}") == -fee
-    assert (await desk.payout(trx_id)).provider_fee_minor == (fee or None)
+    assert await payer.account(f"clearing:provider{rail}") == 100_000 + fee
+    assert await payer.account(f"provider_fee:provider{rail}") == -fee
+    assert (await payer.payout(trx_id)).provider_fee_minor == (fee or None)
 
 
-async def test_the_timeline_tells_the_whole_story(desk: Desk) -> None:
-    trx_id = await decided(desk, "a", "success")
-    await desk.settle("a", trx_id, "reversed")
-    await desk.until(trx_id, "failed")
-    steps = await desk.timeline(trx_id)
+async def test_the_timeline_tells_the_whole_story(payer: PayoutMerchant) -> None:
+    trx_id = await decided(payer, "a", "success")
+    await payer.settle("a", trx_id, "reversed")
+    await payer.until(trx_id, "failed")
+    steps = await payer.timeline(trx_id)
     assert [(step.event, step.from_status, step.to_status) for step in steps[-2:]] == [
         ("delivered", "pending", "completed"),
         ("reversed", "completed", "failed"),
     ]
 
 
-async def test_a_decided_payout_has_no_job_any_more(desk: Desk) -> None:
-    trx_id = await decided(desk, "a", "success")
+async def test_a_decided_payout_has_no_job_any_more(payer: PayoutMerchant) -> None:
+    trx_id = await decided(payer, "a", "success")
     jobs = "SELECT count(*) FROM job WHERE subject = $1 AND kind = 'transfer'"
-    assert await desk.services.db.value(jobs, trx_id) == 0
-    assert (await desk.verify(trx_id)).json["status"] == "success"
+    assert await payer.services.db.value(jobs, trx_id) == 0
+    assert (await payer.verify(trx_id)).json["status"] == "success"

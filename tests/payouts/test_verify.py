@@ -16,7 +16,7 @@ from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payments.orders import VERIFY as VERIFY_PAYMENT
 from tests.payments.steps import new_payment
-from tests.payouts.desk import MANUAL, RAILS, VERIFY, Desk, exact, method
+from tests.payouts.payout_merchant import MANUAL, RAILS, VERIFY, PayoutMerchant, exact, method
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -29,9 +29,9 @@ def moment(text: str) -> datetime:
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
 async def test_a_pending_payout_is_told_of_to_the_letter(
-    desk: Desk, sandbox_desk: Desk, environment: str, rail: str
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
-    caller = desk if environment == "production" else sandbox_desk
+    caller = payer if environment == "production" else sandbox_payer
     sent = await caller.order(rail)
     trx_id = (await caller.send(sent)).json["trx_id"]
     reply = await caller.verify(trx_id)
@@ -47,13 +47,13 @@ async def test_a_pending_payout_is_told_of_to_the_letter(
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_delivered_payout_is_told_of_to_the_letter(
-    desk: Desk, services: Services, rail: str
+    payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
-        sent = await desk.order(rail, payout_amount=1000.5, description="Rent for May")
-        trx_id = (await desk.send(sent)).json["trx_id"]
-    await desk.check_until(trx_id, "completed")
-    reply = await desk.verify(trx_id)
+        sent = await payer.order(rail, payout_amount=1000.5, description="Rent for May")
+        trx_id = (await payer.send(sent)).json["trx_id"]
+    await payer.check_until(trx_id, "completed")
+    reply = await payer.verify(trx_id)
     assert reply.status == 200
     answer = exact(reply)
     created, updated = moment(answer.pop("created_at")), moment(answer.pop("updated_at"))
@@ -71,19 +71,19 @@ async def test_a_delivered_payout_is_told_of_to_the_letter(
     }
 
 
-async def test_a_description_that_was_not_sent_is_null(desk: Desk) -> None:
-    trx_id = await desk.pay_out(MANUAL)
-    await manual.complete(desk.services.db, trx_id, "FT-1")
-    assert (await desk.verify(trx_id)).json["description"] is None
+async def test_a_description_that_was_not_sent_is_null(payer: PayoutMerchant) -> None:
+    trx_id = await payer.pay_out(MANUAL)
+    await manual.complete(payer.services.db, trx_id, "FT-1")
+    assert (await payer.verify(trx_id)).json["description"] is None
 
 
-async def test_a_failed_payout_is_told_of_to_the_letter(desk: Desk) -> None:
+async def test_a_failed_payout_is_told_of_to_the_letter(payer: PayoutMerchant) -> None:
     refused = {"call": "transfer", "fault": "refuse", "message": "Beneficiary is on a list"}
-    await desk.world.control("a/faults", {"next": [refused]})
-    sent = await desk.order()
-    trx_id = (await desk.send(sent)).json["trx_id"]
-    await desk.until(trx_id, "failed")
-    assert (await desk.verify(trx_id)).json == {
+    await payer.simulator.control("a/faults", {"next": [refused]})
+    sent = await payer.order()
+    trx_id = (await payer.send(sent)).json["trx_id"]
+    await payer.until(trx_id, "failed")
+    assert (await payer.verify(trx_id)).json == {
         "status": "failed",
         "event": "payout",
         "trx_id": trx_id,
@@ -93,11 +93,11 @@ async def test_a_failed_payout_is_told_of_to_the_letter(desk: Desk) -> None:
     }
 
 
-async def test_a_canceled_payout_is_told_of_as_failed(desk: Desk) -> None:
-    sent = await desk.order(MANUAL)
-    trx_id = (await desk.send(sent)).json["trx_id"]
-    await manual.reject(desk.services.db, trx_id, "The bank is closed.")
-    assert (await desk.verify(trx_id)).json == {
+async def test_a_canceled_payout_is_told_of_as_failed(payer: PayoutMerchant) -> None:
+    sent = await payer.order(MANUAL)
+    trx_id = (await payer.send(sent)).json["trx_id"]
+    await manual.reject(payer.services.db, trx_id, "The bank is closed.")
+    assert (await payer.verify(trx_id)).json == {
         "status": "failed",
         "event": "payout",
         "trx_id": trx_id,
@@ -108,30 +108,30 @@ async def test_a_canceled_payout_is_told_of_as_failed(desk: Desk) -> None:
 
 
 async def test_what_is_not_the_callers_to_see_is_the_same_as_what_is_not(
-    desk: Desk, site: Site, db: Database, keyring: Keyring
+    payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    trx_id = await desk.pay_out()
+    trx_id = await payer.pay_out()
     neighbour = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
-    sandbox = msgspec.structs.replace(desk.merchant, environment=Environment.SANDBOX)
-    payment_id = await new_payment(desk.merchant)
-    unknown = await desk.verify(trx_ids.new(desk.merchant.new.id))
+    sandbox = msgspec.structs.replace(payer.merchant, environment=Environment.SANDBOX)
+    payment_id = await new_payment(payer.merchant)
+    unknown = await payer.verify(trx_ids.new(payer.merchant.new.id))
     assert unknown.status == 404
     assert set(unknown.json) == {"error", "error_code"}
     assert unknown.code == "TRANSACTION_NOT_FOUND"
     hidden = [
         await neighbour.get(VERIFY + trx_id),
         await sandbox.get(VERIFY + trx_id),
-        await desk.verify(payment_id),
-        await desk.merchant.get(VERIFY_PAYMENT + trx_id),
-        await desk.verify(trx_id.lower()),
-        await desk.verify(trx_id + "0"),
-        await desk.verify("x"),
-        await desk.verify("%00"),
+        await payer.verify(payment_id),
+        await payer.merchant.get(VERIFY_PAYMENT + trx_id),
+        await payer.verify(trx_id.lower()),
+        await payer.verify(trx_id + "0"),
+        await payer.verify("x"),
+        await payer.verify("%00"),
     ]
     assert [(reply.status, reply.body) for reply in hidden] == [(404, unknown.body)] * len(hidden)
-    assert (await desk.verify(trx_id)).status == 200
+    assert (await payer.verify(trx_id)).status == 200
 
 
-async def test_a_merchant_sees_its_payouts_from_any_address(desk: Desk) -> None:
-    trx_id = await desk.pay_out()
-    assert (await desk.elsewhere().verify(trx_id)).json["trx_id"] == trx_id
+async def test_a_merchant_sees_its_payouts_from_any_address(payer: PayoutMerchant) -> None:
+    trx_id = await payer.pay_out()
+    assert (await payer.from_new_ip().verify(trx_id)).json["trx_id"] == trx_id

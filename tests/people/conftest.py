@@ -2,9 +2,9 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from tests.people.street import Street
+from tests.people.accounts import Accounts
 
 
 @pytest.fixture(scope="session")
-def street(db: Database, keyring: Keyring) -> Street:
-    return Street(db, keyring)
+def accounts(db: Database, keyring: Keyring) -> Accounts:
+    return Accounts(db, keyring)

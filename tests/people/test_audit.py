@@ -14,19 +14,19 @@ from manilla.people import (
     second_factor,
 )
 from manilla.people.roles import ConsoleRole, Realm, Role
-from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, new_address, new_email
 
 ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
 NEW_PASSWORD = "another long enough phrase"
 
 
-async def about(street: Street, person_id: int) -> list[Entry]:
+async def about(accounts: Accounts, person_id: int) -> list[Entry]:
     """Oldest first."""
-    return (await audit.listed(street.db, Filters(subject=f"person:{person_id}")))[::-1]
+    return (await audit.listed(accounts.db, Filters(subject=f"person:{person_id}")))[::-1]
 
 
-async def test_what_is_done_to_the_consoles_people(street: Street) -> None:
-    db, email = street.db, new_email()
+async def test_what_is_done_to_the_consoles_people(accounts: Accounts) -> None:
+    db, email = accounts.db, new_email()
     with acting(ADA):
         new = await console_people.create(db, email=email, name="Bola", role=ConsoleRole.SUPPORT)
         number = new.person.id
@@ -39,7 +39,7 @@ async def test_what_is_done_to_the_consoles_people(street: Street) -> None:
         reset = await resets.begin(db, number)
         await resets.use(db, Realm.CONSOLE, reset, NEW_PASSWORD)
         await persons.change_profile(db, number, "Bola Ade", None)
-    lines = await about(street, number)
+    lines = await about(accounts, number)
     assert [line.action for line in lines] == [
         "person.create",
         "person.invite",
@@ -59,8 +59,8 @@ async def test_what_is_done_to_the_consoles_people(street: Street) -> None:
         assert str(secret) not in written
 
 
-async def test_what_is_done_to_a_merchants_people(street: Street) -> None:
-    db, owner = street.db, await street.owner()
+async def test_what_is_done_to_a_merchants_people(accounts: Accounts) -> None:
+    db, owner = accounts.db, await accounts.owner()
     merchant_id = owner.merchant_id
     with acting(ADA):
         added = await members.add(
@@ -99,13 +99,13 @@ async def test_what_is_done_to_a_merchants_people(street: Street) -> None:
     assert token not in repr([line.detail for line in lines])
 
 
-async def test_what_people_do_to_their_own_account(street: Street) -> None:
-    owner = await street.owner()
-    app, codes = await street.turn_on_totp(owner.visitor)
-    await passwords.change(street.db, owner.visitor, PASSWORD, NEW_PASSWORD)
-    await second_factor.remove(street.db, owner.visitor.person_id)
-    await second_factor.remove(street.db, owner.visitor.person_id)
-    lines = await about(street, owner.visitor.person_id)
+async def test_what_people_do_to_their_own_account(accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    app, codes = await accounts.turn_on_totp(owner.visitor)
+    await passwords.change(accounts.db, owner.visitor, PASSWORD, NEW_PASSWORD)
+    await second_factor.remove(accounts.db, owner.visitor.person_id)
+    await second_factor.remove(accounts.db, owner.visitor.person_id)
+    lines = await about(accounts, owner.visitor.person_id)
     assert [line.action for line in lines] == [
         "person.second_factor_on",
         "person.password",

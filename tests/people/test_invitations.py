@@ -18,20 +18,20 @@ from manilla.people.passwords import WeakPassword
 from manilla.people.persons import BadPerson
 from manilla.people.roles import Realm, Role
 from manilla.people.sessions import NewSession
-from tests.people.street import BROWSER, PASSWORD, Owner, Street, new_address, new_email
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_address, new_email
 
 
-async def invite(street: Street, owner: Owner, email: str, role: Role = Role.FINANCE) -> str:
+async def invite(accounts: Accounts, owner: Owner, email: str, role: Role = Role.FINANCE) -> str:
     return await invitations.invite(
-        street.db, owner.visitor.person_id, owner.merchant_id, email, role
+        accounts.db, owner.visitor.person_id, owner.merchant_id, email, role
     )
 
 
 async def accept(
-    street: Street, token: str, realm: Realm = Realm.DASHBOARD, password: str = PASSWORD
+    accounts: Accounts, token: str, realm: Realm = Realm.DASHBOARD, password: str = PASSWORD
 ) -> NewSession:
     return await invitations.accept(
-        street.db,
+        accounts.db,
         realm,
         token,
         name="Efe",
@@ -41,38 +41,38 @@ async def accept(
     )
 
 
-async def test_somebody_new_chooses_a_password_and_is_in(db: Database, street: Street) -> None:
-    owner, email = await street.owner(), new_email()
-    token = await invite(street, owner, email.upper())
+async def test_somebody_new_chooses_a_password_and_is_in(db: Database, accounts: Accounts) -> None:
+    owner, email = await accounts.owner(), new_email()
+    token = await invite(accounts, owner, email.upper())
     shown = await invitations.look_at(db, Realm.DASHBOARD, token)
     assert (shown.email, shown.role, shown.merchant_name) == (email, "finance", "Ada Stores")
     assert not await invitations.has_account(db, shown)
     with pytest.raises(WeakPassword):
-        await accept(street, token, password="short")
-    session = await accept(street, token)
-    visitor = await street.visitor(session.token)
+        await accept(accounts, token, password="short")
+    session = await accept(accounts, token)
+    visitor = await accounts.visitor(session.token)
     assert (visitor.email, visitor.name, visitor.role) == (email, "Efe", "finance")
     assert visitor.merchant_id == owner.merchant_id
-    await street.sign_in(email)
+    await accounts.sign_in(email)
     with pytest.raises(AlreadyMember):
-        await invite(street, owner, email)
+        await invite(accounts, owner, email)
 
 
 @pytest.mark.parametrize(
     "email",
     ["x<tag>@e.example", "x@e", "a b@e.example", "x@e.example,y@e.example", "x\u202e@e.example"],
 )
-async def test_only_an_email_address_is_invited(street: Street, email: str) -> None:
-    owner = await street.owner()
+async def test_only_an_email_address_is_invited(accounts: Accounts, email: str) -> None:
+    owner = await accounts.owner()
     with pytest.raises(BadPerson):
-        await invite(street, owner, email)
+        await invite(accounts, owner, email)
 
 
-async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(street: Street) -> None:
-    owner = await street.owner()
-    token = await invite(street, owner, new_email())
+async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    token = await invite(accounts, owner, new_email())
     answers = await asyncio.gather(
-        *(accept(street, token) for _ in range(3)), return_exceptions=True
+        *(accept(accounts, token) for _ in range(3)), return_exceptions=True
     )
     assert sorted(type(each).__name__ for each in answers) == [
         "BadInvitation",
@@ -80,21 +80,21 @@ async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(street: 
         "NewSession",
     ]
     with pytest.raises(BadInvitation):
-        await accept(street, token)
+        await accept(accounts, token)
 
 
 async def test_an_invitation_that_expired_was_withdrawn_or_replaced_is_no_good(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner, email = await street.owner(), new_email()
-    replaced = await invite(street, owner, email)
-    withdrawn = await invite(street, owner, email)
+    owner, email = await accounts.owner(), new_email()
+    replaced = await invite(accounts, owner, email)
+    withdrawn = await invite(accounts, owner, email)
     [only] = await invitations.list_open(db, owner.merchant_id)
-    stranger = await street.owner()
+    stranger = await accounts.owner()
     with pytest.raises(BadInvitation):
         await invitations.withdraw(db, stranger.merchant_id, only.id)
     await invitations.withdraw(db, owner.merchant_id, only.id)
-    expired = await invite(street, owner, email)
+    expired = await invite(accounts, owner, email)
     await db.execute(
         "UPDATE invitation SET expires_at = expires_at - $2::interval WHERE token_hash = $1",
         tokens.digest(expired),
@@ -102,32 +102,34 @@ async def test_an_invitation_that_expired_was_withdrawn_or_replaced_is_no_good(
     )
     for token in (replaced, withdrawn, expired, "", "made up"):
         with pytest.raises(BadInvitation):
-            await accept(street, token)
+            await accept(accounts, token)
     assert await invitations.list_open(db, owner.merchant_id) == []
     assert len(await members.list_of(db, owner.merchant_id)) == 1
 
 
-async def test_who_has_an_account_joins_only_while_signed_in(db: Database, street: Street) -> None:
-    owner, known, stranger = [await street.owner() for _ in range(3)]
-    token = await invite(street, owner, known.email, Role.DEVELOPER)
+async def test_who_has_an_account_joins_only_while_signed_in(
+    db: Database, accounts: Accounts
+) -> None:
+    owner, known, stranger = [await accounts.owner() for _ in range(3)]
+    token = await invite(accounts, owner, known.email, Role.DEVELOPER)
     assert await invitations.has_account(db, await invitations.look_at(db, Realm.DASHBOARD, token))
     with pytest.raises(SignInToJoin):
-        await accept(street, token, password="a password of a thief")
+        await accept(accounts, token, password="a password of a thief")
     with pytest.raises(NotYourInvitation):
         await invitations.join(db, stranger.visitor, token)
     assert await invitations.join(db, known.visitor, token) == owner.merchant_id
-    visitor = await street.visitor(known.token)
+    visitor = await accounts.visitor(known.token)
     assert (visitor.merchant_id, visitor.role) == (owner.merchant_id, "developer")
     with pytest.raises(BadInvitation):
         await invitations.join(db, known.visitor, token)
-    await street.sign_in(known.email)
+    await accounts.sign_in(known.email)
 
 
-async def test_an_invitation_is_of_one_realm(street: Street) -> None:
-    owner = await street.owner()
-    token = await invite(street, owner, new_email())
+async def test_an_invitation_is_of_one_realm(accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    token = await invite(accounts, owner, new_email())
     with pytest.raises(BadInvitation):
-        await accept(street, token, Realm.CONSOLE)
+        await accept(accounts, token, Realm.CONSOLE)
 
 
 async def test_nobody_is_invited_to_a_merchant_that_is_not_there(db: Database) -> None:

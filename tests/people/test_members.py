@@ -11,77 +11,80 @@ from manilla.people.members import LastOwner, MemberNotFound
 from manilla.people.persons import BadPerson, EmailTaken, LastAdministrator, PersonNotFound
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.sign_in import SignInRefused
-from tests.people.street import BROWSER, PASSWORD, Owner, Street, new_address, new_email
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_address, new_email
 
 
-async def hire(street: Street, owner: Owner, role: Role) -> Owner:
+async def hire(accounts: Accounts, owner: Owner, role: Role) -> Owner:
     """Somebody with a merchant of their own, who joins another."""
-    new = await street.owner()
-    token = await invitations.invite(street.db, None, owner.merchant_id, new.email, role)
-    await invitations.join(street.db, new.visitor, token)
+    new = await accounts.owner()
+    token = await invitations.invite(accounts.db, None, owner.merchant_id, new.email, role)
+    await invitations.join(accounts.db, new.visitor, token)
     return new
 
 
-async def test_a_role_changes_with_the_next_request(db: Database, street: Street) -> None:
-    owner = await street.owner()
-    member = await hire(street, owner, Role.VIEWER)
+async def test_a_role_changes_with_the_next_request(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    member = await hire(accounts, owner, Role.VIEWER)
     await members.change_role(db, owner.merchant_id, member.visitor.person_id, Role.FINANCE)
-    assert (await street.visitor(member.token)).role == "finance"
+    assert (await accounts.visitor(member.token)).role == "finance"
     listed = {each.email: each.role for each in await members.list_of(db, owner.merchant_id)}
     assert listed == {owner.email: "owner", member.email: "finance"}
 
 
 async def test_who_is_removed_loses_the_sessions_with_that_merchant_alone(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
-    member = await hire(street, owner, Role.DEVELOPER)
-    at_home = await street.sign_in(member.email)
-    assert (await street.visitor(at_home)).merchant_id == member.merchant_id
+    owner = await accounts.owner()
+    member = await hire(accounts, owner, Role.DEVELOPER)
+    at_home = await accounts.sign_in(member.email)
+    assert (await accounts.visitor(at_home)).merchant_id == member.merchant_id
     await members.remove(db, owner.merchant_id, member.visitor.person_id)
-    assert (await street.is_in(member.token), await street.is_in(at_home)) == (False, True)
+    assert (await accounts.is_signed_in(member.token), await accounts.is_signed_in(at_home)) == (
+        False,
+        True,
+    )
     with pytest.raises(sessions.NotAMember):
-        await sessions.choose_merchant(db, await street.visitor(at_home), owner.merchant_id)
+        await sessions.choose_merchant(db, await accounts.visitor(at_home), owner.merchant_id)
     with pytest.raises(MemberNotFound):
         await members.remove(db, owner.merchant_id, member.visitor.person_id)
 
 
 async def test_a_session_moves_between_merchants_of_its_person(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
-    member = await hire(street, owner, Role.VIEWER)
+    owner = await accounts.owner()
+    member = await hire(accounts, owner, Role.VIEWER)
     belongings = await members.merchants_of(db, member.visitor.person_id)
     assert {each.merchant_id: each.role for each in belongings} == {
         member.merchant_id: "owner",
         owner.merchant_id: "viewer",
     }
     await sessions.choose_merchant(db, member.visitor, member.merchant_id)
-    assert (await street.visitor(member.token)).role == "owner"
+    assert (await accounts.visitor(member.token)).role == "owner"
     with pytest.raises(sessions.NotAMember):
         await sessions.choose_merchant(db, owner.visitor, member.merchant_id)
 
 
-async def test_the_last_owner_stays(db: Database, street: Street) -> None:
-    owner = await street.owner()
-    await hire(street, owner, Role.FINANCE)
+async def test_the_last_owner_stays(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    await hire(accounts, owner, Role.FINANCE)
     person_id = owner.visitor.person_id
     with pytest.raises(LastOwner):
         await members.remove(db, owner.merchant_id, person_id)
     with pytest.raises(LastOwner):
         await members.change_role(db, owner.merchant_id, person_id, Role.VIEWER)
     await members.change_role(db, owner.merchant_id, person_id, Role.OWNER)
-    disabled = await hire(street, owner, Role.OWNER)
+    disabled = await hire(accounts, owner, Role.OWNER)
     await persons.disable(db, disabled.visitor.person_id)
     with pytest.raises(LastOwner):
         await members.remove(db, owner.merchant_id, person_id)
 
 
 async def test_two_owners_who_remove_each_other_at_once_leave_one(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
-    other = await hire(street, owner, Role.OWNER)
+    owner = await accounts.owner()
+    other = await hire(accounts, owner, Role.OWNER)
     answers = await asyncio.gather(
         members.remove(db, owner.merchant_id, owner.visitor.person_id),
         members.remove(db, owner.merchant_id, other.visitor.person_id),
@@ -91,8 +94,8 @@ async def test_two_owners_who_remove_each_other_at_once_leave_one(
     assert len(await members.list_of(db, owner.merchant_id)) == 1
 
 
-async def test_a_profile_is_changed_within_bounds(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_a_profile_is_changed_within_bounds(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
     person_id = owner.visitor.person_id
     await persons.change_profile(db, person_id, " Ada Eze ", "+234 801 234 5678")
     person = await persons.get(db, person_id)
@@ -103,13 +106,13 @@ async def test_a_profile_is_changed_within_bounds(db: Database, street: Street) 
 
 
 async def test_who_is_made_for_the_console_chooses_a_password_by_invitation(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
     email = new_email()
     new = await console_people.create(db, email=email, name="Kemi", role=ConsoleRole.OPERATIONS)
     assert new.token is not None
     with pytest.raises(SignInRefused):
-        await street.try_door(email, "", realm=Realm.CONSOLE)
+        await accounts.try_sign_in(email, "", realm=Realm.CONSOLE)
     with pytest.raises(EmailTaken):
         await console_people.create(db, email=email, name="Kemi", role=ConsoleRole.SUPPORT)
     again = await console_people.invite_again(db, new.person.id)
@@ -117,17 +120,17 @@ async def test_who_is_made_for_the_console_chooses_a_password_by_invitation(
     with pytest.raises(BadInvitation):
         await invitations.accept(db, Realm.CONSOLE, new.token, **where)
     session = await invitations.accept(db, Realm.CONSOLE, again, **where)
-    visitor = await street.visitor(session.token, Realm.CONSOLE)
+    visitor = await accounts.visitor(session.token, Realm.CONSOLE)
     assert (visitor.email, visitor.role) == (email, "operations")
     await console_people.change_role(db, new.person.id, ConsoleRole.SUPPORT)
-    assert (await street.visitor(session.token, Realm.CONSOLE)).role == "support"
+    assert (await accounts.visitor(session.token, Realm.CONSOLE)).role == "support"
     with pytest.raises(EmailTaken):
         await console_people.invite_again(db, new.person.id)
 
 
-async def test_the_last_administrator_stays(db: Database, street: Street) -> None:
+async def test_the_last_administrator_stays(db: Database, accounts: Accounts) -> None:
     await db.execute("UPDATE person SET status = 'disabled' WHERE realm = 'console'")
-    first, _ = await street.administrator()
+    first, _ = await accounts.administrator()
     invited = await console_people.create(
         db, email=new_email(), name="Uche", role=ConsoleRole.ADMINISTRATOR
     )
@@ -137,7 +140,7 @@ async def test_the_last_administrator_stays(db: Database, street: Street) -> Non
         await console_people.change_role(db, first, ConsoleRole.SUPPORT)
     await persons.disable(db, invited.person.id)
 
-    second, _ = await street.administrator()
+    second, _ = await accounts.administrator()
     answers = await asyncio.gather(
         persons.disable(db, first),
         console_people.change_role(db, second, ConsoleRole.OPERATIONS),
@@ -146,7 +149,9 @@ async def test_the_last_administrator_stays(db: Database, street: Street) -> Non
     assert sorted(type(each).__name__ for each in answers) == ["LastAdministrator", "NoneType"]
 
 
-async def test_a_merchants_person_has_no_role_in_the_console(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_a_merchants_person_has_no_role_in_the_console(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
     with pytest.raises(PersonNotFound):
         await console_people.change_role(db, owner.visitor.person_id, ConsoleRole.ADMINISTRATOR)

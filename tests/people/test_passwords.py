@@ -6,7 +6,7 @@ import pytest
 from manilla.kit.db import Database
 from manilla.people import passwords
 from manilla.people.passwords import WeakPassword, WrongPassword
-from tests.people.street import PASSWORD, Street
+from tests.people.accounts import PASSWORD, Accounts
 
 WEAK = [
     "elevenchars",
@@ -55,26 +55,29 @@ async def test_a_password_is_the_same_however_its_letters_are_composed() -> None
 
 
 async def test_a_hash_of_an_older_cost_is_renewed_by_signing_in(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     old = argon2.PasswordHasher(time_cost=1, memory_cost=8 * 1024, parallelism=1).hash(PASSWORD)
     person_id = owner.visitor.person_id
     await db.execute("UPDATE person SET password_hash = $2 WHERE id = $1", person_id, old)
-    await street.sign_in(owner.email)
+    await accounts.sign_in(owner.email)
     kept = await db.value("SELECT password_hash FROM person WHERE id = $1", person_id)
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    await street.sign_in(owner.email)
+    await accounts.sign_in(owner.email)
 
 
 async def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessions(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
-    other = await street.sign_in(owner.email)
+    owner = await accounts.owner()
+    other = await accounts.sign_in(owner.email)
     with pytest.raises(WrongPassword):
         await passwords.change(db, owner.visitor, "not the old one", "another long phrase")
-    assert await street.is_in(other)
+    assert await accounts.is_signed_in(other)
     await passwords.change(db, owner.visitor, PASSWORD, "another long phrase")
-    assert (await street.is_in(owner.token), await street.is_in(other)) == (True, False)
-    await street.sign_in(owner.email, "another long phrase")
+    assert (await accounts.is_signed_in(owner.token), await accounts.is_signed_in(other)) == (
+        True,
+        False,
+    )
+    await accounts.sign_in(owner.email, "another long phrase")

@@ -12,44 +12,44 @@ from manilla.people.resets import BadReset
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode, SignInRefused
 from manilla.people.throttle import TooManyAttempts
-from tests.people.street import PASSWORD, Street, new_address, new_email
+from tests.people.accounts import PASSWORD, Accounts, new_address, new_email
 
 NEW = "another long phrase"
 
 
 async def test_a_link_sets_the_password_once_and_ends_all_sessions(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     token = await resets.begin(db, owner.visitor.person_id)
     assert (await resets.look_at(db, Realm.DASHBOARD, token)).email == owner.email
     with pytest.raises(WeakPassword):
         await resets.use(db, Realm.DASHBOARD, token, "short")
-    assert await street.is_in(owner.token)
+    assert await accounts.is_signed_in(owner.token)
     answers = await asyncio.gather(
         *(resets.use(db, Realm.DASHBOARD, token, NEW) for _ in range(3)), return_exceptions=True
     )
     assert sorted(type(each).__name__ for each in answers) == ["BadReset", "BadReset", "Person"]
-    assert not await street.is_in(owner.token)
+    assert not await accounts.is_signed_in(owner.token)
     with pytest.raises(SignInRefused):
-        await street.try_door(owner.email, PASSWORD)
-    await street.sign_in(owner.email, NEW)
+        await accounts.try_sign_in(owner.email, PASSWORD)
+    await accounts.sign_in(owner.email, NEW)
     with pytest.raises(BadReset):
         await resets.use(db, Realm.DASHBOARD, token, PASSWORD)
 
 
-async def test_the_second_factor_survives_a_reset(db: Database, street: Street) -> None:
-    owner = await street.owner()
-    await street.turn_on_totp(owner.visitor)
+async def test_the_second_factor_survives_a_reset(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    await accounts.turn_on_totp(owner.visitor)
     token = await resets.begin(db, owner.visitor.person_id)
     await resets.use(db, Realm.DASHBOARD, token, NEW)
-    assert isinstance(await street.try_door(owner.email, NEW), NeedsCode)
+    assert isinstance(await accounts.try_sign_in(owner.email, NEW), NeedsCode)
 
 
 async def test_a_link_that_is_old_replaced_or_overtaken_is_no_good(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     person_id = owner.visitor.person_id
     replaced = await resets.begin(db, person_id)
     overtaken = await resets.begin(db, person_id)
@@ -72,9 +72,9 @@ async def test_a_link_that_is_old_replaced_or_overtaken_is_no_good(
 
 
 async def test_asking_makes_a_link_for_who_is_known_and_is_throttled_for_all(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     for email, is_known in ((owner.email.upper(), True), (new_email(), False), ("x\x00", False)):
         for _ in range(3):
             await resets.count(db, Realm.DASHBOARD, email, new_address())

@@ -10,7 +10,7 @@ from manilla.people.passwords import WrongPassword
 from manilla.people.roles import Realm
 from manilla.people.second_factor import CodeRefused, StepUpNeeded
 from manilla.people.throttle import TooManyAttempts
-from tests.people.street import BROWSER, PASSWORD, Street, code_of
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, code_of
 
 SECOND = timedelta(seconds=1)
 
@@ -25,82 +25,86 @@ SECOND = timedelta(seconds=1)
     ],
 )
 async def test_a_session_ends_when_it_is_idle_or_old(
-    street: Street, realm: Realm, column: str, limit: timedelta
+    accounts: Accounts, realm: Realm, column: str, limit: timedelta
 ) -> None:
     if realm is Realm.CONSOLE:
-        _, email = await street.administrator()
+        _, email = await accounts.administrator()
     else:
-        email = (await street.owner()).email
-    token = await street.sign_in(email, realm=realm)
-    visitor = await street.visitor(token, realm)
-    await street.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
+        email = (await accounts.owner()).email
+    token = await accounts.sign_in(email, realm=realm)
+    visitor = await accounts.visitor(token, realm)
+    await accounts.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
     assert visitor.session_id in {
-        each.id for each in await sessions.list_of(street.db, visitor.person_id)
+        each.id for each in await sessions.list_of(accounts.db, visitor.person_id)
     }
     if column == "seen_at":
         # Being seen begins the idle time anew.
-        assert await street.is_in(token, realm)
-        await street.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
-    assert await street.is_in(token, realm)
-    await street.age_session(visitor.session_id, column, limit)
-    assert not await street.is_in(token, realm)
+        assert await accounts.is_signed_in(token, realm)
+        await accounts.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
+    assert await accounts.is_signed_in(token, realm)
+    await accounts.age_session(visitor.session_id, column, limit)
+    assert not await accounts.is_signed_in(token, realm)
     assert visitor.session_id not in {
-        each.id for each in await sessions.list_of(street.db, visitor.person_id)
+        each.id for each in await sessions.list_of(accounts.db, visitor.person_id)
     }
 
 
-async def test_being_seen_is_written_at_most_once_a_minute(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_being_seen_is_written_at_most_once_a_minute(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
     seen = "SELECT seen_at FROM session WHERE id = $1"
     first = await db.value(seen, owner.visitor.session_id)
-    await street.visitor(owner.token)
+    await accounts.visitor(owner.token)
     assert await db.value(seen, owner.visitor.session_id) == first
-    await street.age_session(owner.visitor.session_id, "seen_at", timedelta(seconds=61))
-    await street.visitor(owner.token)
+    await accounts.age_session(owner.visitor.session_id, "seen_at", timedelta(seconds=61))
+    await accounts.visitor(owner.token)
     assert await db.value(seen, owner.visitor.session_id) > first - 61 * SECOND
 
 
-async def test_what_is_no_token_finds_nobody(street: Street) -> None:
+async def test_what_is_no_token_finds_nobody(accounts: Accounts) -> None:
     for token in ("", "x", "x" * 100_000, "\x00", "\ud800"):
-        assert not await street.is_in(token)
+        assert not await accounts.is_signed_in(token)
 
 
 async def test_sessions_are_listed_and_revoked_one_by_one_or_all_others(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner, stranger = await street.owner(), await street.owner()
-    others = [await street.sign_in(owner.email) for _ in range(3)]
+    owner, stranger = await accounts.owner(), await accounts.owner()
+    others = [await accounts.sign_in(owner.email) for _ in range(3)]
     listed = await sessions.list_of(db, owner.visitor.person_id)
     assert len(listed) == 4
     assert {each.user_agent for each in listed} == {BROWSER}
-    first = await street.visitor(others[0])
+    first = await accounts.visitor(others[0])
     with pytest.raises(sessions.SessionNotFound):
         await sessions.revoke(db, stranger.visitor.person_id, first.session_id)
     await sessions.revoke(db, owner.visitor.person_id, first.session_id)
-    assert [await street.is_in(token) for token in others] == [False, True, True]
+    assert [await accounts.is_signed_in(token) for token in others] == [False, True, True]
     ended = await sessions.revoke_all_but(db, owner.visitor.person_id, owner.visitor.session_id)
     assert ended == 2
-    assert await street.is_in(owner.token)
+    assert await accounts.is_signed_in(owner.token)
     await sessions.end(db, Realm.CONSOLE, owner.token)
-    assert await street.is_in(owner.token)
+    assert await accounts.is_signed_in(owner.token)
     await sessions.end(db, Realm.DASHBOARD, owner.token)
-    assert not await street.is_in(owner.token)
-    assert await street.is_in(stranger.token)
+    assert not await accounts.is_signed_in(owner.token)
+    assert await accounts.is_signed_in(stranger.token)
 
 
-async def test_disabling_somebody_ends_their_sessions_at_once(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_disabling_somebody_ends_their_sessions_at_once(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
     await persons.disable(db, owner.visitor.person_id)
-    assert not await street.is_in(owner.token)
+    assert not await accounts.is_signed_in(owner.token)
     await persons.enable(db, owner.visitor.person_id)
-    assert not await street.is_in(owner.token)
-    await street.sign_in(owner.email)
+    assert not await accounts.is_signed_in(owner.token)
+    await accounts.sign_in(owner.email)
 
 
 async def test_a_person_keeps_fifty_sessions_and_the_oldest_goes(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
+    owner = await accounts.owner()
     async with db.transaction() as connection:
         for _ in range(50):
             await sessions.begin(
@@ -115,52 +119,54 @@ async def test_a_person_keeps_fifty_sessions_and_the_oldest_goes(
     listed = await sessions.list_of(db, owner.visitor.person_id)
     assert len(listed) == 50
     assert {len(each.user_agent) for each in listed} == {300}
-    assert not await street.is_in(owner.token)
+    assert not await accounts.is_signed_in(owner.token)
 
 
-async def test_step_up_by_password_is_good_for_ten_minutes(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_step_up_by_password_is_good_for_ten_minutes(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
     assert not owner.visitor.is_stepped_up
     with pytest.raises(StepUpNeeded):
         second_factor.require_step_up(owner.visitor)
     with pytest.raises(WrongPassword):
-        await sessions.step_up(db, street.keyring, owner.visitor, password="not this one")
-    await sessions.step_up(db, street.keyring, owner.visitor, password=PASSWORD)
-    visitor = await street.visitor(owner.token)
+        await sessions.step_up(db, accounts.keyring, owner.visitor, password="not this one")
+    await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
+    visitor = await accounts.visitor(owner.token)
     second_factor.require_step_up(visitor)
-    await street.age_session(visitor.session_id, "stepped_up_at", timedelta(minutes=10))
-    assert not (await street.visitor(owner.token)).is_stepped_up
-    other = await street.visitor(await street.sign_in(owner.email))
+    await accounts.age_session(visitor.session_id, "stepped_up_at", timedelta(minutes=10))
+    assert not (await accounts.visitor(owner.token)).is_stepped_up
+    other = await accounts.visitor(await accounts.sign_in(owner.email))
     assert not other.is_stepped_up
 
 
 async def test_step_up_is_by_the_second_factor_where_there_is_one(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    owner = await street.owner()
-    app, _ = await street.turn_on_totp(owner.visitor)
+    owner = await accounts.owner()
+    app, _ = await accounts.turn_on_totp(owner.visitor)
     with pytest.raises(CodeRefused):
-        await sessions.step_up(db, street.keyring, owner.visitor, password=PASSWORD)
-    await sessions.step_up(db, street.keyring, owner.visitor, code=code_of(app))
-    assert (await street.visitor(owner.token)).is_stepped_up
+        await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
+    await sessions.step_up(db, accounts.keyring, owner.visitor, code=code_of(app))
+    assert (await accounts.visitor(owner.token)).is_stepped_up
 
 
-async def test_guesses_at_step_up_are_few(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_guesses_at_step_up_are_few(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
     for _ in range(10):
         with pytest.raises(WrongPassword):
-            await sessions.step_up(db, street.keyring, owner.visitor, password="not this one")
+            await sessions.step_up(db, accounts.keyring, owner.visitor, password="not this one")
     with pytest.raises(TooManyAttempts):
-        await sessions.step_up(db, street.keyring, owner.visitor, password=PASSWORD)
+        await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
     # Whoever has the session cannot shut the owner out of the front door.
-    await street.sign_in(owner.email)
+    await accounts.sign_in(owner.email)
 
 
-async def test_what_ended_long_ago_is_forgotten(db: Database, street: Street) -> None:
-    owner = await street.owner()
-    other = await street.sign_in(owner.email)
+async def test_what_ended_long_ago_is_forgotten(db: Database, accounts: Accounts) -> None:
+    owner = await accounts.owner()
+    other = await accounts.sign_in(owner.email)
     session_id = owner.visitor.session_id
-    await street.age_session(session_id, "expires_at", timedelta(days=8))
+    await accounts.age_session(session_id, "expires_at", timedelta(days=8))
     await queries.forget_ended(db, timedelta(days=30))
     assert await db.value("SELECT count(*) FROM session WHERE id = $1", session_id) == 0
-    assert await street.is_in(other)
+    assert await accounts.is_signed_in(other)

@@ -13,10 +13,10 @@ from manilla.people.passwords import WeakPassword
 from manilla.people.persons import BadPerson
 from manilla.people.sign_up import SignedUp, SignUpRefused
 from manilla.people.throttle import TooManyAttempts
-from tests.people.street import BROWSER, PASSWORD, Street, new_address, new_email
+from tests.people.accounts import BROWSER, PASSWORD, Accounts, new_address, new_email
 
 
-async def apply(street: Street, address: str | None = None, **changed: str) -> SignedUp:
+async def apply(accounts: Accounts, address: str | None = None, **changed: str) -> SignedUp:
     given = {
         "business_name": "Ngozi Foods",
         "name": "Ngozi",
@@ -25,7 +25,7 @@ async def apply(street: Street, address: str | None = None, **changed: str) -> S
         **changed,
     }
     return await sign_up.sign_up(
-        street.db, street.keyring, **given, address=address or new_address(), user_agent=BROWSER
+        accounts.db, accounts.keyring, **given, address=address or new_address(), user_agent=BROWSER
     )
 
 
@@ -37,34 +37,36 @@ async def counts(db: Database) -> tuple[int, int]:
 
 
 async def test_whoever_signs_up_owns_a_pending_merchant_with_keys_of_both_environments(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
-    signed = await apply(street)
+    signed = await apply(accounts)
     merchant = await merchants.get(db, signed.merchant.id)
     assert (merchant.name, merchant.status) == ("Ngozi Foods", "pending")
     for environment in Environment:
         assert len(await merchant_queries.credentials(db, merchant.id, environment)) == 1
     [member] = await members.list_of(db, merchant.id)
     assert (member.email, member.role) == (merchant.email, "owner")
-    visitor = await street.visitor(signed.session.token)
+    visitor = await accounts.visitor(signed.session.token)
     assert (visitor.merchant_id, visitor.merchant_status) == (merchant.id, "pending")
 
 
-async def test_a_known_address_is_refused_and_makes_nothing(db: Database, street: Street) -> None:
-    owner = await street.owner()
+async def test_a_known_address_is_refused_and_makes_nothing(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
     before = await counts(db)
     with pytest.raises(SignUpRefused) as refused:
-        await apply(street, email=owner.email.upper())
+        await apply(accounts, email=owner.email.upper())
     assert "exist" not in refused.value.text
     assert await counts(db) == before
 
 
 async def test_of_two_who_sign_up_with_one_address_at_once_one_succeeds(
-    db: Database, street: Street
+    db: Database, accounts: Accounts
 ) -> None:
     email, before = new_email(), await counts(db)
     answers = await asyncio.gather(
-        *(apply(street, email=email) for _ in range(3)), return_exceptions=True
+        *(apply(accounts, email=email) for _ in range(3)), return_exceptions=True
     )
     assert sorted(type(each).__name__ for each in answers) == [
         "SignUpRefused",
@@ -74,7 +76,7 @@ async def test_of_two_who_sign_up_with_one_address_at_once_one_succeeds(
     assert await counts(db) == (before[0] + 1, before[1] + 1)
 
 
-async def test_bad_fields_make_nothing(db: Database, street: Street) -> None:
+async def test_bad_fields_make_nothing(db: Database, accounts: Accounts) -> None:
     before = await counts(db)
     for refusal, changed in [
         (BadPerson, {"email": "nobody"}),
@@ -84,14 +86,14 @@ async def test_bad_fields_make_nothing(db: Database, street: Street) -> None:
         (WeakPassword, {"password": "short"}),
     ]:
         with pytest.raises(refusal):
-            await apply(street, **changed)
+            await apply(accounts, **changed)
     assert await counts(db) == before
 
 
-async def test_few_may_sign_up_from_one_address(street: Street) -> None:
-    owner, address = await street.owner(), new_address()
+async def test_few_may_sign_up_from_one_address(accounts: Accounts) -> None:
+    owner, address = await accounts.owner(), new_address()
     for _ in range(10):
         with pytest.raises(SignUpRefused):
-            await apply(street, address, email=owner.email)
+            await apply(accounts, address, email=owner.email)
     with pytest.raises(TooManyAttempts):
-        await apply(street, address)
+        await apply(accounts, address)

@@ -42,16 +42,16 @@ from manilla.providers.port import (
     WebhookEvent,
 )
 from manilla.providers.rails import Rails, open_session
-from tests.patience import PATIENCE_SECONDS
 from tests.providers.conftest import adapter
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 def _claim(order: ChargeOrder | TransferOrder) -> Claim:
     return Claim(order.amount.amount, order.amount.currency)
 
 
-class World:
+class SimulatorSetup:
     """The simulator, our rails to it, and the webhooks that it sends us."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator_url: str, own_url: str) -> None:
@@ -74,7 +74,7 @@ class World:
         return web.Response()
 
     async def webhook(self) -> tuple[Provider, Headers, bytes]:
-        return await asyncio.wait_for(self.received.get(), PATIENCE_SECONDS)
+        return await asyncio.wait_for(self.received.get(), TIMEOUT_SECONDS)
 
 
 async def _serve(app: web.Application, listener: socket.socket) -> web.AppRunner:
@@ -85,28 +85,28 @@ async def _serve(app: web.Application, listener: socket.socket) -> web.AppRunner
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def setup() -> AsyncIterator[SimulatorSetup]:
     simulator, ours = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     urls = [f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, ours)]
     async with aiohttp.ClientSession() as session:
-        world = World(session, *urls)
+        setup = SimulatorSetup(session, *urls)
         settings = SimulatorSettings(
             mode="development", base_url=urls[0], webhook_base_url=urls[1], settle_seconds=0.02
         )
         receiving = web.Application()
-        receiving.router.add_post("/webhooks/{provider}", world.receive)
+        receiving.router.add_post("/webhooks/{provider}", setup.receive)
         runners = [await _serve(build(settings), simulator), await _serve(receiving, ours)]
-        yield world
+        yield setup
         for runner in runners:
             await runner.cleanup()
 
 
 @pytest.fixture
-async def rails(db: Database, keyring: Keyring, world: World) -> AsyncIterator[Rails]:
+async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncIterator[Rails]:
     keys = {Provider.A: CredentialsA(), Provider.B: CredentialsB(), Provider.C: CredentialsC()}
     for provider, each in keys.items():
         given = {name: text for name, text in msgspec.to_builtins(each).items() if text}
-        base_url = f"{world.simulator_url}/{provider[-1]}"
+        base_url = f"{setup.simulator_url}/{provider[-1]}"
         if provider is Provider.B:
             given["default_va_bank"] = "000017"
         await credentials.change(db, keyring, provider, {**given, "base_url": base_url})
@@ -144,7 +144,7 @@ async def first_bank(each: Adapter) -> str:
 
 
 async def final_state(each: Adapter, reference: str) -> TransferStatus:
-    for _ in range(PATIENCE_SECONDS * 50):
+    for _ in range(TIMEOUT_SECONDS * 50):
         state = await each.transfer_state(reference)
         assert isinstance(state, Done)
         if state.value.status is not TransferStatus.PENDING:
@@ -155,7 +155,7 @@ async def final_state(each: Adapter, reference: str) -> TransferStatus:
 
 @pytest.mark.parametrize("provider", Provider)
 async def test_a_transfer_is_resolved_sent_and_delivered(
-    rails: Rails, world: World, provider: Provider
+    rails: Rails, setup: SimulatorSetup, provider: Provider
 ) -> None:
     each = adapter(rails, provider)
     before = await each.balance("NGN")
@@ -170,7 +170,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert after.value.minor <= before.value.minor - order.amount.minor
     assert isinstance(await each.send(order), Unknown)  # the same again: it means ask
     if provider is not Provider.B:
-        sender, headers, raw = await world.webhook()
+        sender, headers, raw = await setup.webhook()
         assert each.read_webhook(headers, raw) == WebhookEvent(
             *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED)
         )
@@ -216,7 +216,7 @@ async def test_a_bank_code_of_another_rail_is_refused(rails: Rails) -> None:
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
 async def test_a_transfer_accepted_without_an_answer_is_unknown_and_then_found(
     rails: Rails,
-    world: World,
+    setup: SimulatorSetup,
     provider: Provider,
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -224,19 +224,19 @@ async def test_a_transfer_accepted_without_an_answer_is_unknown_and_then_found(
     monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     each = adapter(rails, provider)
     order = await transfer(each)
-    await world.control(f"{provider}/faults", {"next": [{"call": "transfer", "fault": fault}]})
+    await setup.control(f"{provider}/faults", {"next": [{"call": "transfer", "fault": fault}]})
     assert isinstance(await each.send(order), Unknown)
     assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
 
 @pytest.mark.parametrize("provider", Provider)
 async def test_a_transfer_that_was_lost_is_not_found_and_can_be_sent_again(
-    rails: Rails, world: World, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    rails: Rails, setup: SimulatorSetup, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
     each = adapter(rails, provider)
     order = await transfer(each)
-    await world.control(
+    await setup.control(
         f"{provider}/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]}
     )
     assert isinstance(await each.send(order), Unknown)
@@ -247,41 +247,43 @@ async def test_a_transfer_that_was_lost_is_not_found_and_can_be_sent_again(
 
 @pytest.mark.parametrize("provider", [Provider.A, Provider.C])
 async def test_forged_webhooks_are_seen_through(
-    rails: Rails, world: World, provider: Provider
+    rails: Rails, setup: SimulatorSetup, provider: Provider
 ) -> None:
     each = adapter(rails, provider)
-    await world.control(f"{provider}/faults", {"webhooks": {"mode": "forge"}})
+    await setup.control(f"{provider}/faults", {"webhooks": {"mode": "forge"}})
     assert isinstance(await each.send(await transfer(each)), Done)
-    _, headers, raw = await world.webhook()
+    _, headers, raw = await setup.webhook()
     assert each.read_webhook(headers, raw) == Forged()
 
 
 @pytest.mark.parametrize("provider", Provider)
-async def test_a_hosted_charge_is_paid(rails: Rails, world: World, provider: Provider) -> None:
+async def test_a_hosted_charge_is_paid(
+    rails: Rails, setup: SimulatorSetup, provider: Provider
+) -> None:
     each = adapter(rails, provider)
     order = msgspec.structs.replace(
         CHARGE,
         reference=trx_ids.new(1) + "-1",
-        notification_url=f"{world.own_url}/webhooks/{provider}",
+        notification_url=f"{setup.own_url}/webhooks/{provider}",
     )
     checkout = await each.create_checkout(order)
     assert isinstance(checkout, Done)
-    async with world.session.get(checkout.value.checkout_url) as page:
+    async with setup.session.get(checkout.value.checkout_url) as page:
         assert page.status == 200
     pending = await each.charge_state(order.reference)
     assert isinstance(pending, Done)
     assert pending.value.status is ChargeStatus.PENDING
-    await world.control(f"{provider}/charges/{order.reference}/pay", {})
+    await setup.control(f"{provider}/charges/{order.reference}/pay", {})
     paid = await each.charge_state(order.reference)
     assert isinstance(paid, Done)
     assert (paid.value.status, paid.value.paid) == (ChargeStatus.PAID, order.amount)
-    _, headers, raw = await world.webhook()
+    _, headers, raw = await setup.webhook()
     assert each.read_webhook(headers, raw) == WebhookEvent(
         *(EventKind.CHARGE, order.reference, _claim(order), ChargeStatus.PAID)
     )
 
 
-async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:
+async def test_virtual_accounts_of_a_and_b(rails: Rails, setup: SimulatorSetup) -> None:
     for provider in (Provider.A, Provider.B):
         each = adapter(rails, provider)
         order = msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
@@ -292,18 +294,20 @@ async def test_virtual_accounts_of_a_and_b(rails: Rails, world: World) -> None:
     short = msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
     a = adapter(rails, Provider.A)
     await a.create_virtual_account(short, "22222222222")
-    await world.control(f"providera/charges/{short.reference}/pay", {"amount": 1000})
+    await setup.control(f"providera/charges/{short.reference}/pay", {"amount": 1000})
     state = await a.charge_state(short.reference)
     assert isinstance(state, Done)
     assert state.value.paid == Money("NGN", 100000)
 
 
 @pytest.mark.parametrize("provider", [Provider.A, Provider.C])
-async def test_a_paid_charge_is_refunded(rails: Rails, world: World, provider: Provider) -> None:
+async def test_a_paid_charge_is_refunded(
+    rails: Rails, setup: SimulatorSetup, provider: Provider
+) -> None:
     each = adapter(rails, provider)
     reference = trx_ids.new(1) + "-1"
     await each.create_checkout(msgspec.structs.replace(CHARGE, reference=reference))
-    await world.control(f"{provider}/charges/{reference}/pay", {})
+    await setup.control(f"{provider}/charges/{reference}/pay", {})
     order = msgspec.structs.replace(REFUND, reference=trx_ids.new(1), charge_reference=reference)
     answer = await each.refund(order)
     assert isinstance(answer, Done)

@@ -17,9 +17,9 @@ from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Adapter, Direction, Done, Provider, Unknown
 from manilla.providers.rails import Rails, open_session
-from tests.patience import SEEN_SECONDS
 from tests.providers.conftest import CREDENTIALS, adapter, envelope
 from tests.providers.scripted import Scripted
+from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 
 async def test_credentials_are_sealed_and_shown_without_their_secrets(
@@ -136,11 +136,11 @@ async def test_a_change_is_in_effect_within_a_second(
         rails = Rails(db, keyring, watch, session, is_production_mode=False)
         watching = asyncio.create_task(watch.run())
         await credentials.change(db, keyring, Provider.C, {**CREDENTIALS[Provider.C]})
-        await asyncio.sleep(SEEN_SECONDS)
+        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
         await watch.ensure_fresh()
         assert rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
         await credentials.clear(db, Provider.C)
-        await asyncio.sleep(SEEN_SECONDS)
+        await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
         await watch.ensure_fresh()
         assert not rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
         watching.cancel()

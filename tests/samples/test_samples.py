@@ -17,7 +17,7 @@ import pytest
 from manilla_client import Notification, verify_ipn
 
 from manilla.notify import signing
-from tests.cli.shop import Shop, opened, until
+from tests.cli.receiver import Shop, opened, until
 from tests.instance import Instance
 from tests.notify.receiver import Received
 from tests.samples.languages import LANGUAGES, Runner

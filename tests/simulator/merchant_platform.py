@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from tests.patience import PATIENCE_SECONDS
+from tests.timeouts import TIMEOUT_SECONDS
 
 HEADERS: dict[str, dict[str, str]] = {
     "a": {"Authorization": "Bearer sim_a_secret"},
@@ -82,7 +82,7 @@ class Platform:
         target: str,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = PATIENCE_SECONDS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> Reply:
         raw = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         async with self._session.request(
@@ -127,7 +127,7 @@ class Platform:
         return await self.call("c", "GET", f"/v3/transfers?reference={reference}")
 
     async def settled(self, key: str, reference: str, status: str) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while await self.transfer_status(key, reference) != status:
                 await asyncio.sleep(0.01)
 
@@ -217,6 +217,6 @@ def enquiry_reference(bank_code: str, account: str) -> str:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not is_so():
             await asyncio.sleep(0.01)

@@ -13,8 +13,8 @@ from manilla_simulator.settings import NotInProduction, SimulatorSettings
 from manilla_simulator.state import Charge, ChargeShelf, VirtualAccount, now
 
 from manilla.kit.money import Money
-from tests.patience import PATIENCE_SECONDS
 from tests.simulator.merchant_platform import Platform
+from tests.timeouts import TIMEOUT_SECONDS
 
 PRODUCTION = SimulatorSettings(
     mode="production", base_url="http://sim.example", webhook_base_url="http://pay.example"
@@ -172,7 +172,7 @@ async def test_the_program_serves_until_it_is_told_to_stop() -> None:
         hanging = asyncio.create_task(platform.transfer("a", "TXN1"))
         await asyncio.sleep(0.2)
         program.terminate()
-        assert await asyncio.wait_for(program.wait(), PATIENCE_SECONDS) == 0
+        assert await asyncio.wait_for(program.wait(), TIMEOUT_SECONDS) == 0
         with pytest.raises(aiohttp.ClientError):
             await hanging
 

@@ -18,8 +18,8 @@ from manilla.sql import migrate
 from tests.client import new_merchant
 from tests.databases import database, running
 from tests.payments.shop import Shop, Started
-from tests.payouts.desk import Desk, setting
-from tests.simulated import simulated
+from tests.payouts.payout_merchant import PayoutMerchant, setting
+from tests.provider_simulator import running_simulator
 from tests.sql.plans import PlanLog, Scan
 
 NAME = "plans"
@@ -39,31 +39,31 @@ BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 class Business:
     """One merchant, and everything that its payments and payouts make the programs do."""
 
-    def __init__(self, desk: Desk, shop: Shop) -> None:
-        self.desk, self.shop = desk, shop
-        self.db = desk.services.db
+    def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
+        self.payer, self.shop = payer, shop
+        self.db = payer.services.db
 
     async def initiate(self) -> tuple[Started, str]:
-        return await self.shop.start(), await self.desk.pay_out()
+        return await self.shop.start(), await self.payer.pay_out()
 
     async def initiate_and_verify(self) -> None:
         started, payout = await self.initiate()
         assert (await self.shop.verify(started)).status == 200
-        assert (await self.desk.verify(payout)).status == 200
+        assert (await self.payer.verify(payout)).status == 200
 
     async def take_and_refund_a_payment(self) -> None:
         started = await self.shop.start()
         await self.shop.pay(await self.shop.choose(started, "providera-ngn"))
         await self.shop.until(started, "success")
         await refunds.start(self.db, started.trx_id, "1", "Returned goods")
-        await self.desk.world.run_jobs()
+        await self.payer.simulator.run_jobs()
 
     async def complete_a_payout(self) -> None:
-        await self.desk.check_until(await self.desk.pay_out(), "completed")
+        await self.payer.check_until(await self.payer.pay_out(), "completed")
 
     async def notify(self) -> None:
         async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
-            works = Courier(self.db, self.desk.services.directory, session).works()
+            works = Courier(self.db, self.payer.services.directory, session).works()
             claimed, _ = await claim_in_turns(self.db, "notify", 100, -1)
             for job in claimed:
                 await Runner(self.db, works)._do(job)
@@ -71,14 +71,17 @@ class Business:
 
 @contextlib.asynccontextmanager
 async def business(settings: Settings) -> AsyncIterator[Business]:
-    async with running(settings) as (services, site), simulated(services) as world:
+    async with running(settings) as (services, site), running_simulator(services) as simulator:
         merchant = await new_merchant(
             site, services.db, services.keyring, environment=Environment.PRODUCTION
         )
-        desk, shop = Desk(services, world, merchant), Shop(services, world, merchant)
-        await desk.fund("10000000")
+        payer, shop = (
+            PayoutMerchant(services, simulator, merchant),
+            Shop(services, simulator, merchant),
+        )
+        await payer.fund("10000000")
         async with setting(services, "rate_limit_per_minute", "1000000"):
-            yield Business(desk, shop)
+            yield Business(payer, shop)
 
 
 async def _leave_new(_owner: asyncpg.Connection) -> None:

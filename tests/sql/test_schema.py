@@ -10,7 +10,7 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.forked import manilla
+from tests.command import manilla
 
 # Tables that do not grow with the business.
 SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}

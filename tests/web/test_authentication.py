@@ -15,8 +15,8 @@ from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
-from tests.web.guests import Guest
-from tests.web.visitors import PASSWORD, Visitor, member
+from tests.web.http_browser import HttpBrowser
+from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -27,11 +27,11 @@ async def merchant(site: Site, services: Services) -> Merchant:
 
 
 @pytest.fixture(scope="module")
-async def owner(site: Site, services: Services, merchant: Merchant) -> Visitor:
+async def owner(site: Site, services: Services, merchant: Merchant) -> SignedInUser:
     return await member(services, site, merchant.new.id)
 
 
-async def _developer(services: Services, site: Site, merchant: Merchant) -> Visitor:
+async def _developer(services: Services, site: Site, merchant: Merchant) -> SignedInUser:
     await services.db.execute(
         "DELETE FROM membership m USING person p WHERE p.id = m.person_id AND p.email = $1",
         f"developer-{merchant.new.id}@example.com",
@@ -42,7 +42,7 @@ async def _developer(services: Services, site: Site, merchant: Merchant) -> Visi
 async def test_guessing_is_slowed_down_and_the_page_says_for_how_long(
     site: Site, merchant: Merchant
 ) -> None:
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         replies = [await guest.sign_in("guessed@example.com", "wrong") for _ in range(11)]
     assert [reply.status for reply in replies] == [401] * 10 + [429]
     assert "Too many attempts. Please wait a while and try again." in replies[-1].text
@@ -50,8 +50,8 @@ async def test_guessing_is_slowed_down_and_the_page_says_for_how_long(
     assert "wrong" not in replies[-1].text
 
 
-async def test_nobody_learns_who_has_an_account(site: Site, owner: Visitor) -> None:
-    async with Guest.of(site) as guest:
+async def test_nobody_learns_who_has_an_account(site: Site, owner: SignedInUser) -> None:
+    async with HttpBrowser.of(site) as guest:
         known = await guest.sign_in(owner.email, "three wrong kobo coins")
         unknown = await guest.sign_in("nobody@example.com", "three wrong kobo coins")
         assert (known.status, unknown.status) == (401, 401)
@@ -61,9 +61,9 @@ async def test_nobody_learns_who_has_an_account(site: Site, owner: Visitor) -> N
 
 
 async def test_a_cookie_from_before_signing_in_is_never_the_session(
-    site: Site, owner: Visitor, services: Services
+    site: Site, owner: SignedInUser, services: Services
 ) -> None:
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         guest.give_cookie("manilla_dashboard", "planted")
         before = (await guest.get("/sign-in")).csrf
         entered = await guest.sign_in(owner.email, PASSWORD)
@@ -100,17 +100,17 @@ async def test_a_cookie_from_before_signing_in_is_never_the_session(
     ],
 )
 async def test_signing_in_leads_to_an_address_of_this_realm_alone(
-    site: Site, owner: Visitor, wanted: str, followed: str | None
+    site: Site, owner: SignedInUser, wanted: str, followed: str | None
 ) -> None:
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         entered = await guest.sign_in(owner.email, PASSWORD, wanted)
     assert (entered.status, entered.headers["Location"]) == (303, followed or "/dashboard/")
 
 
 async def test_what_is_asked_for_is_found_again_after_signing_in(
-    site: Site, owner: Visitor
+    site: Site, owner: SignedInUser
 ) -> None:
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         sent = await guest.get("/sandbox/payments?q=a%26b")
         assert sent.headers["Location"] == (
             "/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Fpayments%3Fq%3Da%2526b"
@@ -121,9 +121,9 @@ async def test_what_is_asked_for_is_found_again_after_signing_in(
 
 
 async def test_a_session_that_is_ended_elsewhere_ends_at_once(
-    site: Site, owner: Visitor, services: Services
+    site: Site, owner: SignedInUser, services: Services
 ) -> None:
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         await guest.sign_in(owner.email, PASSWORD)
         account = await guest.get("/account")
         [mine] = re.findall(r"This session", account.text)
@@ -137,7 +137,7 @@ async def test_a_session_that_is_ended_elsewhere_ends_at_once(
 
 
 async def test_a_changed_role_and_a_removed_member_take_effect_at_once(
-    site: Site, owner: Visitor, merchant: Merchant, services: Services
+    site: Site, owner: SignedInUser, merchant: Merchant, services: Services
 ) -> None:
     developer = await _developer(services, site, merchant)
     assert (await developer.get("/sandbox/credentials")).status == 200
@@ -153,7 +153,7 @@ async def test_a_changed_role_and_a_removed_member_take_effect_at_once(
 
 
 async def test_having_shown_who_one_is_wears_off(
-    owner: Visitor, merchant: Merchant, services: Services
+    owner: SignedInUser, merchant: Merchant, services: Services
 ) -> None:
     path, wish = "/sandbox/credentials/rotate", {"overlap_minutes": "60"}
 
@@ -188,7 +188,7 @@ async def test_having_shown_who_one_is_wears_off(
     assert turned_off.status == 303  # what asks for it again sees it in the same request
 
 
-async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: Visitor) -> None:
+async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: SignedInUser) -> None:
     csrf = (await owner.csrf()).encode()
     headers = {**owner.headers(), "Content-Type": FORM}
     parted = {**owner.headers(), "Content-Type": "multipart/form-data; boundary=x"}
@@ -252,7 +252,7 @@ async def test_files_are_kept_for_ever_under_an_address_that_changes(site: Site)
 
 
 async def test_over_https_no_cookie_can_be_read_or_planted_without_it(
-    services: Services, owner: Visitor
+    services: Services, owner: SignedInUser
 ) -> None:
     desk = msgspec.structs.replace(app.dashboard_desk(services), base_url="https://pay.example")
     rooms = [dashboard.build(desk)]

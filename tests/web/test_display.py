@@ -10,12 +10,12 @@ from manilla.ledger.daily import Day
 from manilla.services import Services
 from manilla.web import charts, display
 from tests.client import Site
-from tests.dashboard.till import ChargeService, new_till
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> ChargeService:
-    return await new_till(services, site)
+async def dashboard(services: Services, site: Site) -> MerchantDashboard:
+    return await new_dashboard(services, site)
 
 
 def test_a_time_is_shown_in_lagos_and_kept_in_utc() -> None:
@@ -31,21 +31,21 @@ def test_a_tile_counts_what_was_paid_of_what_was_started() -> None:
 
 
 async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(
-    till: ChargeService,
+    dashboard: MerchantDashboard,
 ) -> None:
-    await till.pay_in()
-    home = (await till.owner.get("/sandbox")).body.decode()
+    await dashboard.pay_in()
+    home = (await dashboard.owner.get("/sandbox")).body.decode()
     assert "1 of 1 paid" in home
-    page = (await till.owner.get("/sandbox/payments")).body.decode()
+    page = (await dashboard.owner.get("/sandbox/payments")).body.decode()
     assert page.count("Africa/Lagos") == 1
 
 
 async def test_times_do_not_follow_the_browser(
-    till: ChargeService, services: Services, browser: Browser
+    dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
-    await till.pay_in()
+    await dashboard.pay_in()
     context = await browser.new_context(timezone_id="America/New_York", locale="en-US")
-    await till.owner.enter(context)
+    await dashboard.owner.enter(context)
     page = await context.new_page()
     await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
     time = page.locator("main time").first
@@ -55,10 +55,10 @@ async def test_times_do_not_follow_the_browser(
 
 
 async def test_the_menu_button_of_a_phone_stays_where_it_is(
-    till: ChargeService, services: Services, browser: Browser
+    dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
-    await till.owner.enter(context)
+    await dashboard.owner.enter(context)
     page = await context.new_page()
     await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
     button, heading = page.locator("[data-menu] summary"), page.locator("main h1")
@@ -69,22 +69,26 @@ async def test_the_menu_button_of_a_phone_stays_where_it_is(
     await context.close()
 
 
-async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(till: ChargeService) -> None:
-    trx_id = await till.pay_in()
-    page = (await till.owner.get(f"/sandbox/payments/{trx_id}")).body.decode()
+async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(
+    dashboard: MerchantDashboard,
+) -> None:
+    trx_id = await dashboard.pay_in()
+    page = (await dashboard.owner.get(f"/sandbox/payments/{trx_id}")).body.decode()
     assert f'<a class="btn" href="/dashboard/sandbox/payments/{trx_id}/refund">' in page
 
 
-async def test_a_manual_payout_waits_for_an_administrator(till: ChargeService) -> None:
+async def test_a_manual_payout_waits_for_an_administrator(dashboard: MerchantDashboard) -> None:
     fields = {
-        "method": str(await till.method_id("platform")),
+        "method": str(await dashboard.method_id("platform")),
         "bank_code": "GTBank",
         "account_number": "0123456789",
         "amount": "1000",
         "once": "MANUAL-1",
     }
-    reply = await till.owner.post("/sandbox/payouts", fields)
-    page = await till.owner.follow(reply)
+    reply = await dashboard.owner.post("/sandbox/payouts", fields)
+    page = await dashboard.owner.follow(reply)
     assert "Awaiting manual payment" in page
     assert "on its way" not in page
-    assert "Awaiting manual payment" in (await till.owner.get("/sandbox/payouts")).body.decode()
+    assert (
+        "Awaiting manual payment" in (await dashboard.owner.get("/sandbox/payouts")).body.decode()
+    )

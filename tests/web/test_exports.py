@@ -18,8 +18,8 @@ from manilla.services import Services
 from manilla.web import exports
 from manilla.web.exports import Cell, Column
 from tests.client import Site, new_merchant
-from tests.dashboard.till import unchunked
-from tests.web.visitors import Visitor, member
+from tests.dashboard.merchant_dashboard import unchunked
+from tests.web.signed_in_user import SignedInUser, member
 
 Row = tuple[Cell, ...]
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -91,7 +91,7 @@ async def test_a_workbook_shows_amounts_with_all_their_decimals() -> None:
 
 
 @pytest.fixture(scope="module")
-async def owner(site: Site, services: Services) -> Visitor:
+async def owner(site: Site, services: Services) -> SignedInUser:
     merchant = await new_merchant(site, services.db, services.keyring)
     for number in range(60):
         await wallets.fund(
@@ -104,7 +104,7 @@ async def owner(site: Site, services: Services) -> Visitor:
     return await member(services, site, merchant.new.id)
 
 
-async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: Visitor) -> None:
+async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: SignedInUser) -> None:
     path = "/sandbox/wallets/NGN?kind=funding"
     shown: list[str] = []
     address: str | None = path
@@ -130,7 +130,7 @@ async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: Visitor) 
     "query",
     ["since=yesterday", "until=2026-02-30", "after=nonsense", "after=WyIwIl0", "q=%00", "q=%7F"],
 )
-async def test_a_view_that_cannot_be_is_refused_by_a_page(owner: Visitor, query: str) -> None:
+async def test_a_view_that_cannot_be_is_refused_by_a_page(owner: SignedInUser, query: str) -> None:
     for format_ in ("", "&format=csv"):
         if "after" in query and format_:
             continue  # a file begins at the beginning

@@ -8,21 +8,21 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from manilla.services import Services
-from tests.checkout.looking import faults_found
+from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
-from tests.dashboard.till import ChargeService, new_till
-from tests.simulated import simulated
-from tests.web.visitors import PASSWORD, Visitor, administrator
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.provider_simulator import running_simulator
+from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator
 
 
 @pytest.fixture(scope="module")
-async def till(services: Services, site: Site) -> AsyncIterator[ChargeService]:
-    async with simulated(services):
-        yield await new_till(services, site)
+async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
+    async with running_simulator(services):
+        yield await new_dashboard(services, site)
 
 
 @pytest.fixture(scope="module")
-async def operator(services: Services, site: Site) -> Visitor:
+async def operator(services: Services, site: Site) -> SignedInUser:
     visitor = await administrator(services, site, f"{secrets.token_hex(4)}@console.example")
     await visitor.step_up(services)
     return visitor
@@ -54,25 +54,25 @@ def _error(page: str, field: str) -> str:
     ],
 )
 async def test_payout_errors_stand_at_their_field(
-    till: ChargeService, changed: dict[str, str], field: str, text: str
+    dashboard: MerchantDashboard, changed: dict[str, str], field: str, text: str
 ) -> None:
     fields = {
-        "method": str(await till.method_id()),
+        "method": str(await dashboard.method_id()),
         "bank_code": "058",
         "account_number": "0123456789",
         "amount": "₦1,000.00",
         "once": secrets.token_hex(8),
     }
     for path in ("/sandbox/payouts/new", "/sandbox/payouts"):
-        page = (await till.owner.post(path, {**fields, **changed})).body.decode()
+        page = (await dashboard.owner.post(path, {**fields, **changed})).body.decode()
         assert text in _error(page, field)
         assert not re.search(r"payout_amount|bank_code must|account_number must", page)
 
 
 async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field(
-    till: ChargeService, operator: Visitor
+    dashboard: MerchantDashboard, operator: SignedInUser
 ) -> None:
-    wallet = f"/merchants/{till.merchant.new.id}/wallets/sandbox/NGN"
+    wallet = f"/merchants/{dashboard.merchant.new.id}/wallets/sandbox/NGN"
     adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
     page = await operator.follow(await operator.post(f"{wallet}/adjust", adjusted))
     assert _error(page, "amount") == "Use a decimal point, not a comma. Write 1500.50."
@@ -80,26 +80,30 @@ async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field
     assert 'value="A correction"' in page
     assert "field-error" not in (await operator.get(wallet)).body.decode()
 
-    commission = f"/merchants/{till.merchant.new.id}"
+    commission = f"/merchants/{dashboard.merchant.new.id}"
     reply = await operator.post(f"{commission}/commission", {"commission_percent": "101"})
     assert "between 0 and 100" in _error(await operator.follow(reply), "commission_percent")
 
-    reply = await till.owner.post("/team/invite", {"email": "nobody", "role": "viewer"})
-    assert "Enter an email address" in _error(await till.owner.follow(reply), "email")
+    reply = await dashboard.owner.post("/team/invite", {"email": "nobody", "role": "viewer"})
+    assert "Enter an email address" in _error(await dashboard.owner.follow(reply), "email")
 
-    reply = await till.owner.post("/profile", {"name": "Ada", "phone": "12"})
-    assert "Enter a phone number" in _error(await till.owner.follow(reply), "phone")
+    reply = await dashboard.owner.post("/profile", {"name": "Ada", "phone": "12"})
+    assert "Enter a phone number" in _error(await dashboard.owner.follow(reply), "phone")
 
 
-async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(till: ChargeService) -> None:
-    reply = await till.owner.post("/profile/bvn", {"bvn": "1234567"})
-    page = await till.owner.follow(reply)
+async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(
+    dashboard: MerchantDashboard,
+) -> None:
+    reply = await dashboard.owner.post("/profile/bvn", {"bvn": "1234567"})
+    page = await dashboard.owner.follow(reply)
     assert "A BVN has 11 digits." in _error(page, "bvn")
     assert "1234567" not in page
 
 
-async def test_a_filter_that_is_not_possible_is_explained_in_words(till: ChargeService) -> None:
-    reply = await till.owner.get("/sandbox/payments?status=lost")
+async def test_a_filter_that_is_not_possible_is_explained_in_words(
+    dashboard: MerchantDashboard,
+) -> None:
+    reply = await dashboard.owner.get("/sandbox/payments?status=lost")
     page = reply.body.decode()
     assert reply.status == 400
     assert "“lost” is not a valid status." in page
@@ -111,12 +115,12 @@ async def _focused(page: Page) -> str:
 
 
 async def test_the_first_wrong_field_has_the_focus(
-    till: ChargeService, services: Services, browser: Browser
+    dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
-    path = f"/dashboard/sandbox/payouts/new?method={await till.method_id()}"
+    path = f"/dashboard/sandbox/payouts/new?method={await dashboard.method_id()}"
     for width in (390, 1280):
         context = await browser.new_context(viewport={"width": width, "height": 844})
-        await till.owner.enter(context)
+        await dashboard.owner.enter(context)
         page = await context.new_page()
         await page.goto(services.settings.base_url + path)
         await page.get_by_label("Bank", exact=True).select_option("058")
@@ -126,12 +130,12 @@ async def test_the_first_wrong_field_has_the_focus(
         await page.locator("#h-account_number").wait_for()
         assert await page.locator("#h-amount").inner_text() != ""  # all errors at once
         assert await _focused(page) == "f-account_number"
-        assert not await faults_found(page)
+        assert not await accessibility_violations(page)
         await context.close()
 
 
 async def test_sign_up_and_password_errors_stand_at_their_field(
-    till: ChargeService, services: Services, browser: Browser
+    dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     page = await context.new_page()
@@ -143,13 +147,13 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
     await page.get_by_role("button", name="Create account").click()
     await page.locator("#h-password").wait_for()
     assert await _focused(page) == "f-password"
-    assert not await faults_found(page)
+    assert not await accessibility_violations(page)
     await context.close()
-    wrong = await till.owner.post("/account/password", {"old": "no", "new": PASSWORD})
+    wrong = await dashboard.owner.post("/account/password", {"old": "no", "new": PASSWORD})
     assert "password is wrong" in _error(wrong.body.decode(), "old")
 
 
-async def test_the_apis_field_errors_are_sentences(till: ChargeService) -> None:
+async def test_the_apis_field_errors_are_sentences(dashboard: MerchantDashboard) -> None:
     wrong = {
         "payment_amount": 5,
         "currency_code": "NAIRA",
@@ -157,7 +161,7 @@ async def test_the_apis_field_errors_are_sentences(till: ChargeService) -> None:
         "ipn_url": 7,
         "allow_payment_methods": {"a": 1},
     }
-    errors = (await till.merchant.post("/api/v1/initiate-payment", wrong)).json["errors"]
+    errors = (await dashboard.merchant.post("/api/v1/initiate-payment", wrong)).json["errors"]
     assert errors["currency_code"] == "Use at most 3 characters."
     assert errors["ref_trx"] == "Use at most 60 characters."
     assert errors["ipn_url"] == "Expected text."

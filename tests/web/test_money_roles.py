@@ -25,9 +25,9 @@ from manilla.web.routes import SIGNED_IN, Route
 from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
 from tests.people.test_mail import program
-from tests.web.forms import shown
 from tests.web.money_routes import CONSOLE, DASHBOARD, ROLES, Effect
-from tests.web.visitors import Visitor, administrator, member
+from tests.web.route_urls import shown
+from tests.web.signed_in_user import SignedInUser, administrator, member
 
 ROTATE = {"overlap_minutes": "60"}
 
@@ -38,7 +38,7 @@ async def merchant(site: Site, services: Services) -> Merchant:
 
 
 @pytest.fixture(scope="module")
-async def people(services: Services, site: Site, merchant: Merchant) -> dict[Role, Visitor]:
+async def people(services: Services, site: Site, merchant: Merchant) -> dict[Role, SignedInUser]:
     return {role: await member(services, site, merchant.new.id, role) for role in Role}
 
 
@@ -78,7 +78,7 @@ async def test_whatever_has_an_effect_needs_a_form_and_a_step_up(services: Servi
 
 @pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
 async def test_only_an_owner_gets_production_keys(
-    people: dict[Role, Visitor], services: Services, merchant: Merchant, role: Role
+    people: dict[Role, SignedInUser], services: Services, merchant: Merchant, role: Role
 ) -> None:
     visitor = people[role]
     await visitor.step_up(services)
@@ -91,7 +91,7 @@ async def test_only_an_owner_gets_production_keys(
 
 
 async def test_a_developer_rotates_the_sandbox_keys(
-    people: dict[Role, Visitor], services: Services
+    people: dict[Role, SignedInUser], services: Services
 ) -> None:
     developer = people[Role.DEVELOPER]
     await developer.step_up(services)
@@ -100,7 +100,7 @@ async def test_a_developer_rotates_the_sandbox_keys(
     assert (reply.status, b"whsec_" in reply.body) == (200, True)
 
 
-async def test_nobody_calls_production_from_the_explorer(people: dict[Role, Visitor]) -> None:
+async def test_nobody_calls_production_from_the_explorer(people: dict[Role, SignedInUser]) -> None:
     for role in (Role.OWNER, Role.DEVELOPER):
         reply = await people[role].post("/production/explorer", {"operation": "initiatePayout"})
         assert reply.status == 404, role

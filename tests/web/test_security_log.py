@@ -11,8 +11,8 @@ from manilla.people import second_factor, security_log
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
-from tests.web.guests import Guest
-from tests.web.visitors import PASSWORD, Visitor, member
+from tests.web.http_browser import HttpBrowser
+from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 
 WRONG = "three wrong kobo coins"
 
@@ -23,7 +23,7 @@ async def merchant(site: Site, services: Services) -> Merchant:
 
 
 @pytest.fixture
-async def owner(site: Site, services: Services, merchant: Merchant) -> Visitor:
+async def owner(site: Site, services: Services, merchant: Merchant) -> SignedInUser:
     return await member(services, site, merchant.new.id)
 
 
@@ -49,10 +49,10 @@ def counted(event: str, outcome: str, realm: str = "dashboard") -> float:
 
 
 async def test_sixty_wrong_passwords_from_one_address_are_seen_everywhere(
-    site: Site, services: Services, owner: Visitor
+    site: Site, services: Services, owner: SignedInUser
 ) -> None:
     before = counted("sign_in", "wrong_password"), counted("sign_in", "locked_out")
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         csrf = (await guest.get("/sign-in")).csrf
         with capture_logs() as logs:
             for _ in range(60):
@@ -74,11 +74,11 @@ async def test_sixty_wrong_passwords_from_one_address_are_seen_everywhere(
 
 
 async def test_wrong_passwords_from_many_addresses_are_seen_with_each_address(
-    site: Site, services: Services, owner: Visitor
+    site: Site, services: Services, owner: SignedInUser
 ) -> None:
     addresses = []
     for _ in range(3):
-        async with Guest.of(site) as guest:
+        async with HttpBrowser.of(site) as guest:
             await guest.sign_in(owner.email, WRONG)
             addresses.append(guest.address)
     kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
@@ -89,7 +89,7 @@ async def test_unknown_addresses_are_logged_without_what_was_typed_and_bounded_i
     site: Site, services: Services
 ) -> None:
     typed = "my.p@ssword"
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         with capture_logs() as logs:
             assert (await guest.sign_in(typed, WRONG)).status == 401
         [line] = [line for line in logs if line["event"] == "sign_in"]
@@ -115,11 +115,11 @@ async def test_unknown_addresses_are_logged_without_what_was_typed_and_bounded_i
 
 
 async def test_good_sign_ins_codes_and_step_ups_are_logged(
-    site: Site, services: Services, owner: Visitor
+    site: Site, services: Services, owner: SignedInUser
 ) -> None:
     with capture_logs() as logs:
         app = await owner.enroll(services)
-        async with Guest.of(site) as guest:
+        async with HttpBrowser.of(site) as guest:
             await guest.sign_in(owner.email, PASSWORD)
         await owner.post("/sandbox/credentials/rotate", {"step_up_secret": "000000"})
         await owner.post("/sandbox/credentials/rotate", {"step_up_secret": app.now()})
@@ -155,7 +155,7 @@ async def test_a_refused_permission_is_logged_and_counted(
 
 
 async def test_an_export_leaves_a_line_with_who_took_what(
-    site: Site, services: Services, owner: Visitor, merchant: Merchant
+    site: Site, services: Services, owner: SignedInUser, merchant: Merchant
 ) -> None:
     before = counted("export", "done")
     with capture_logs() as logs:
@@ -182,13 +182,13 @@ async def test_an_export_leaves_a_line_with_who_took_what(
 
 
 async def test_a_person_who_was_locked_out_by_a_stranger_comes_in_with_a_known_browser(
-    site: Site, services: Services, owner: Visitor
+    site: Site, services: Services, owner: SignedInUser
 ) -> None:
-    async with Guest.of(site) as mine:
+    async with HttpBrowser.of(site) as mine:
         assert (await mine.sign_in(owner.email, PASSWORD)).status == 303
         assert mine.cookie("manilla_device_dashboard")
         mine.give_cookie("manilla_dashboard", "")
-        async with Guest.of(site) as stranger:
+        async with HttpBrowser.of(site) as stranger:
             stranger.move_to(mine.address)
             replies = [await stranger.sign_in(owner.email, WRONG) for _ in range(11)]
             assert [reply.status for reply in replies] == [401] * 10 + [429]
@@ -197,10 +197,10 @@ async def test_a_person_who_was_locked_out_by_a_stranger_comes_in_with_a_known_b
 
 
 async def test_a_person_over_the_limit_is_offered_to_sign_in_by_code(
-    site: Site, services: Services, owner: Visitor
+    site: Site, services: Services, owner: SignedInUser
 ) -> None:
     app = await owner.enroll(services)
-    async with Guest.of(site) as guest:
+    async with HttpBrowser.of(site) as guest:
         for _ in range(11):
             reply = await guest.sign_in(owner.email, WRONG)
         assert reply.status == 429

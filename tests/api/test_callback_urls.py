@@ -1,0 +1,85 @@
+"""In production mode an `ipn_url` that is written as a private address is refused at once."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from manilla import app
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.services import Services
+from manilla.settings import Mode
+from tests.client import Merchant, Site, new_merchant
+from tests.conftest import serving
+from tests.payments import steps
+from tests.payments.orders import order
+
+PAYOUT = {
+    "payout_amount": 1000,
+    "currency_code": "NGN",
+    "ref_trx": "P",
+    "withdraw_method_id": 0,
+    "beneficiary": {},
+}
+PRIVATE = [
+    *("127.0.0.1", "10.0.0.8", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1"),
+    *("0.0.0.0", "0", "127.1", "2130706433", "0x7f000001", "0x7f.1", "017700000001", "0177.0.0.1"),
+    *("[::1]", "[::]", "[fe80::1]", "[fe80::1%25eth0]", "[fc00::1]", "[::ffff:10.0.0.1]"),
+    *("[64:ff9b::7f00:1]", "[2002:7f00:1::]", "localhost", "LOCALHOST.", "shop.localhost"),
+    *("127.0.0.1.", "user:pass@127.0.0.1", "shop.example@127.0.0.1", "127%2e0%2e0%2e1"),
+    *("\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021"),
+]
+PUBLIC = ["shop.example", "8.8.8.8", "134744072", "[2606:4700:4700::1111]", "localhost.example"]
+
+
+@pytest.fixture(scope="module")
+async def live(services: Services, db: Database, keyring: Keyring) -> AsyncIterator[Merchant]:
+    """A merchant of a program in production mode."""
+    settings = msgspec.structs.replace(services.settings, mode=Mode.PRODUCTION)
+    program = msgspec.structs.replace(services, settings=settings)
+    async with serving(app.build(program)) as port:
+        yield await new_merchant(Site(port), db, keyring)
+
+
+def _elsewhere(merchant: Merchant) -> Merchant:
+    return msgspec.structs.replace(merchant, site=merchant.site.from_new_ip())
+
+
+def _errors(reply: Any) -> tuple[int, str | None, list[str]]:
+    return reply.status, reply.code, sorted(reply.json.get("errors", {}))
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+async def test_a_private_address_is_refused_by_its_name(live: Merchant, host: str) -> None:
+    caller, url = _elsewhere(live), f"http://{host}:8080/ipn"
+    refused = (400, "VALIDATION_FAILED", ["ipn_url"])
+    assert _errors(await steps.initiate(caller, order(ipn_url=url))) == refused
+    assert _errors(await steps.initiate_legacy(caller, order(ipn_url=url))) == refused
+    payout = await caller.post("/api/v1/initiate-payout", {**PAYOUT, "ipn_url": url})
+    assert _errors(payout) == refused
+
+
+async def test_it_is_named_beside_other_bad_fields(live: Merchant) -> None:
+    reply = await steps.initiate(live, order(ipn_url="http://localhost", payment_amount=0))
+    assert _errors(reply) == (400, "VALIDATION_FAILED", ["ipn_url", "payment_amount"])
+
+
+@pytest.mark.parametrize("host", PUBLIC)
+async def test_other_hosts_are_taken(live: Merchant, host: str) -> None:
+    assert (await steps.initiate(live, order(ipn_url=f"https://{host}/ipn"))).status == 200
+
+
+async def test_redirects_may_be_private(live: Merchant) -> None:
+    """They are the customer's browser's business."""
+    sent = order(success_redirect="http://localhost/a", cancel_redirect="http://10.0.0.1/b")
+    assert (await steps.initiate(live, sent)).status == 200
+
+
+async def test_development_mode_takes_private_addresses(
+    site: Site, db: Database, keyring: Keyring
+) -> None:
+    merchant = await new_merchant(site, db, keyring)
+    reply = await steps.initiate(merchant, order(ipn_url="http://127.0.0.1:9/ipn"))
+    assert reply.status == 200

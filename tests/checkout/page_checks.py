@@ -1,0 +1,81 @@
+"""How the tests look at a page: as a browser does that complains of everything."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Browser, Page, Request, Route
+
+SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
+
+# What a browser says of a page without fault: that it has a status of 400 or more, as is meant;
+# and that somebody was in a field before the page could lead them there.
+MEANT = (
+    "Failed to load resource: the server responded with a status of",
+    "Autofocus processing was blocked because a document already has a focused element",
+)
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser,
+    address: str,
+    *,
+    width: int = 390,
+    scheme: str = "light",
+    scripts: bool = True,
+) -> AsyncIterator[Page]:
+    """A page of which the browser has no complaint, nor leaves the host but for the shop's."""
+    context = await browser.new_context(
+        viewport={"width": width, "height": 844},
+        color_scheme=scheme,  # type: ignore[arg-type]
+        java_script_enabled=scripts,
+    )
+    page = await context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: _note(complaints, message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: _note_failure(complaints, request))
+    await page.route("https://shop.example/**", _shop)
+    await page.goto(address)
+    yield page
+    assert not complaints, complaints
+    await context.close()
+
+
+def _note(complaints: list[str], text: str) -> None:
+    if not text.startswith(MEANT):
+        complaints.append(text)
+
+
+def _note_failure(complaints: list[str], request: Request) -> None:
+    """Leaving a page breaks off what it was asking for: no fault of it."""
+    if request.failure != "net::ERR_ABORTED":
+        complaints.append(request.url)
+
+
+async def _shop(route: Route) -> None:
+    await route.fulfill(body=SHOP_PAGE, content_type="text/html")
+
+
+async def accessibility_violations(page: Page, *rules: str) -> list[str]:
+    """What axe has to say against a page, its best practices included; by these rules, or all."""
+    options: dict[str, object] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
+    found = (await Axe().run(page, options=options)).response["violations"]
+    return [f"{fault['id']}: {node['html']}" for fault in found for node in fault["nodes"]]
+
+
+async def overflow(page: Page, width: int) -> int:
+    await page.set_viewport_size({"width": width, "height": 844})
+    return int(await page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+
+async def is_visibly_focused(page: Page) -> bool:
+    return bool(
+        await page.evaluate(
+            "getComputedStyle(document.activeElement).outlineStyle !== 'none'"
+            " && document.activeElement !== document.body"
+        )
+    )

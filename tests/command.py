@@ -1,0 +1,48 @@
+"""The `manilla` command in a process of its own, forked from one that has loaded it already.
+
+Loading takes half a second of a processor, and the suite gives some three hundred commands.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from manilla.cli import main
+from tests.timeouts import TIMEOUT_SECONDS
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(
+    sorted({f"manilla.cli.{each.where.partition(':')[0]}" for each in main.COMMANDS.values()})
+)
+
+
+def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = _processes.Process(
+            target=_obey, args=(words, {**os.environ, **environment}, Path.cwd(), out, err)
+        )
+        process.start()
+        process.join(TIMEOUT_SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(words, TIMEOUT_SECONDS)
+        return subprocess.CompletedProcess(
+            words, process.exitcode, out.read_text(), err.read_text()
+        )
+
+
+def _obey(
+    words: tuple[str, ...], environment: Mapping[str, str], folder: Path, out: Path, err: Path
+) -> None:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, file in ((1, out), (2, err)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = ["manilla", *words]
+    main.main()

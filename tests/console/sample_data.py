@@ -1,0 +1,127 @@
+"""What the platform has for its people to look at: whoever adds a parameter adds a sample."""
+
+from datetime import UTC, datetime
+
+from manilla.approvals import approvals
+from manilla.approvals.kinds import WalletAdjustment
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.console.desk import ConsoleDesk
+from manilla.kit import ids
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.merchants import request_queries
+from manilla.merchants.request_queries import Line
+from manilla.payments import refund_queries, refunds
+from manilla.people import console_people, persons
+from manilla.people.roles import ConsoleRole, Realm
+from manilla.services import Services
+from tests.client import Merchant
+from tests.dashboard import sample_data
+
+SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
+
+
+async def create_sample_data(
+    services: Services, desk: ConsoleDesk, merchant: Merchant, text: str
+) -> dict[str, str]:
+    """`text` stands wherever somebody may write something."""
+    return {
+        "merchant": str(merchant.new.id),
+        "environment": "sandbox",
+        "currency": "NGN",
+        "provider": "providerb",
+        "code": "providera_ngn_transfer",
+        "setting": "payout_days",
+        "approval": str(await ask(desk, merchant, text)),
+        **await _person(services, text),
+        **await _queues(services, merchant, text),
+    }
+
+
+async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
+    """Something of everything that waits for a person."""
+    db, merchant_id = services.db, merchant.new.id
+    theirs = await sample_data.create_sample_data(services, merchant, text)
+    payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
+    refund = await refunds.start(db, theirs["trx_id"], "1", text)
+    await refund_queries.leave_to_operator(db, refund, text)
+    await cases.open_case(
+        db,
+        Kind.CONTRADICTION,
+        payout,
+        text,
+        merchant_id=merchant_id,
+        environment=Environment.SANDBOX,
+        trx_id=payout,
+        amount=refund.amount,
+    )
+    case = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
+    await park(services, merchant_id, text)
+    request_id = await _request(services, merchant_id, text)
+    return {
+        **theirs,
+        "payout": payout,
+        "refund": refund.trx_id,
+        "case": str(case),
+        "request_id": request_id,
+    }
+
+
+async def _request(services: Services, merchant_id: int, text: str) -> str:
+    request_id = ids.new_request_id()
+    line = Line(
+        merchant_id=merchant_id,
+        at=datetime.now(UTC),
+        request_id=request_id,
+        environment="sandbox",
+        method="POST",
+        path=text,
+        status=400,
+        error_code="VALIDATION_FAILED",
+        error=text,
+        errors=None,
+        milliseconds=1,
+        address="192.0.2.1",
+        user_agent=text,
+        ref_trx=text,
+        trx_id=None,
+    )
+    await request_queries.insert(services.db, [line])
+    return request_id
+
+
+async def park(services: Services, merchant_id: int, text: str) -> None:
+    """A job of a kind that no worker takes."""
+    await services.db.execute(
+        """
+        INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,
+                         last_error)
+        VALUES ($1, 'of-a-test', $2, now(), 14, 12, now(), $2)""",
+        *(merchant_id, text),
+    )
+
+
+async def ask(desk: ConsoleDesk, merchant: Merchant, reason: str) -> int:
+    """The number of an adjustment that waits for a second administrator."""
+    change = WalletAdjustment(
+        merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
+    )
+    with acting(SOMEBODY):
+        return await approvals.request(desk.office, change, reason[:200])
+
+
+async def _person(services: Services, text: str) -> dict[str, str]:
+    """Somebody who was invited and has not come yet."""
+    email = "invited@console.example"
+    try:
+        person = await persons.find(services.db, Realm.CONSOLE, email)
+        token = await console_people.invite_again(services.db, person.id)
+    except persons.PersonNotFound:
+        new = await console_people.create(
+            services.db, email=email, name=text[:100], role=ConsoleRole.SUPPORT
+        )
+        assert new.token is not None
+        person, token = new.person, new.token
+    return {"person": str(person.id), "token": token, "session": "1"}

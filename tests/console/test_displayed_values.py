@@ -1,0 +1,32 @@
+"""Figures and choices of the console that read as people expect them."""
+
+import re
+
+from manilla.console import ledger
+from manilla.services import Services
+from tests.console.conftest import PopulatedConsole
+
+
+async def test_what_a_provider_holds_for_us_is_shown_as_positive(
+    populated: PopulatedConsole,
+) -> None:
+    page = (await populated.administrator.get("/ledger")).body.decode()
+    row = re.search(r"<strong>Clearing: sandbox</strong>.*?</tr>", page, re.DOTALL)
+    assert row, "the sandbox has taken a payment"
+    balance = re.search(r'data-label="Balance" class="num">(-?)₦', row.group(0))
+    assert balance
+    assert balance.group(1) == ""
+    assert re.search(r"-₦[\d,.]+ in the ledger", row.group(0))
+    assert ledger.EXPLANATIONS["clearing"] in page
+    adjusted = re.search(r"<strong>Adjustment</strong>.*?</tr>", page, re.DOTALL)
+    assert adjusted
+    assert "in the ledger" not in adjusted.group(0)  # others keep the ledger's sign
+
+
+async def test_only_currencies_that_a_method_has_are_offered(
+    populated: PopulatedConsole, services: Services
+) -> None:
+    page = (await populated.administrator.get("/merchants/new")).body.decode()
+    offered = set(re.findall(r'value="([A-Z]{3})"', page))
+    codes = {row["currency"] for row in await services.db.records("SELECT currency FROM method")}
+    assert offered == codes

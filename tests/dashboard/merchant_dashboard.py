@@ -1,0 +1,126 @@
+"""A merchant of the sandbox at its dashboard, and what tests want to know of its money."""
+
+import asyncio
+import contextlib
+import csv
+import io
+from collections.abc import AsyncIterator
+from urllib.parse import urlencode
+
+import msgspec
+from playwright.async_api import Browser, Page
+
+from manilla import worker
+from manilla.kit import jobs
+from manilla.payments.checkout import Outcome
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site, new_merchant
+from tests.payments.orders import INITIATE, order
+from tests.web.signed_in_user import SignedInUser, member
+
+KINDS = ("payout.bulk", "payout.sandbox", "refund")
+
+
+class MerchantDashboard(msgspec.Struct, frozen=True):
+    services: Services
+    merchant: Merchant
+    owner: SignedInUser
+
+    async def pay_in(self, **changed: object) -> str:
+        """A payment that was paid; its id."""
+        reply = await self.merchant.post(INITIATE, order(**changed))
+        assert reply.status == 200, reply.body
+        trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
+        await self.services.checkout.pretend(trx_id, Outcome.PAY)
+        return trx_id
+
+    async def run_jobs(self) -> None:
+        """Those of this merchant that dashboards bring about, as if their time had come."""
+        db = self.services.db
+        works = {kind: worker.works(self.services)[kind] for kind in KINDS}
+        runner = jobs.Runner(db, works)
+        while True:
+            await db.execute(
+                "UPDATE job SET due_at = now() - interval '1 hour'"
+                " WHERE merchant_id = $1 AND kind = ANY($2)",
+                self.merchant.new.id,
+                list(KINDS),
+            )
+            claimed = await jobs.claim(db, dict.fromkeys(KINDS, 20))
+            await asyncio.gather(*(runner._do(job) for job in claimed))
+            if not any(job.merchant_id == self.merchant.new.id for job in claimed):
+                return
+
+    async def method_id(self, code: str = "providera_ngn_transfer") -> int:
+        method_id: int = await self.services.db.value("SELECT id FROM method WHERE code = $1", code)
+        return method_id
+
+    async def balance(self) -> int:
+        minor: int = await self.services.db.value(
+            """
+            SELECT balance_minor FROM wallet
+             WHERE merchant_id = $1 AND environment = 'sandbox' AND currency = 'NGN'""",
+            self.merchant.new.id,
+        )
+        return minor
+
+    async def count(self, table: str) -> int:
+        number: int = await self.services.db.value(
+            f"SELECT count(*) FROM {table} WHERE merchant_id = $1", self.merchant.new.id
+        )
+        return number
+
+    @contextlib.asynccontextmanager
+    async def open_page(self, browser: Browser, path: str, *, width: int) -> AsyncIterator[Page]:
+        """The owner at a browser, who must show again who they are before money moves."""
+        await self.services.db.execute(
+            "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", self.owner.person_id
+        )
+        context = await browser.new_context(viewport={"width": width, "height": 844})
+        await self.owner.enter(context)
+        page = await context.new_page()
+        complaints: list[str] = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text) if said.type in ("error", "warning") else None
+            ),
+        )
+        await page.goto(f"{self.services.settings.base_url}/dashboard{path}")
+        yield page
+        assert complaints == []
+        await context.close()
+
+    async def rows(self, path: str, **query: str) -> list[list[str]]:
+        """A list as a CSV file, without its first line."""
+        reply = await self.owner.get(f"{path}?{urlencode({**query, 'format': 'csv'})}")
+        assert reply.status == 200, reply.body
+        return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
+
+
+def redirect_target(reply: Reply) -> str:
+    """Where an answer leads; our ids are upper case, which the tests' client forgets."""
+    assert reply.status == 303, reply.body
+    place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")
+    return f"{place}/{name.upper()}"
+
+
+def unchunked(reply: Reply) -> bytes:
+    """The body of an answer that came piece by piece."""
+    if reply.headers.get("transfer-encoding") != "chunked":
+        return reply.body
+    body, rest = b"", reply.body
+    while True:
+        size, _, rest = rest.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return body
+        body += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
+
+
+async def new_dashboard(services: Services, site: Site) -> MerchantDashboard:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    owner = await member(services, site, merchant.new.id)
+    await owner.step_up(services)
+    return MerchantDashboard(services, merchant, owner)

@@ -1,0 +1,95 @@
+"""What a merchant has: a payment, payouts, a file of them, a notification, a saved account."""
+
+import csv
+import io
+
+from manilla.methods.method import Kind, Method
+from manilla.payments.checkout import Outcome
+from manilla.payouts import accounts, bulk, bulk_file
+from manilla.payouts.preview import Previews
+from manilla.services import Services
+from tests.client import Merchant
+from tests.payments.orders import INITIATE, order
+from tests.payouts.payout_merchant import ACCOUNT, MANUAL, new_reference
+from tests.payouts.payout_merchant import INITIATE as PAY_OUT
+
+
+async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
+    """`text` stands wherever a merchant or its customers may write something."""
+    payment = await _payment(services, merchant, text)
+    payout = await _payout(merchant, text)
+    method = services.methods.by_code(Kind.WITHDRAW, MANUAL)
+    assert method is not None
+    account = await accounts.add(
+        *(services.db, merchant.new.id, MANUAL),
+        {"Bank Name": text[:60], "Account Number": ACCOUNT},
+        label=text[:60],
+    )
+    notification = await services.db.value(
+        "SELECT id FROM notification WHERE merchant_id = $1 LIMIT 1", merchant.new.id
+    )
+    assert notification is not None
+    return {
+        "trx_id": payment,
+        "payout": payout,
+        "account": str(account),
+        "batch": await _batch(services, merchant, method, text),
+        "method": str(method.id),
+        "notification": notification,
+    }
+
+
+async def _batch(services: Services, merchant: Merchant, method: Method, text: str) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerows(
+        [bulk_file.COLUMNS, ["1000", text[:60], ACCOUNT, text[:60], new_reference(), text[:100]]]
+    )
+    return await bulk.draft(
+        services.db,
+        Previews(
+            *(services.db, services.platform, services.methods, services.rails),
+            *(services.banks, services.resolver),
+        ),
+        await services.directory.of(merchant.environment, merchant.new.id),
+        method,
+        file_name=text,
+        raw=file.getvalue().encode(),
+        uploaded_by="ada@example.com",
+    )
+
+
+async def _payment(services: Services, merchant: Merchant, text: str) -> str:
+    reply = await merchant.post(
+        INITIATE,
+        order(
+            ref_trx=text[:60],
+            description=text,
+            customer_name=text[:100],
+            customer_email="ada+script@example.com",
+            allow_payment_methods=[],
+        ),
+    )
+    assert reply.status == 200, reply.body
+    trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
+    await services.checkout.pretend(trx_id, Outcome.PAY)
+    return trx_id
+
+
+async def _payout(merchant: Merchant, text: str) -> str:
+    methods = await merchant.get("/api/v1/payout-methods?currency=NGN")
+    [rail] = [m for m in methods.json["methods"] if m["method_code"] == MANUAL]
+    reply = await merchant.post(
+        PAY_OUT,
+        {
+            "payout_amount": 1000,
+            "currency_code": "NGN",
+            "ref_trx": new_reference(),
+            "withdraw_method_id": rail["id"],
+            "description": text[:255],
+            "ipn_url": "https://shop.example/ipn",
+            "beneficiary": {"Bank Name": text[:60], "Account Number": ACCOUNT},
+        },
+    )
+    assert reply.status == 200, reply.body
+    trx_id: str = reply.json["trx_id"]
+    return trx_id

@@ -1,0 +1,134 @@
+"""A whole instance with a merchant, and crash points to arm in it."""
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+from manilla.kit.db import Database
+from manilla.ledger import invariants
+from tests.client import Reply
+from tests.instance import Instance
+from tests.invariants import ALL
+from tests.payments.orders import INITIATE, VERIFY, order
+from tests.signing import sign
+from tests.timeouts import TIMEOUT_SECONDS
+
+
+class LiveInstance:
+    """`manilla up` with its simulator; processes die where a test arms them to."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.crashes = folder / "crashes"
+        self.crashes.mkdir()
+        self.instance = Instance(
+            folder / "data", *options, MANILLA_CRASH_FOLDER=str(self.crashes)
+        ).wait()
+        self.merchant = self.instance.command(
+            "merchant", "create", "Ada Stores", "ada@example.com", "--status", "approved"
+        )
+        self.simulator = f"http://127.0.0.1:{self.instance.port + 1}"
+
+    async def open(self) -> Self:
+        url = json.loads((self.instance.folder / "instance.json").read_text())["database_url"]
+        self.db = await Database.open(url, size=4, name="tests")
+        await self._raise_rate_limit()
+        return self
+
+    async def close(self) -> None:
+        await self.db.close()
+        assert self.instance.stop() == 0
+
+    async def _raise_rate_limit(self) -> None:
+        """A test that polls on a slow machine makes more calls than a merchant may."""
+        limit = "100000"
+        self.instance.command("setting", "set", "rate_limit_per_minute", limit)
+
+        async def is_in_effect() -> bool:
+            reply = await self.call("GET", "/api/v1/site-info")
+            return limit in reply.headers["ratelimit-policy"]
+
+        await self.until(is_in_effect)
+
+    def arm(self, point: str) -> None:
+        (self.crashes / point).touch()
+
+    def has_crashed(self, point: str) -> bool:
+        return not (self.crashes / point).exists()
+
+    async def call(self, method: str, target: str, body: bytes = b"") -> Reply:
+        keys = self.merchant["production"]
+        now = str(int(time.time()))
+        headers = {
+            "X-Environment": "production",
+            "X-Merchant-Key": keys["merchant_key"],
+            "X-API-Key": keys["api_key"],
+            "X-Timestamp": now,
+            "X-Signature": sign(keys["api_secret"], now, method, target, body),
+        }
+        return await self.instance.site.send(method, target, headers, body)
+
+    async def initiate(self, **changed: Any) -> Reply:
+        return await self.call("POST", INITIATE, json.dumps(order(**changed)).encode())
+
+    async def start(self, **changed: Any) -> str:
+        """A new payment's checkout, as path and query."""
+        reply = await self.initiate(**changed)
+        assert reply.status == 200, reply.body
+        parts = urlsplit(reply.json["payment_url"])
+        return f"{parts.path}?{parts.query}"
+
+    async def choose(self, checkout: str, method: str) -> str:
+        """The customer chooses; the charge's reference comes back."""
+        path, _, query = checkout.partition("?")
+        reply = await self.instance.site.send(
+            "POST",
+            f"{path}/choose?{query}",
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            urlencode({"method": method}).encode(),
+        )
+        assert reply.status == 303, reply.body
+        return trx_of(checkout) + "-1"
+
+    async def control(self, path: str, document: Any = None) -> Any:
+        """Tells the simulator something; without a document, asks it."""
+        request = urllib.request.Request(
+            f"{self.simulator}/control/api/{path}",
+            None if document is None else json.dumps(document).encode(),
+            {"Content-Type": "application/json"},
+        )
+
+        def send() -> Any:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as reply:
+                return json.load(reply)
+
+        return await asyncio.to_thread(send)
+
+    async def status(self, checkout: str) -> str:
+        status: str = (await self.call("GET", VERIFY + trx_of(checkout))).json["status"]
+        return status
+
+    async def until(self, is_so: Any) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while True:
+                try:
+                    if await is_so():
+                        return
+                except (OSError, urllib.error.URLError, IndexError, KeyError):
+                    pass  # a process has just died; another is being started
+                await asyncio.sleep(0.1)
+
+    async def end_leases(self) -> None:
+        """Time passes until what a dead process held is free again."""
+        await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
+
+    async def books_are_in_order(self) -> bool:
+        return not [f for f in await invariants.check(self.db, ALL) if f.count]
+
+
+def trx_of(checkout: str) -> str:
+    return checkout.partition("?")[0].rsplit("/", 1)[1]

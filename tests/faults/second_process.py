@@ -1,0 +1,32 @@
+"""The same merchant at another program, with sessions of its own."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from manilla import app
+from manilla.services import opened
+from manilla.settings import Settings
+from tests.client import Site
+from tests.conftest import serving
+from tests.payouts.payout_merchant import PayoutMerchant
+from tests.provider_simulator import ProviderSimulator
+
+
+@contextlib.asynccontextmanager
+async def second_process(
+    payer: PayoutMerchant, settings: Settings, *, connections: int
+) -> AsyncIterator[PayoutMerchant]:
+    async with (
+        opened(
+            settings,
+            name="second process",
+            connections=connections,
+            statement_seconds=app.STATEMENT_SECONDS,
+        ) as services,
+        serving(app.build(services)) as port,
+    ):
+        simulator = ProviderSimulator(services, payer.simulator._session, payer.simulator.url)
+        merchant = msgspec.structs.replace(payer.merchant, site=Site(port))
+        yield PayoutMerchant(services, simulator, merchant)

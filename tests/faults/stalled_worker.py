@@ -1,0 +1,108 @@
+"""A worker that is frozen amid a payout, at a step of the test's choice, and resumes when told."""
+
+import asyncio
+from enum import StrEnum
+from typing import Any, cast
+
+from manilla.kit import jobs
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job, Runner
+from manilla.payouts.tasks import PayoutTasks
+from manilla.providers.port import Adapter, Answer, Direction, Provider, Sent, TransferOrder
+from manilla.providers.rails import Rails
+from manilla.services import Services
+from tests.timeouts import TIMEOUT_SECONDS
+
+
+async def end_lease(db: Database, trx_id: str) -> None:
+    """Time passes until the payout's job is due, and is nobody's any more."""
+    await db.execute(
+        """
+        UPDATE job SET due_at = now(), leased_until = now()
+         WHERE kind = 'transfer' AND subject = $1""",
+        trx_id,
+    )
+
+
+class Step(StrEnum):
+    BEFORE_BEGIN = "before_begin"  # it has read the payout, and saved nothing
+    BEFORE_SEND = "before_send"  # it is saved that a send begins; no byte has gone out
+    BEFORE_SAVE = "before_save"  # the provider has answered; that is not saved
+
+
+class StalledWorker:
+    """Claims the one job that is due, and works on it up to the step."""
+
+    def __init__(self, services: Services, step: Step) -> None:
+        self._step = step
+        self._reached = asyncio.Event()
+        self._resumed = asyncio.Event()
+        self._db = services.db
+        tasks = PayoutTasks(
+            services.db,
+            services.platform,
+            cast(Rails, _Rails(self, services.rails)),
+            services.settings.base_url,
+        )
+        tasks._begin = cast(Any, _Begin(self, tasks._begin))
+        self._runner = Runner(services.db, tasks.works())
+        self._working: asyncio.Task[None] | None = None
+        self.job: Job | None = None
+
+    async def stall(self, *, lease_ends: bool = True) -> None:
+        [self.job] = await jobs.claim(self._db, {"transfer": 10})
+        self._working = asyncio.create_task(self._runner._do(self.job))
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await self._reached.wait()
+        if lease_ends:
+            await end_lease(self._db, self.job.subject)
+
+    async def resume(self) -> None:
+        assert self._working is not None
+        self._resumed.set()
+        await self._working
+
+    async def at(self, step: Step) -> None:
+        if step is self._step:
+            self._reached.set()
+            await self._resumed.wait()
+
+
+class _Begin:
+    """What saves that a send begins."""
+
+    def __init__(self, worker: StalledWorker, begin: Batcher[Job, bool]) -> None:
+        self._worker = worker
+        self._begin = begin
+
+    async def submit(self, job: Job) -> bool:
+        await self._worker.at(Step.BEFORE_BEGIN)
+        return await self._begin.submit(job)
+
+
+class _Rails:
+    def __init__(self, worker: StalledWorker, rails: Rails) -> None:
+        self._worker = worker
+        self._rails = rails
+
+    def is_down(self, provider: Provider, direction: Direction) -> bool:
+        return self._rails.is_down(provider, direction)
+
+    def adapter(self, provider: Provider) -> Any:
+        adapter = self._rails.adapter(provider)
+        assert adapter is not None
+        return _Adapter(self._worker, adapter)
+
+
+class _Adapter:
+    def __init__(self, worker: StalledWorker, adapter: Adapter) -> None:
+        self._worker = worker
+        self._adapter = adapter
+        self.transfer_state = adapter.transfer_state
+
+    async def send(self, order: TransferOrder) -> Answer[Sent]:
+        await self._worker.at(Step.BEFORE_SEND)
+        answer = await self._adapter.send(order)
+        await self._worker.at(Step.BEFORE_SAVE)
+        return answer

@@ -1,0 +1,78 @@
+"""Makes notifications happen, and delivers them when a test says so."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from manilla.kit import jobs
+from manilla.kit.db import connect
+from manilla.kit.jobs import Runner
+from manilla.notify import queries
+from manilla.notify.courier import Courier
+from manilla.notify.outbox import DELIVER
+from manilla.notify.queries import Kept, Notification
+from manilla.payments.checkout import Outcome
+from manilla.services import Services
+from tests.client import Merchant
+from tests.notify.receiver import Receiver
+from tests.payments.orders import INITIATE, order
+
+
+class Deliveries:
+    def __init__(
+        self, services: Services, merchant: Merchant, receiver: Receiver, courier: Courier
+    ) -> None:
+        self.services = services
+        self.merchant = merchant
+        self.receiver = receiver
+        self.courier = courier
+
+    async def finish_payment(
+        self, outcome: Outcome = Outcome.PAY, ipn_url: str | None = None
+    ) -> str:
+        """A payment of the sandbox that ends; its transaction id."""
+        body = order(ipn_url=ipn_url or self.receiver.url)
+        reply = await self.merchant.post(INITIATE, body)
+        assert reply.status == 200, reply.body
+        url: str = reply.json["payment_url"]
+        trx_id = urlsplit(url).path.rsplit("/", 1)[1]
+        await self.services.checkout.pretend(trx_id, outcome)
+        return trx_id
+
+    async def deliver(self) -> None:
+        """One round of what is due."""
+        db, works = self.services.db, self.courier.works()
+        claimed, _ = await jobs.claim_in_turns(db, DELIVER, 100, self.merchant.new.id - 1)
+        mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
+        runner = Runner(db, works)
+        await asyncio.gather(*(runner._do(job) for job in mine))
+
+    async def skip_to_next_attempt(self) -> float:
+        """Until the next attempt is due; how long that would have been."""
+        # As the schema's owner: the application may not change an attempt.
+        connection = await connect(self.services.settings.migration_url)
+        try:
+            seconds: float = await connection.fetchval(
+                """
+            WITH moved AS (
+                UPDATE job SET due_at = now() WHERE merchant_id = $1 AND kind = 'notify'),
+            aged AS (
+                UPDATE delivery_attempt SET at = at - interval '1 hour' WHERE merchant_id = $1)
+            SELECT extract(epoch FROM due_at - now())::float8 FROM job
+             WHERE merchant_id = $1 AND kind = 'notify'""",
+                self.merchant.new.id,
+            )
+        finally:
+            await connection.close()
+        return seconds
+
+    async def notifications(self, trx_id: str) -> list[Notification]:
+        found = await queries.notifications(self.services.db, trx_id=trx_id)
+        return found[::-1]
+
+    async def attempts(self, trx_id: str) -> list[Kept]:
+        [notification] = await self.notifications(trx_id)
+        return await queries.attempts(self.services.db, notification.merchant_id, notification.id)
+
+    async def state(self, trx_id: str) -> str:
+        [notification] = await self.notifications(trx_id)
+        return notification.state

@@ -1,0 +1,252 @@
+"""Payouts held: nothing is sent, what was sent is asked about, and a release sends once."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.approvals import approvals
+from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.kinds import SettingChange
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.kit.db import Database
+from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.payments import refund_holding, refunds
+from manilla.payouts import holding, lost
+from manilla.payouts.holding import Found, NotHeld, NotReleased
+from manilla.payouts.manual import NotToDecide
+from manilla.platform import settings as platform
+from manilla.providers.port import Done, Provider, TransferOrder, TransferState, TransferStatus
+from manilla.services import Services
+from tests.payments.shop import Shop
+from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
+
+SILENT = {"call": "transfer_status", "fault": "5xx_before", "times": None}
+
+
+@pytest.fixture(autouse=True)
+async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
+    yield
+    await platform.change(services.db, "payouts_held", "false")
+    await see_changes(services)
+
+
+async def forget_the_send(db: Database, trx_id: str) -> None:
+    """As in a database that was restored from before it: taken, and never sent."""
+    await db.execute(
+        "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
+    )
+
+
+def transfer(reference: str) -> TransferOrder:
+    return TransferOrder(
+        reference=reference,
+        amount=Money.of("2500", "NGN"),
+        bank_code="058",
+        account_number="0123456789",
+        account_name="ADA",
+        narration="Payout",
+        customer_email="ada@example.com",
+        notification_url="https://pay.example/webhooks/providera",
+    )
+
+
+async def look_at(services: Services, trx_id: str) -> Found:
+    """Of what other tests have left open, nothing is said here."""
+    found = await holding.look(services.db, services.rails)
+    return next(each for each in found if each.payout.trx_id == trx_id)
+
+
+async def references(payer: PayoutMerchant, rail: str = "a") -> list[str]:
+    return [transfer["reference"] for transfer in await payer.transfers(rail)]
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_a_held_payout_is_taken_and_not_sent_and_a_release_sends_it_once(
+    payer: PayoutMerchant, services: Services, db: Database, rail: str
+) -> None:
+    await payer.order()
+    before = await holding.waiting(db)
+    await holding.hold(db)
+    trx_id = await payer.pay_out(rail)
+    for _ in range(3):
+        await payer.check_now(trx_id)
+    assert await references(payer, rail) == []
+    assert (await payer.payout(trx_id)).began_at is None
+    assert await payer.balance() == 900_000
+    assert await holding.waiting(db) == before + 1
+    await holding.release(db, services.rails)
+    await payer.check_until(trx_id, "completed")
+    assert await references(payer, rail) == [trx_id]
+    assert await payer.balance() == 900_000
+
+
+async def test_what_was_sent_before_the_hold_is_asked_about_and_decided(
+    payer: PayoutMerchant, db: Database
+) -> None:
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await holding.hold(db)
+    await payer.check_until(trx_id, "completed")
+
+
+async def test_what_the_provider_lost_is_not_sent_again_while_held(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    await payer.simulator.control(
+        "a/faults", {"next": [{"call": "transfer", "fault": "5xx_before"}]}
+    )
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await holding.hold(db)
+    await payer.check_now(trx_id)
+    assert await references(payer) == []
+    await holding.release(db, services.rails)
+    await payer.check_until(trx_id, "completed")
+    assert await references(payer) == [trx_id]
+
+
+async def test_a_send_that_a_restored_database_has_forgotten_is_never_sent_again(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    """Not even where the provider would refuse it for another reason than its repetition."""
+    await payer.simulator.control(
+        "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    )
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await forget_the_send(db, trx_id)
+    await holding.hold(db)
+    poor = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds", "times": None}
+    await payer.simulator.control("a/faults", {"next": [poor]})
+    found = await look_at(services, trx_id)
+    assert found.said is not None
+    assert found.said.status is TransferStatus.PENDING
+    await holding.release(db, services.rails)
+    await payer.check_now(trx_id)
+    assert (await payer.payout(trx_id)).status == "pending"
+    assert await payer.balance() == 900_000
+    await payer.settle("a", trx_id, "success")
+    await payer.check_until(trx_id, "completed")
+    assert await references(payer) == [trx_id]
+
+
+async def test_the_worker_finds_a_forgotten_send_by_itself_while_held(
+    payer: PayoutMerchant, db: Database
+) -> None:
+    await payer.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await forget_the_send(db, trx_id)
+    await holding.hold(db)
+    await payer.check_until(trx_id, "completed")
+    assert (await payer.payout(trx_id)).began_at is not None
+    assert await references(payer) == [trx_id]
+
+
+async def test_a_release_is_refused_while_a_provider_does_not_say_what_it_knows(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    trx_id = await payer.pay_out()
+    await holding.hold(db)
+    later = await payer.pay_out()  # never sent by anybody: it stands in nobody's way
+    await payer.simulator.control("a/faults", {"next": [SILENT]})
+    with pytest.raises(NotReleased, match="may have been sent"):
+        await holding.release(db, services.rails)
+    await clear_credentials(services, "a")
+    found = await holding.look(db, services.rails)
+    problems = {each.payout.trx_id: each.problem for each in found if each.is_in_doubt}
+    assert problems[trx_id] == "providera is not configured"
+    assert later not in problems
+    assert await platform.payouts_held_since(db) is not None
+
+
+async def test_what_may_have_been_sent_is_not_rejected_without_asking(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    """Elsewhere a payout that was never sent by our books is a person's to end."""
+    await payer.simulator.control(
+        "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+    )
+    trx_id = await payer.pay_out()
+    await payer.simulator.run_jobs()
+    await forget_the_send(db, trx_id)
+    await db.execute(
+        "UPDATE payout SET created_at = created_at - interval '25 h' WHERE trx_id = $1", trx_id
+    )
+    await holding.hold(db)
+    await payer.simulator.control("a/faults", {"next": [{**SILENT, "times": 1}]})
+    await payer.check_now(trx_id)
+    assert await payer.cases() == [("no_answer", trx_id)]
+    assert (await payer.payout(trx_id)).began_at is None
+    with pytest.raises(NotToDecide, match="transfer is pending"):
+        await lost.reject(db, services.rails, trx_id, "It takes too long.")
+    assert await payer.balance() == 900_000
+    await payer.settle("a", trx_id, "success")
+    await payer.check_until(trx_id, "completed")
+
+
+async def test_what_is_not_held_cannot_be_released(services: Services, db: Database) -> None:
+    with pytest.raises(NotHeld):
+        await holding.release(db, services.rails)
+
+
+async def test_transfers_that_a_restored_database_lacks_are_found_by_the_providers_list(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    known, forgotten = await payer.pay_out(), trx_ids.new(payer.merchant.new.id)
+    await payer.simulator.run_jobs()
+    adapter = services.rails.adapter(Provider.A)
+    assert adapter is not None
+    assert isinstance(await adapter.send(transfer(forgotten)), Done)
+    listed = [known, forgotten, "TXN-NOT-OURS", forgotten]
+    found = await holding.missing(db, services.rails, Provider.A, listed)
+    assert [(each.reference, each.merchant_id) for each in found] == [
+        (forgotten, payer.merchant.new.id),
+        ("TXN-NOT-OURS", 0),
+    ]
+    sent, nothing = (each.said for each in found)
+    assert sent is not None
+    assert sent.amount == Money.of("2500", "NGN")
+    assert nothing == TransferState(TransferStatus.NOT_FOUND)
+    assert [each.has_moved_nothing for each in found] == [False, True]
+
+
+async def test_a_release_without_that_proof_needs_a_second_administrator(
+    services: Services, db: Database
+) -> None:
+    await holding.hold(db)
+    office = approvals.Desk(db, services.keyring, is_production_mode=True)
+    with acting(Actor(ActorKind.COMMAND, None, "ada")):
+        asked = await apply_or_ask(office, SettingChange("payouts_held", "false"))
+        assert isinstance(asked, Asked)
+        assert await apply_or_ask(office, SettingChange("payouts_held", "true")) is None
+    assert await platform.payouts_held_since(db) is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "is_asked"), [("providera-ngn", True), ("providerc-ngn", False)]
+)
+async def test_refunds_are_held_too(
+    shop: Shop, services: Services, db: Database, method: str, is_asked: bool
+) -> None:
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, method))
+    await shop.until(started, "success")
+    refund = await refunds.start(db, started.trx_id, None, "Returned goods")
+    await holding.hold(db)
+    since = await holding.held_since(db)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
+    rail = method[len("provider")]
+    assert (await shop.simulator.read(f"{rail}/refunds"))["refunds"] == []
+    [found] = [
+        each
+        for each in await refund_holding.look(db, services.rails, since)
+        if each.refund.trx_id == refund.trx_id
+    ]
+    assert found.said == ("not_found" if is_asked else "left to an administrator")
+    await holding.release(db, services.rails)
+    await shop.simulator.run_job_now("refund", refund.trx_id)
+    sent = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
+    assert len(sent) == (1 if is_asked else 0)
+    assert (await refunds.find(db, refund.trx_id)).by_operator is not is_asked

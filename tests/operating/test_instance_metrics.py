@@ -1,0 +1,47 @@
+"""What a worker measures is what is there, and is gone when that is gone."""
+
+import re
+
+from manilla import measuring
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.cases.suspense import Action
+from manilla.kit import metrics
+from manilla.kit.db import Database
+from manilla.payouts import holding
+from manilla.services import Services
+from tests.payouts.payout_merchant import PayoutMerchant
+
+
+async def measured(db: Database) -> dict[str, float]:
+    await measuring.measure(db, ["transfer"])
+    lines = re.findall(r"^(manilla_\S+) (\S+)$", metrics.render().decode(), re.MULTILINE)
+    return {name: float(value) for name, value in lines}
+
+
+async def test_what_waits_is_measured_and_ends_when_it_ends(
+    payer: PayoutMerchant, services: Services, db: Database
+) -> None:
+    await payer.order()  # what earlier tests have left is put off
+    before = await measured(db)
+    await holding.hold(db)
+    trx_id = await payer.pay_out()
+    kind, reference = Kind.UNKNOWN_REFERENCE, f"TXN-OF-{trx_id}"
+    await cases.open_case(db, kind, reference, "A test.", merchant_id=payer.merchant.new.id)
+    now = await measured(db)
+    unsent = 'manilla_payouts_open{provider="providera",state="unsent"}'
+    unknown = 'manilla_cases_open{kind="unknown_reference"}'
+    due = 'manilla_jobs_due{kind="transfer"}'
+    assert (now["manilla_payouts_held"], now[unsent]) == (1, before[unsent] + 1)
+    assert (now[unknown], now[due]) == (before[unknown] + 1, before[due] + 1)
+    assert now["manilla_database_connections_max"] == 100
+
+    await holding.release(db, services.rails)
+    await payer.check_until(trx_id, "completed")
+    [case_id] = [case.id for case in await cases.cases(db) if case.reference == reference]
+    await cases.resolve(db, case_id, "It was a test.", Action.NOTHING)
+    after = await measured(db)
+    assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
+    assert after["manilla_payouts_held"] == 0
+    decided = 'manilla_payouts_decided_total{event="delivered"}'
+    assert after[decided] >= before.get(decided, 0) + 1  # others that waited may end as well

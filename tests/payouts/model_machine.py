@@ -1,0 +1,408 @@
+"""Payouts twice over: the model, and the product, which must say the same.
+
+Each action is done to both; then everything that can be seen is compared, and every invariant of
+the books is looked at, for the machine's own merchant.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from manilla import worker
+from manilla.kit import crash, jobs
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job, Runner
+from manilla.kit.money import Money
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import Change, Status
+from manilla.payouts import lost, manual
+from manilla.providers.port import Direction, Provider
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site
+from tests.payments.webhooks import SIGNED_WITH
+from tests.payouts.model import (
+    AT_FIRST,
+    MIDDLING,
+    SENDS,
+    Killed,
+    Model,
+    Order,
+    fee_of,
+)
+from tests.payouts.observer import PayoutObserver
+from tests.payouts.payout_merchant import BANKS, INITIATE, MANUAL, RAILS, VERIFY
+from tests.provider_simulator import ProviderSimulator
+
+STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
+
+
+class Stage:
+    """What all runs of the machine share: one product, one simulator, one look at the books."""
+
+    def __init__(
+        self, services: Services, site: Site, simulator: ProviderSimulator, books: PayoutObserver
+    ) -> None:
+        self.services = services
+        self.site = site
+        self.simulator = simulator
+        self.books = books
+        self.methods: dict[str, int] = {}
+        self.runner = Runner(services.db, worker.works(services))
+        self.numbers = itertools.count(1)
+
+    async def open(self) -> "Stage":
+        # What earlier tests broke is whole again, and seen to be so by everybody.
+        await self.services.db.execute("UPDATE rail_state SET is_down = false")
+        await self.services.rails.health._refresh(0)
+        for rail in (*RAILS, MANUAL):
+            code = RAILS.get(rail, rail)
+            self.methods[rail] = await self.services.db.value(
+                "SELECT id FROM method WHERE code = $1", code
+            )
+        return self
+
+
+class Machine:
+    """One run: a new merchant, and the model beside it."""
+
+    def __init__(self, stage: Stage, merchant: Merchant, rail: str) -> None:
+        self.stage = stage
+        self.merchant = merchant
+        self.rail = rail
+        self.model = Model()
+        self.trx_ids: dict[str, str] = {}
+        self.frozen: dict[str, tuple[Job, int]] = {}
+        provider = Provider(f"provider{rail}")
+        self._health = stage.services.rails.health.rail(provider, Direction.PAY_OUT)
+
+    @classmethod
+    async def start(cls, stage: Stage, rail: str) -> "Machine":
+        services = stage.services
+        new = await merchants.create(
+            services.db,
+            services.keyring,
+            name="Ada Stores",
+            email="ada@example.com",
+            status=Status.APPROVED,
+        )
+        await services.db.execute(
+            "UPDATE job SET due_at = 'infinity' WHERE kind = 'transfer' AND merchant_id <> $1",
+            new.id,
+        )
+        await stage.simulator.control("reset", {})
+        quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
+        await stage.simulator.control(f"{rail}/faults", quiet)
+        await stage.books.of(new.id)
+        merchant = Merchant(stage.site.from_new_ip(), new, Environment.PRODUCTION)
+        machine = cls(stage, merchant, rail)
+        machine._health.reset()
+        await machine.fund(AT_FIRST)
+        return machine
+
+    async def happens(self, name: str, arguments: dict[str, Any]) -> None:
+        """A step; then the model and the product must still say the same."""
+        rest = dict(arguments)
+        if "which" not in rest:
+            await getattr(self, name)(**rest)
+        elif eligible := self._eligible(name):
+            order = eligible[rest.pop("which") % len(eligible)]
+            await getattr(self, name)(order, **rest)
+        elif eligible := self._eligible("work"):  # so that it can happen the next time
+            await (self.freeze if name == "resume" else self.work)(eligible[0])
+        else:
+            await self.pay_out(by_hand=False, amount=MIDDLING)
+        await self._compare()
+
+    def _eligible(self, name: str) -> list[Order]:
+        """The payouts to which it can happen, newest first."""
+        orders = list(reversed(self.model.orders.values()))
+        match name:
+            case "work" | "crash" | "freeze" | "rail_is_down":
+                return [order for order in orders if order.is_worked_on]
+            case "resume":
+                return [order for order in orders if order.ref_trx in self.frozen]
+            case "provider_decides" | "webhook":
+                return [order for order in orders if order.at_provider is not None]
+        return orders
+
+    # What merchants do.
+
+    async def fund(self, minor: int) -> None:
+        self.model.balance += minor
+        wallet = self.merchant.new.id, Environment.PRODUCTION
+        await wallets.fund(self.stage.services.db, *wallet, Money("NGN", minor), "by the machine")
+
+    async def pay_out(self, by_hand: bool, amount: int) -> None:
+        rail = MANUAL if by_hand else self.rail
+        await self._ask(f"MACHINE-{next(self.stage.numbers)}", rail, amount)
+
+    async def pay_again(self, order: Order, amount: int) -> None:
+        reply = await self._ask(order.ref_trx, order.rail, amount)
+        if not self.model.is_on_hold:
+            told = (reply.json["trx_id"], reply.json["status"])
+            _same("the first", told, (self.trx_ids[order.ref_trx], order.status))
+
+    async def _ask(self, ref_trx: str, rail: str, amount: int) -> Reply:
+        beneficiary = {"bank_code": BANKS.get(rail), "account_number": "0123456789"}
+        if rail == MANUAL:
+            beneficiary = {"Bank Name": "GTBank", "Account Number": "0123456789"}
+        request = {
+            "payout_amount": amount / 100,
+            "currency_code": "NGN",
+            "ref_trx": ref_trx,
+            "ipn_url": "https://shop.example/ipn",
+            "withdraw_method_id": self.stage.methods[rail],
+            "beneficiary": beneficiary,
+        }
+        reply = await self.merchant.post(INITIATE, request)
+        expected = self.model.ask(ref_trx, rail, amount)
+        answer = (STATUSES.get(expected, 422), expected) if expected else (200, None)
+        _same("the answer", (reply.status, reply.code), answer)
+        if expected is None:
+            self.trx_ids[ref_trx] = reply.json["trx_id"]
+            _same("the fee", round(reply.json["info"]["fee"] * 100), fee_of(amount))
+        return reply
+
+    async def verify(self, order: Order) -> None:
+        reply = await self.merchant.get(VERIFY + self.trx_ids[order.ref_trx])
+        if self.model.is_disabled:
+            _same("verify-payout", reply.code, "MERCHANT_SUSPENDED")
+            return
+        words = {"pending": "pending", "completed": "success"}
+        _same("verify-payout", reply.json["status"], words.get(order.status, "failed"))
+        has_ended = order.status in ("failed", "canceled")
+        _same("whether it says why", "error_code" in reply.json, has_ended)
+
+    # What workers do, and what befalls them.
+
+    async def work(self, order: Order, send: str = "accepted", is_asked: bool = True) -> None:
+        await self._do(order, *await self._claim(order), send, is_asked)
+
+    async def crash(self, order: Order, send: str, is_asked: bool, point: str) -> None:
+        await self._do(order, *await self._claim(order), send, is_asked, point)
+
+    async def freeze(self, order: Order) -> None:
+        self.frozen[order.ref_trx] = await self._claim(order)
+
+    async def resume(self, order: Order, send: str, is_asked: bool) -> None:
+        job, claim = self.frozen.pop(order.ref_trx)
+        await self._do(order, job, claim, send, is_asked)
+
+    async def rail_is_down(self, order: Order, amount: int) -> None:
+        """For a while, in which a merchant asks and a worker works."""
+        self.model.is_down = self._health.is_down = True
+        await self.pay_out(by_hand=False, amount=amount)
+        await self.work(order)
+        self.model.is_down = False
+        self._health.reset()
+
+    async def work_on_all(self) -> None:
+        """Much time passes, and all is well."""
+        db = self.stage.services.db
+        await db.execute(
+            """
+            UPDATE job SET due_at = now(), leased_until = now()
+             WHERE kind = 'transfer' AND merchant_id = $1""",
+            self.merchant.new.id,
+        )
+        claimed = await jobs.claim(db, {"transfer": 100})
+        await asyncio.gather(*(self.stage.runner._do(job) for job in claimed))
+        for order in self.model.orders.values():
+            if order.is_worked_on:
+                self.model.work(order, "accepted", True, self.model.claim(order))
+
+    async def _claim(self, order: Order) -> tuple[Job, int]:
+        """The job of this payout becomes due, before all others, and somebody takes it."""
+        db = self.stage.services.db
+        await db.execute(
+            """
+            UPDATE job SET due_at = '2000-01-01', leased_until = now()
+             WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2""",
+            *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
+        )
+        [job] = await jobs.claim(db, {"transfer": 1})
+        assert job.subject == self.trx_ids[order.ref_trx]
+        return job, self.model.claim(order)
+
+    async def _do(
+        self,
+        order: Order,
+        job: Job,
+        claim: int,
+        send: str,
+        is_asked: bool,
+        dies_at: str | None = None,
+    ) -> None:
+        fault, _, _ = SENDS[send]
+        planned = [] if fault is None else [{"call": "transfer", **fault}]
+        planned += [] if is_asked else [{"call": "transfer_status", "fault": "5xx_before"}]
+        faults = f"{self.rail}/faults"
+        if planned:
+            await self.stage.simulator.control(faults, {"next": planned})
+        self.model.dies_at = dies_at
+        with contextlib.suppress(Killed):
+            self.model.work(order, send, is_asked, claim)
+        self.model.dies_at = None
+        with _dying_at(dies_at), contextlib.suppress(Killed):
+            crash.point("after_claim")
+            await self.stage.runner._do(job)
+        if planned:
+            await self.stage.simulator.control(faults, {"next": []})
+        if not self.model.is_down:
+            self._health.reset()  # failures in a row would bring the rail down by themselves
+
+    # What providers do.
+
+    async def provider_decides(self, order: Order, word: str, then: str) -> None:
+        """`on`: as it goes by itself. Also what it should not: take back its word."""
+        if word == "on":
+            word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
+        if word != order.at_provider:
+            path = f"{self.rail}/transfers/{self.trx_ids[order.ref_trx]}/settle"
+            await self.stage.simulator.control(path, {"status": word, "insist": True})
+            self.model.provider_says(order, word)
+        if then in ("webhook", "both", "both, badly"):
+            await self.webhook(order, said=0, is_forged=False)
+        if then in ("work", "both", "both, badly") and order.is_worked_on:
+            await self.work(order, is_asked=then != "both, badly")
+
+    async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
+        """Of what the provider says now, or said before: late, in any order, and again."""
+        words = [word for word in reversed(order.said) if word != "processing"]
+        if not words or self.rail == "b":
+            return
+        word = words[said % len(words)]
+        reply = await self._send_webhook(order, word, is_forged)
+        _same("the webhook's answer", reply.status, 401 if is_forged else 200)
+        if not is_forged:
+            self.model.hook(order, word)
+
+    async def _send_webhook(self, order: Order, word: str, is_forged: bool) -> Reply:
+        data: dict[str, Any] = {
+            "reference": self.trx_ids[order.ref_trx],
+            "amount": order.amount / 100,
+            "currency": "NGN",
+            "status": word,
+        }
+        event = f"transfer.{word}"
+        if self.rail == "c":
+            words = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
+            event, data["status"] = "transfer.completed", words[word]
+        raw = json.dumps({"event": event, "data": data}).encode()
+        header, secret, digest = SIGNED_WITH[f"provider{self.rail}"]
+        key = b"guess" if is_forged else secret.encode()
+        headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
+        return await self.stage.site.send("POST", f"/webhooks/provider{self.rail}", headers, raw)
+
+    # What operators do, and time.
+
+    async def decide(self, order: Order, status: str) -> None:
+        db, trx_id = self.stage.services.db, self.trx_ids[order.ref_trx]
+        is_decided = self.model.decide(order, status)
+        try:
+            if status == "completed":
+                await manual.complete(db, trx_id, None)
+            elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
+                raise Refusal  # what a person may do then has tests of its own
+            else:
+                await lost.reject(db, self.stage.services.rails, trx_id, "By the machine.")
+        except Refusal:
+            _same("whether an administrator decides", False, is_decided)
+        else:
+            _same("whether an administrator decides", True, is_decided)
+
+    async def merchant_is(self, what: str) -> None:
+        """`disabled`, `payouts off`, or nothing of both."""
+        is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
+        self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
+        wanted = Change(
+            status=Status.DISABLED if is_disabled else Status.APPROVED,
+            payouts_enabled=not has_payouts_off,
+        )
+        services = self.stage.services
+        await merchants.change(services.db, services.keyring, self.merchant.new.id, wanted)
+        await services.directory._refresh(0)
+
+    async def requeue(self, order: Order) -> None:
+        is_open = order.status == "pending" and order.rail != MANUAL
+        try:
+            await manual.requeue(self.stage.services.db, self.trx_ids[order.ref_trx])
+        except Refusal:
+            _same("whether it is requeued", False, is_open)
+        else:
+            _same("whether it is requeued", True, is_open)
+            order.number += 1
+
+    async def a_day_passes(self, order: Order) -> None:
+        order.is_old = True
+        await self.stage.services.db.execute(
+            """
+            UPDATE payout SET created_at = created_at - interval '25 hours',
+                              began_at = began_at - interval '25 hours'
+             WHERE merchant_id = $1 AND trx_id = $2""",
+            *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
+        )
+
+    # Whether both say the same.
+
+    async def _compare(self) -> None:
+        seen, model = await self.stage.books.seen(), self.model
+        _same("the wallet", seen["balance"], model.balance)
+        payouts = {
+            self.trx_ids[ref_trx]: [order.status, order.told, order.is_worked_on]
+            for ref_trx, order in model.orders.items()
+        }
+        _same("payouts", seen["payouts"] or {}, payouts)
+        cases = sorted([kind, self.trx_ids[ref_trx]] for kind, ref_trx in model.cases)
+        _same("cases", sorted(seen["cases"] or []), cases)
+        _same("broken invariants", await self.stage.books.broken(), [])
+        await self._compare_provider()
+
+    async def _compare_provider(self) -> None:
+        """It knows of each transfer once, under our reference; none was sent to it again."""
+        listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
+        seen = {
+            transfer["reference"]: (
+                transfer["status"],
+                round(transfer["amount"] * 100),
+                transfer["duplicates"],
+            )
+            for transfer in listed
+        }
+        expected = {
+            self.trx_ids[order.ref_trx]: (order.at_provider, order.amount, 0)
+            for order in self.model.orders.values()
+            if order.at_provider is not None
+        }
+        _same("transfers", seen, expected)
+
+
+def _same(what: str, seen: Any, expected: Any) -> None:
+    if seen == expected:
+        return
+    if isinstance(seen, dict):  # only what differs
+        keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
+        seen = {key: seen.get(key) for key in keys}
+        expected = {key: expected.get(key) for key in keys}
+    raise AssertionError(f"{what}: the product says {seen}, the model {expected}")
+
+
+@contextlib.contextmanager
+def _dying_at(last: str | None) -> Iterator[None]:
+    """The crash point of that name kills whoever gets there."""
+    point = crash.point
+
+    def die(name: str) -> None:
+        if name == last:
+            raise Killed(name)
+
+    crash.point = die
+    try:
+        yield
+    finally:
+        crash.point = point

@@ -1,0 +1,75 @@
+"""All that can be seen of one merchant's payouts, and every invariant of its books, at once."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+
+from tests.invariants import ALL
+
+
+class PayoutObserver:
+    """Every invariant at once, of one merchant alone: so that each step can afford it."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._sql = " UNION ALL ".join(
+            f"SELECT '{each.name}' AS name, count(*) AS count FROM ({each.violations}) AS broken"
+            for each in ALL
+        )
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
+        """In one session, views of the same names hide the tables and all other merchants.
+
+        Not of a pool, which would exchange it for another after so many statements.
+        """
+        session = await asyncpg.connect(url)
+        await session.execute("SET enable_seqscan = off")
+        for record in await session.fetch(
+            """
+            SELECT table_name AS name FROM information_schema.columns
+             WHERE table_schema = 'public' AND column_name = 'merchant_id'"""
+        ):
+            await session.execute(
+                f"""
+                CREATE TEMP VIEW {record["name"]} AS SELECT * FROM public.{record["name"]}
+                 WHERE merchant_id = current_setting('machine.merchant')::bigint"""
+            )
+        try:
+            yield cls(session)
+        finally:
+            await session.close()
+
+    async def of(self, merchant_id: int) -> None:
+        await self._session.execute(
+            "SELECT set_config('machine.merchant', $1, false)", str(merchant_id)
+        )
+
+    async def broken(self) -> list[str]:
+        return [
+            record["name"] for record in await self._session.fetch(self._sql) if record["count"]
+        ]
+
+    async def seen(self) -> Any:
+        """All that a merchant, an operator and a worker could know of its payouts."""
+        return json.loads(
+            await self._session.fetchval(
+                """
+                SELECT json_build_object(
+                    'balance', (SELECT balance_minor FROM wallet
+                                 WHERE environment = 'production' AND currency = 'NGN'),
+                    'payouts', (SELECT json_object_agg(trx_id, json_build_array(
+                        status,
+                        coalesce((SELECT json_agg(convert_from(n.body, 'UTF8')::json->>'message'
+                                         ORDER BY n.id)
+                                    FROM notification n WHERE n.trx_id = p.trx_id), '[]'),
+                        EXISTS (SELECT FROM job j WHERE j.kind = 'transfer'
+                                   AND j.subject = p.trx_id))) FROM payout p),
+                    'cases', (SELECT json_agg(json_build_array(kind, reference))
+                                FROM operator_case))"""
+            )
+        )

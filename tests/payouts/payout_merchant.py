@@ -1,0 +1,308 @@
+"""A merchant who pays out, and what tests want to know of it."""
+
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from manilla import app
+from manilla.kit.money import Money
+from manilla.ledger.timeline import Step, steps
+from manilla.merchants import merchants, wallets
+from manilla.merchants.merchants import Change
+from manilla.methods import catalogue
+from manilla.methods.method import Kind, Method
+from manilla.payouts import queries
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.initiate import Initiation
+from manilla.payouts.payout import Payout
+from manilla.platform import settings as platform
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from manilla.services import Services
+from tests.client import Merchant, Reply, Site
+from tests.conftest import serving
+from tests.provider_simulator import ProviderSimulator
+
+INITIATE, VERIFY = "/api/v1/initiate-payout", "/api/v1/verify-payout/"
+RAILS = {
+    "a": "providera_ngn_transfer",
+    "b": "providerb_ngn_transfer",
+    "c": "providerc_ngn_transfer",
+}
+BANKS = {"a": "058", "b": "000013", "c": "C058"}
+MANUAL = "platform"
+ACCOUNT = "0123456789"
+
+_numbers = itertools.count(time.time_ns())
+_accounts = itertools.count(1_000_000_001)
+
+
+def new_reference() -> str:
+    return f"PAYOUT-{next(_numbers)}"
+
+
+def new_account() -> str:
+    """One whose holder nobody has asked for yet."""
+    return str(next(_accounts))
+
+
+def exact(reply: Reply) -> Any:
+    """The answer, with no digit of a number lost."""
+    return json.loads(reply.body, parse_float=Decimal)
+
+
+def _forgetful(services: Services) -> Services:
+    """The same, but for what it remembers of banks, accounts and balances."""
+    rails, methods = services.rails, services.methods
+    banks = Banks(rails, methods)
+    resolver = Resolver(rails, banks)
+    payouts = Initiation(services.db, services.platform, methods, rails, resolver)
+    return msgspec.structs.replace(services, banks=banks, resolver=resolver, payouts=payouts)
+
+
+class PayoutMerchant:
+    def __init__(
+        self, services: Services, simulator: ProviderSimulator, merchant: Merchant
+    ) -> None:
+        self.services = services
+        self.simulator = simulator
+        self.merchant = merchant
+        self._has_begun = False
+
+    def from_new_ip(self) -> "PayoutMerchant":
+        """The same merchant, calling from another address: with a rate limit of its own."""
+        site = self.merchant.site.from_new_ip()
+        return PayoutMerchant(
+            self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
+        )
+
+    @contextlib.asynccontextmanager
+    async def at_second_process(self) -> AsyncIterator["PayoutMerchant"]:
+        """The same merchant at the same address, at a program that knows no bank or account yet."""
+        db = self.services.db
+        before = len(db._kept)
+        try:
+            async with serving(app.build(_forgetful(self.services))) as port:
+                site = Site(port, self.merchant.site.address)
+                merchant = msgspec.structs.replace(self.merchant, site=site)
+                yield PayoutMerchant(self.services, self.simulator, merchant)
+        finally:
+            for kept in db._kept[before:]:
+                await kept.close()
+
+    async def _begin(self) -> None:
+        """What earlier tests have left open must not reach the providers of this one."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        health = self.services.rails.health
+        for rail in health.rails_down():
+            await health.mark_up(rail)
+        await self.services.db.execute(
+            "UPDATE job SET due_at = 'infinity' WHERE kind = 'transfer' AND merchant_id <> $1",
+            self.merchant.new.id,
+        )
+
+    async def method_id(self, rail: str = "a") -> int:
+        code = RAILS.get(rail, rail)
+        method_id: int = await self.services.db.value("SELECT id FROM method WHERE code = $1", code)
+        return method_id
+
+    async def order(self, rail: str = "a", **changed: Any) -> dict[str, Any]:
+        """A good order; a field that is changed to None is left out."""
+        await self._begin()
+        beneficiary = {"bank_code": BANKS.get(rail), "account_number": ACCOUNT}
+        if rail == MANUAL:
+            beneficiary = {"Bank Name": "GTBank", "Account Number": ACCOUNT}
+        fields = {
+            "payout_amount": 1000,
+            "currency_code": "NGN",
+            "ref_trx": new_reference(),
+            "ipn_url": "https://shop.example/ipn",
+            "withdraw_method_id": await self.method_id(rail),
+            "beneficiary": beneficiary,
+            **changed,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    async def order_of(self, amount: str, rail: str = "a", **changed: Any) -> bytes:
+        """An order whose amount stands in the body as it is written here."""
+        text = json.dumps(await self.order(rail, payout_amount="@", **changed))
+        return text.replace('"@"', amount).encode()
+
+    async def send(self, body: Any, **headers: str | None) -> Reply:
+        """`Idempotency_Key="x"` sends that header."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.merchant.call("POST", INITIATE, raw, **headers)
+
+    async def ask(self, rail: str = "a", **changed: Any) -> Reply:
+        return await self.merchant.post(INITIATE, await self.order(rail, **changed))
+
+    async def pay_out(self, rail: str = "a", **changed: Any) -> str:
+        reply = await self.ask(rail, **changed)
+        assert reply.status == 200, reply.body
+        trx_id: str = reply.json["trx_id"]
+        return trx_id
+
+    async def fund(self, amount: str) -> None:
+        wallet = self.merchant.new.id, self.merchant.environment
+        money = Money.of(amount, "NGN")
+        await wallets.fund(self.services.db, *wallet, money, "for a test")
+
+    async def change(self, wanted: Change) -> None:
+        """Seen by the site at once: tests do not wait for the watch."""
+        db, keyring = self.services.db, self.services.keyring
+        await merchants.change(db, keyring, self.merchant.new.id, wanted)
+        await self.services.directory._refresh(0)
+
+    async def verify(self, trx_id: str) -> Reply:
+        return await self.merchant.get(VERIFY + trx_id)
+
+    async def payout(self, trx_id: str) -> Payout:
+        found = await queries.payout(self.services.db, self.merchant.new.id, trx_id)
+        assert found is not None
+        return found
+
+    async def until(self, trx_id: str, status: str) -> None:
+        async def is_so() -> bool:
+            return (await self.payout(trx_id)).status == status
+
+        await self.simulator.until(is_so)
+
+    async def check_now(self, trx_id: str) -> None:
+        await self.simulator.run_job_now("transfer", trx_id)
+
+    async def check_until(self, trx_id: str, status: str) -> None:
+        """Time passes, and the provider is asked ever again, until the payout is so."""
+
+        async def is_so() -> bool:
+            await self.check_now(trx_id)
+            return (await self.payout(trx_id)).status == status
+
+        await self.simulator.until(is_so)
+
+    async def settle(self, rail: str, trx_id: str, status: str, **how: Any) -> None:
+        """The provider decides, and sends its webhook where it has any."""
+        path = f"{rail}/transfers/{trx_id}/settle"
+        await self.simulator.control(path, {"status": status, **how})
+
+    async def timeline(self, trx_id: str) -> list[Step]:
+        return await steps(self.services.db, self.merchant.new.id, trx_id)
+
+    async def balance(self) -> int:
+        minor: int = await self.services.db.value(
+            """
+            SELECT balance_minor FROM wallet
+             WHERE merchant_id = $1 AND environment = $2 AND currency = 'NGN'""",
+            self.merchant.new.id,
+            self.merchant.environment,
+        )
+        return minor
+
+    async def account(self, name: str) -> int:
+        minor: int = await self.services.db.value(
+            """
+            SELECT coalesce(sum(amount_minor), 0)::bigint FROM entry
+             WHERE merchant_id = $1 AND environment = $2 AND account = $3""",
+            self.merchant.new.id,
+            self.merchant.environment,
+            name,
+        )
+        return minor
+
+    async def notifications(self, trx_id: str) -> list[dict[str, Any]]:
+        records = await self.services.db.records(
+            "SELECT body FROM notification WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
+            self.merchant.new.id,
+            trx_id,
+        )
+        return [json.loads(record["body"]) for record in records]
+
+    async def cases(self) -> list[tuple[str, str]]:
+        records = await self.services.db.records(
+            "SELECT kind, reference FROM operator_case WHERE merchant_id = $1 ORDER BY id",
+            self.merchant.new.id,
+        )
+        return [(record["kind"], record["reference"]) for record in records]
+
+    async def transfers(self, rail: str = "a") -> list[Any]:
+        """What the simulated provider knows of."""
+        listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
+        return listed
+
+    async def calls(self, rail: str = "a") -> list[str]:
+        """What the simulated provider was asked, oldest first."""
+        listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
+        return [request["call"] for request in reversed(listed)]
+
+
+async def see_changes(services: Services) -> None:
+    """What the programs see within a second by themselves."""
+    async with services.watch._looking:
+        await services.watch._look()
+
+
+@contextlib.asynccontextmanager
+async def setting(services: Services, key: str, text: str) -> AsyncIterator[None]:
+    """The platform's setting, for a while."""
+    before = platform.render(getattr(services.platform.now, key))
+    try:
+        await platform.change(services.db, key, text)
+        await see_changes(services)
+        yield
+    finally:
+        await platform.change(services.db, key, before)
+        await see_changes(services)
+
+
+@contextlib.asynccontextmanager
+async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[None]:
+    """The withdrawal method, changed for a while."""
+    code = RAILS.get(rail, rail)
+    before = services.methods.by_code(Kind.WITHDRAW, code)
+    assert before is not None
+    try:
+        await _change_method(services, code, catalogue.Change(**wanted))
+        yield
+    finally:
+        await _change_method(services, code, _as_it_was(before))
+
+
+async def _change_method(services: Services, code: str, wanted: catalogue.Change) -> None:
+    await catalogue.change(services.db, Kind.WITHDRAW, code, wanted)
+    await see_changes(services)
+
+
+def _as_it_was(before: Method) -> catalogue.Change:
+    def text(minor: int | None) -> str:
+        return "none" if minor is None else str(Money(before.currency, minor).amount)
+
+    return catalogue.Change(
+        name=before.name,
+        active=before.active,
+        minimum=text(before.min_minor),
+        maximum=text(before.max_minor),
+        fee_fixed=text(before.fee.fixed_minor),
+        fee_percent=before.fee.percent,
+        fee_minimum=text(before.fee.minimum_minor),
+        fee_maximum=text(before.fee.maximum_minor),
+    )
+
+
+async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
+    """Until the test ends; an empty value unsets."""
+    provider = Provider(f"provider{rail}")
+    await credentials.change(services.db, services.keyring, provider, wanted)
+    await see_changes(services)
+
+
+async def clear_credentials(services: Services, rail: str) -> None:
+    await credentials.clear(services.db, Provider(f"provider{rail}"))
+    await see_changes(services)

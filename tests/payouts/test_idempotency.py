@@ -1,0 +1,323 @@
+"""A reference or a key that was used before: one payout, one debit, and everybody told of it."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.merchants.merchants import Change
+from tests.client import Reply, Site, new_merchant
+from tests.payments.orders import INITIATE as INITIATE_PAYMENT
+from tests.payments.orders import order as payment_order
+from tests.payouts.payout_merchant import (
+    BANKS,
+    MANUAL,
+    RAILS,
+    PayoutMerchant,
+    clear_credentials,
+    new_account,
+    new_reference,
+)
+
+REPLAYED = "idempotent-replayed"
+
+
+def is_fresh(reply: Reply) -> bool:
+    return reply.status == 200 and REPLAYED not in reply.headers
+
+
+def is_replay_of(first: Reply, reply: Reply) -> bool:
+    return (reply.status, reply.headers.get(REPLAYED), reply.body) == (200, "true", first.body)
+
+
+async def count(payer: PayoutMerchant) -> int:
+    number: int = await payer.services.db.value(
+        "SELECT count(*) FROM payout WHERE merchant_id = $1", payer.merchant.new.id
+    )
+    return number
+
+
+async def test_a_used_reference_is_answered_with_what_became_of_its_payout(
+    payer: PayoutMerchant,
+) -> None:
+    sent = await payer.order()
+    trx_id = (await payer.send(sent)).json["trx_id"]
+    other = {"bank_code": BANKS["a"], "account_number": new_account()}
+    changes: tuple[dict[str, Any], ...] = (
+        *({}, {"payout_amount": 5000}, {"beneficiary": other}),
+        {"description": "again"},
+    )
+    for status in ("pending", "completed"):
+        for changed in changes:
+            reply = await payer.send(sent | changed)
+            assert reply.status == 422
+            assert reply.json == {
+                "error": "This ref_trx was used before.",
+                "error_code": "DUPLICATE_REFERENCE",
+                "trx_id": trx_id,
+                "status": status,
+            }
+        await payer.check_until(trx_id, "completed")
+    assert (await payer.balance(), await count(payer)) == (900_000, 1)
+
+
+async def test_a_refused_reference_can_be_used_again(payer: PayoutMerchant) -> None:
+    sent = await payer.order()
+    bad = {"bank_code": "999", "account_number": new_account()}
+    for changed in ({"payout_amount": 1}, {"payout_amount": 20_000}, {"beneficiary": bad}):
+        assert (await payer.send(sent | changed)).status == 422
+    assert (await payer.send(sent)).status == 200
+
+
+async def test_a_failed_payout_keeps_its_reference(payer: PayoutMerchant) -> None:
+    refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
+    await payer.simulator.control("a/faults", {"next": [refused]})
+    sent = await payer.order()
+    trx_id = (await payer.send(sent)).json["trx_id"]
+    await payer.until(trx_id, "failed")
+    reply = await payer.send(sent)
+    assert (reply.code, reply.json["trx_id"], reply.json["status"]) == (
+        *("DUPLICATE_REFERENCE", trx_id),
+        "failed",
+    )
+    assert await payer.balance() == 1_000_000
+
+
+async def test_a_reference_belongs_to_one_merchant_environment_and_kind(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant
+) -> None:
+    reference = new_reference()
+    assert (await payer.ask(ref_trx=reference)).status == 200
+    assert (await sandbox_payer.ask(ref_trx=reference)).status == 200
+    body = payment_order(ref_trx=reference)
+    assert (await sandbox_payer.merchant.post(INITIATE_PAYMENT, body)).status == 200
+
+
+@pytest.mark.parametrize("rail", [*RAILS, MANUAL])
+@pytest.mark.parametrize("environment", ["production", "sandbox"])
+async def test_of_64_requests_at_once_with_one_reference_one_is_taken(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
+) -> None:
+    caller = payer if environment == "production" else sandbox_payer
+    await caller.pay_out(rail)  # from now on, who is paid is known without asking
+    before, sent = await caller.balance(), await caller.order(rail)
+    replies = await asyncio.gather(*(caller.send(sent) for _ in range(64)))
+    _assert_one_was_taken(replies)
+    assert before - await caller.balance() == 100_000
+
+
+@pytest.mark.parametrize("rail", RAILS)
+async def test_of_64_requests_at_once_one_is_taken_also_where_the_rail_must_be_asked_who_it_is(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    await payer.simulator.control(f"{rail}/faults", {"latency_seconds": 0.2})
+    beneficiary = {"bank_code": BANKS[rail], "account_number": new_account()}
+    sent = await payer.order(rail, beneficiary=beneficiary)
+    replies = await asyncio.gather(*(payer.send(sent) for _ in range(64)))
+    _assert_one_was_taken(replies)
+    assert (await payer.balance(), await count(payer)) == (900_000, 1)
+
+
+def _assert_one_was_taken(replies: list[Reply]) -> None:
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 1,
+        (422, "DUPLICATE_REFERENCE"): 63,
+    }
+    assert len({reply.json["trx_id"] for reply in replies}) == 1
+    assert {reply.json["status"] for reply in replies} == {"pending"}
+
+
+async def test_merchants_whose_requests_meet_are_each_judged_alone(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
+) -> None:
+    """One statement takes them all: everybody uses one reference, and one is too poor."""
+    neighbour = PayoutMerchant(
+        payer.services, payer.simulator, await new_merchant(site, db, keyring)
+    )
+    poor, rich, reference = payer, (sandbox_payer, neighbour), new_reference()
+    orders = [(caller, await caller.order(MANUAL, ref_trx=reference)) for caller in rich]
+    orders.append((poor, await poor.order(MANUAL, ref_trx=reference, payout_amount=10_000.01)))
+    before = {caller: await caller.balance() for caller, _ in orders}
+    asked = [(caller, caller.send(order)) for _ in range(8) for caller, order in orders]
+    replies = await asyncio.gather(*(reply for _, reply in asked))
+    answers = {caller: Counter[tuple[int, str | None]]() for caller in before}
+    for (caller, _), reply in zip(asked, replies, strict=True):
+        answers[caller][reply.status, reply.code] += 1
+    for caller in rich:
+        assert answers[caller] == {(200, None): 1, (422, "DUPLICATE_REFERENCE"): 7}
+        assert before[caller] - await caller.balance() == 100_000
+    assert answers[poor] == {(422, "insufficient_balance"): 8}
+    assert await poor.balance() == before[poor]
+
+
+async def test_one_reference_is_taken_once_whichever_program_it_reaches(
+    payer: PayoutMerchant,
+) -> None:
+    async with payer.at_second_process() as other:
+        for _ in range(4):
+            beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+            sent = await payer.order(beneficiary=beneficiary)
+            replies = await asyncio.gather(*(at.send(sent) for at in [payer, other] * 4))
+            assert Counter(reply.status for reply in replies) == {200: 1, 422: 7}
+            assert len({reply.json["trx_id"] for reply in replies}) == 1
+    assert await payer.balance() == 1_000_000 - 4 * 100_000
+
+
+@pytest.mark.parametrize("rail", ["a", MANUAL])
+async def test_payouts_at_once_never_take_more_than_the_wallet_has(
+    payer: PayoutMerchant, rail: str
+) -> None:
+    await payer.pay_out(rail)
+    replies = await asyncio.gather(*(payer.ask(rail) for _ in range(30)))
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 9,
+        (422, "insufficient_balance"): 21,
+    }
+    assert await payer.balance() == 0
+    assert await payer.account("in_flight") == 1_000_000
+
+
+@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("key", ["7", "~!@ #$%^&*()", "k" * 255])
+async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
+    payer: PayoutMerchant, rail: str, key: str
+) -> None:
+    body = await payer.order_of("1000.10", rail, description='Zoë "x" 😀')
+    first = await payer.send(body, Idempotency_Key=key)
+    assert is_fresh(first)
+    for _ in range(2):
+        assert is_replay_of(first, await payer.send(body, Idempotency_Key=key))
+    assert (await payer.balance(), await count(payer)) == (899_990, 1)
+
+
+async def test_a_replay_says_what_was_true_at_first(payer: PayoutMerchant) -> None:
+    body = json.dumps(await payer.order()).encode()
+    first = await payer.send(body, Idempotency_Key="k")
+    await payer.check_until(first.json["trx_id"], "completed")
+    assert is_replay_of(first, await payer.send(body, Idempotency_Key="k"))
+    async with payer.at_second_process() as other:
+        assert is_replay_of(first, await other.send(body, Idempotency_Key="k"))
+
+
+async def test_what_succeeded_once_is_not_refused_when_it_is_repeated(
+    payer: PayoutMerchant,
+) -> None:
+    body = json.dumps(await payer.order()).encode()
+    first = await payer.send(body, Idempotency_Key="k")
+    await payer.change(Change(payouts_enabled=False, currencies=["USD"]))
+    await clear_credentials(payer.services, "a")
+    assert is_replay_of(first, await payer.send(body, Idempotency_Key="k"))
+    assert (await payer.send(body)).code == "gateway_not_configured"
+
+
+async def test_a_replay_asks_nobody(payer: PayoutMerchant) -> None:
+    body = json.dumps(await payer.order()).encode()
+    first = await payer.send(body, Idempotency_Key="k")
+    await payer.simulator.control("a/faults", {"outage": True})
+    async with payer.at_second_process() as other:
+        assert is_replay_of(first, await other.send(body, Idempotency_Key="k"))
+
+
+@pytest.mark.parametrize("change", ["amount", "reference", "a space"])
+async def test_the_same_key_with_another_body_is_refused(
+    payer: PayoutMerchant, change: str
+) -> None:
+    body = await payer.order_of("1000")
+    first = await payer.send(body, Idempotency_Key="k")
+    other = {
+        "amount": body.replace(b"1000", b"1001"),
+        "reference": body.replace(b"PAYOUT-", b"OTHER-"),
+        "a space": body + b" ",
+    }[change]
+    reply = await payer.send(other, Idempotency_Key="k")
+    assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+    assert REPLAYED not in reply.headers
+    assert is_replay_of(first, await payer.send(body, Idempotency_Key="k"))
+    assert (await payer.balance(), await count(payer)) == (900_000, 1)
+
+
+async def test_without_its_key_a_repetition_is_a_used_reference(payer: PayoutMerchant) -> None:
+    body = json.dumps(await payer.order()).encode()
+    first = await payer.send(body, Idempotency_Key="k")
+    for key in (None, "other"):
+        reply = await payer.send(body, Idempotency_Key=key)
+        assert (reply.status, reply.code) == (422, "DUPLICATE_REFERENCE")
+        assert reply.json["trx_id"] == first.json["trx_id"]
+
+
+async def test_only_successes_are_stored_under_a_key(payer: PayoutMerchant) -> None:
+    body = json.dumps(await payer.order(payout_amount=10_000.01)).encode()
+    refused = await payer.send(body, Idempotency_Key="k")
+    assert (refused.status, refused.code) == (422, "insufficient_balance")
+    await payer.fund("0.01")
+    assert is_fresh(await payer.send(body, Idempotency_Key="k"))
+    assert await payer.balance() == 0
+
+
+@pytest.mark.parametrize("body", [b"not json", b"{}"])
+async def test_a_key_of_a_refused_body_is_free_for_another(
+    payer: PayoutMerchant, body: bytes
+) -> None:
+    assert (await payer.send(body, Idempotency_Key="k")).status == 400
+    assert is_fresh(await payer.send(await payer.order(), Idempotency_Key="k"))
+
+
+async def test_a_key_belongs_to_one_merchant_environment_and_endpoint(
+    payer: PayoutMerchant, sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
+) -> None:
+    neighbour = PayoutMerchant(
+        payer.services, payer.simulator, await new_merchant(site, db, keyring)
+    )
+    for caller in (payer, sandbox_payer, neighbour):
+        assert is_fresh(await caller.send(await caller.order(), Idempotency_Key="k"))
+        raw = json.dumps(payment_order()).encode()
+        paid = await caller.merchant.call("POST", INITIATE_PAYMENT, raw, Idempotency_Key="k")
+        assert is_fresh(paid)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
+    payer: PayoutMerchant, is_known: bool
+) -> None:
+    beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+    await payer.simulator.control("a/faults", {"latency_seconds": 0.1})
+    if is_known:
+        await payer.pay_out(beneficiary=beneficiary)
+    before, sent = await payer.balance(), await payer.order(beneficiary=beneficiary)
+    replies = await asyncio.gather(*(payer.send(sent, Idempotency_Key="k") for _ in range(64)))
+    assert Counter(reply.status for reply in replies) == {200: 64}
+    assert len({reply.body for reply in replies}) == 1
+    assert sum(is_fresh(reply) for reply in replies) == 1
+    assert before - await payer.balance() == 100_000
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
+    payer: PayoutMerchant, is_known: bool
+) -> None:
+    beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
+    await payer.simulator.control("a/faults", {"latency_seconds": 0.1})
+    if is_known:
+        await payer.pay_out(beneficiary=beneficiary)
+    before = await payer.balance()
+    bodies = [await payer.order(beneficiary=beneficiary, payout_amount=100) for _ in range(64)]
+    replies = await asyncio.gather(*(payer.send(body, Idempotency_Key="k") for body in bodies))
+    assert Counter((reply.status, reply.code) for reply in replies) == {
+        (200, None): 1,
+        (422, "DUPLICATE_REFERENCE"): 63,
+    }
+    assert before - await payer.balance() == 10_000
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
+async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
+    payer: PayoutMerchant, key: str
+) -> None:
+    sent = await payer.order()
+    reply = await payer.send(sent, Idempotency_Key=key)
+    assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+    assert (await payer.send(sent)).status == 200

@@ -1,0 +1,212 @@
+"""Anything, in any order: hypothesis drives payouts and a model of them through the same story.
+
+`MANILLA_MACHINE_RUNS` says how many stories of 40 steps each rail gets; `make faults` raises it.
+They are the same every time. `MANILLA_MACHINE_SHRINK=1` makes one that fails as short as can be,
+which takes minutes.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine
+from decimal import Decimal
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase
+from hypothesis import settings as how
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from manilla.methods import catalogue
+from manilla.methods.catalogue import Change
+from manilla.methods.method import Kind
+from manilla.providers import inbox
+from manilla.services import Services
+from manilla.settings import Settings
+from tests.client import Site
+from tests.payouts.model import FEE_FIXED, FEE_PERCENT, POINTS, SENDS
+from tests.payouts.model_machine import Machine, Stage
+from tests.payouts.observer import PayoutObserver
+from tests.payouts.payout_merchant import MANUAL, RAILS
+from tests.provider_simulator import ProviderSimulator
+
+RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "67"))
+STEPS = 40
+IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
+STEP_SECONDS_MAX = 60
+
+Value = TypeVar("Value")
+Arguments = dict[str, Any]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Something that happens. `which` names a payout among those that it can happen to."""
+
+    name: str
+    arguments: Arguments
+
+
+WHICH = st.integers(min_value=0, max_value=7)
+AMOUNT = st.integers(min_value=100_000, max_value=300_000)
+SEND = st.sampled_from(["accepted"] * 6 + sorted(SENDS))
+IS_ASKED = st.sampled_from([True, True, True, False])
+WORD = st.sampled_from(["on", "on", "success", "failed", "reversed"])
+MERCHANT = st.sampled_from(["enabled", "enabled", "disabled", "payouts off"])
+THEN = st.sampled_from(["nothing", "webhook", "work", "both", "both, badly"])
+
+# How often it happens, for each of them, and with what.
+HAPPENS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
+    "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
+    "pay_out": (3, {"by_hand": st.sampled_from([False] * 5 + [True]), "amount": AMOUNT}),
+    "fund": (1, {"minor": st.integers(min_value=1, max_value=500_000)}),
+    "pay_again": (1, {"which": WHICH, "amount": AMOUNT}),
+    "verify": (1, {"which": WHICH}),
+    "crash": (
+        3,
+        {"which": WHICH, "send": SEND, "is_asked": IS_ASKED, "point": st.sampled_from(POINTS)},
+    ),
+    "freeze": (2, {"which": WHICH}),
+    "resume": (2, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
+    "provider_decides": (6, {"which": WHICH, "word": WORD, "then": THEN}),
+    "webhook": (3, {"which": WHICH, "said": st.integers(0, 3), "is_forged": st.booleans()}),
+    "rail_is_down": (1, {"which": WHICH, "amount": AMOUNT}),
+    "decide": (1, {"which": WHICH, "status": st.sampled_from(["completed", "canceled"])}),
+    "requeue": (1, {"which": WHICH}),
+    "merchant_is": (3, {"what": MERCHANT}),
+    "a_day_passes": (1, {"which": WHICH}),
+    "work_on_all": (1, {}),
+}
+NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """One rule for all, not a rule for each: hypothesis leaves whole rules out of most stories."""
+    name = draw(st.sampled_from(NAMES))
+    return Step(name, draw(st.fixed_dictionaries(HAPPENS[name][1])))
+
+
+class Payouts(RuleBasedStateMachine):
+    """One story. Its steps run on the loop that the product runs on."""
+
+    stage: ClassVar[Stage]
+    loop: ClassVar[asyncio.AbstractEventLoop]
+    rail: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_broken = False
+        self.machine = self.on_loop(Machine.start(self.stage, self.rail))
+
+    def on_loop(self, work: Coroutine[Any, Any, Value]) -> Value:
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self.loop).result(STEP_SECONDS_MAX)
+        except BaseException:
+            self.is_broken = True
+            raise
+
+    @rule(step=steps())
+    def happens(self, step: Step) -> None:
+        self.on_loop(self.machine.happens(step.name, step.arguments))
+
+    def teardown(self) -> None:
+        """However a story went: when all is well again, what is open is decided or on its way."""
+        if not self.is_broken:
+            self.on_loop(self.machine.happens("merchant_is", {"what": "enabled"}))
+            self.on_loop(self.machine.happens("work_on_all", {}))
+            self.on_loop(self.machine.happens("work_on_all", {}))
+
+
+class PayoutsOnA(Payouts):
+    rail = "a"
+
+
+class PayoutsOnB(Payouts):
+    rail = "b"
+
+
+class PayoutsOnC(Payouts):
+    rail = "c"
+
+
+@pytest.fixture
+async def stage(
+    services: Services,
+    settings: Settings,
+    site: Site,
+    simulator: ProviderSimulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Stage]:
+    # Steps follow each other faster than queries of one payout may.
+    monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
+    codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
+    with_fee = Change(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
+    without = Change(fee_fixed="0", fee_percent=Decimal(0))
+    async with PayoutObserver.opened(settings.migration_url) as books:
+        await _change(services, codes, with_fee)
+        try:
+            yield await Stage(services, site, simulator, books).open()
+        finally:
+            await _change(services, codes, without)
+
+
+async def _change(services: Services, codes: list[str], wanted: Change) -> None:
+    for code in codes:
+        await catalogue.change(services.db, Kind.WITHDRAW, code, wanted)
+    await services.methods._refresh(0)
+
+
+async def _run(stage: Stage, story: type[Payouts]) -> None:
+    story.stage, story.loop = stage, asyncio.get_running_loop()
+    await asyncio.to_thread(
+        run_state_machine_as_test,
+        story,
+        settings=how(
+            max_examples=RUNS,
+            stateful_step_count=STEPS,
+            derandomize=True,
+            deadline=None,
+            phases=[Phase.generate, *([Phase.shrink] if IS_SHRUNK else [])],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+# A signed webhook is contradicted by what the provider says when it is asked, and the worker dies
+# as soon as that is saved: nobody comes back to it, so what was said against it is saved with it.
+CONTRADICTED = [
+    Step("pay_out", {"by_hand": False, "amount": 150_000}),
+    Step("work", {"which": 0}),
+    Step("provider_decides", {"which": 0, "word": "failed", "then": "webhook"}),
+    Step("provider_decides", {"which": 0, "word": "success", "then": "nothing"}),
+    Step(
+        "crash",
+        {"which": 0, "send": "accepted", "is_asked": True, "point": "after_payout_commit"},
+    ),
+]
+
+
+async def test_a_decision_and_what_was_said_against_it_are_saved_together(stage: Stage) -> None:
+    machine = await Machine.start(stage, "a")
+    for step in CONTRADICTED:
+        await machine.happens(step.name, step.arguments)
+    assert len(machine.model.cases) == 1
+
+
+# Classes, so that the rails are run beside each other.
+
+
+class TestOnA:
+    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+        await _run(stage, PayoutsOnA)
+
+
+class TestOnB:
+    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+        await _run(stage, PayoutsOnB)
+
+
+class TestOnC:
+    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+        await _run(stage, PayoutsOnC)

@@ -1,0 +1,109 @@
+"""Manilla and the simulator together: providers over real HTTP, jobs run when a test says so."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from manilla_simulator.program import build
+from manilla_simulator.settings import (
+    CredentialsA,
+    CredentialsB,
+    CredentialsC,
+    SimulatorSettings,
+)
+
+from manilla import worker
+from manilla.kit import jobs
+from manilla.providers import credentials
+from manilla.providers.port import Provider
+from manilla.services import Services
+from tests.timeouts import TIMEOUT_SECONDS
+
+KEYS: dict[Provider, msgspec.Struct] = {
+    Provider.A: CredentialsA(),
+    Provider.B: CredentialsB(),
+    Provider.C: CredentialsC(),
+}
+
+
+class ProviderSimulator:
+    """The three providers as a test steers them, and our own jobs."""
+
+    def __init__(self, services: Services, session: aiohttp.ClientSession, url: str) -> None:
+        self.services = services
+        self.url = url
+        self._session = session
+
+    async def control(self, path: str, document: Any) -> Any:
+        url = f"{self.url}/control/api/{path}"
+        async with self._session.post(url, json=document) as reply:
+            assert reply.status == 200, await reply.text()
+            return await reply.json()
+
+    async def read(self, path: str) -> Any:
+        async with self._session.get(f"{self.url}/control/api/{path}") as reply:
+            assert reply.status == 200, await reply.text()
+            return await reply.json()
+
+    async def pay(self, provider: str, reference: str, **how: Any) -> None:
+        """The customer pays; the provider sends its webhook."""
+        await self.control(f"{provider}/charges/{reference}/pay", how)
+
+    async def run_jobs(self) -> None:
+        """Everything that is due, and what becomes due because of it."""
+        works = worker.works(self.services)
+        while claimed := await jobs.claim(self.services.db, dict.fromkeys(works, 50)):
+            runner = jobs.Runner(self.services.db, works)
+            await asyncio.gather(*(runner._do(job) for job in claimed))
+
+    async def run_job_now(self, kind: str, subject: str) -> None:
+        """Time passes until this job is due."""
+        await self.services.db.execute(
+            "UPDATE job SET due_at = now() WHERE kind = $1 AND subject = $2", kind, subject
+        )
+        await self.run_jobs()
+
+    async def until(self, is_so: Callable[[], Any]) -> None:
+        """Runs what is due until something is so: webhooks are on their way in the meantime."""
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not await is_so():
+                await self.run_jobs()
+                await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulator]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    settings = SimulatorSettings(
+        mode="development",
+        base_url=url,
+        webhook_base_url=services.settings.base_url,
+        settle_seconds=0.02,
+        webhook_retry_seconds=(0.05, 0.05, 0.05),
+    )
+    for provider, keys in KEYS.items():
+        given = {k: v for k, v in msgspec.structs.asdict(keys).items() if v is not None}
+        given |= {"base_url": f"{url}/{provider[-1]}", "sandbox": "true"}
+        if provider is Provider.B:
+            given["default_va_bank"] = "000017"
+        await credentials.clear(services.db, provider)
+        await credentials.change(services.db, services.keyring, provider, given)
+    await services.db.execute("UPDATE rail_state SET is_down = false")
+    runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            await services.rails.load()
+            yield ProviderSimulator(services, session, url)
+    finally:
+        await runner.cleanup()
+        for provider in Provider:
+            await credentials.clear(services.db, provider)
+        await services.rails.load()

@@ -1,0 +1,93 @@
+"""The documentation in a real browser: no barrier, nothing cut off, and scripts that are right."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Browser, FilePayload, Page, expect
+
+from manilla.reference.book import Book
+from manilla.services import Services
+from tests.checkout.page_checks import accessibility_violations, opened
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
+PHONE = 390
+# Each kind of part is on one of these: the slow look at contrast is left out on the others.
+COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate-payment-legacy")
+NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
+ALL = {"resultTypes": ["violations"]}
+
+
+async def test_every_page_is_open_to_everybody_on_any_screen(
+    browser: Browser, services: Services, book: Book
+) -> None:
+    base_url = services.settings.base_url
+    found: list[str] = []
+    for width, scheme in ((1280, "light"), (PHONE, "dark")):
+        async with opened(
+            browser, base_url + "/docs/quick-start", width=width, scheme=scheme
+        ) as page:
+            # The colours of code are the same everywhere: looked at once, because it takes long.
+            found += [f"{scheme}: {fault}" for fault in await accessibility_violations(page)]
+            for each in [*(page.address for page in book.pages), "/docs/search?q=payout"]:
+                await page.goto(base_url + each)
+                beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                found += [f"{each}: {beyond} px too wide"] if beyond > 0 else []
+                if width != PHONE or each in COLOURED:
+                    options = ALL if each in COLOURED else NO_CONTRAST
+                    faults = await _faults(page, options)
+                    found += [f"{each}, {scheme}: {fault}" for fault in faults]
+    assert not found, "\n".join(found)
+
+
+async def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
+    run = await Axe().run(page, {"exclude": [["pre"]]}, options)
+    violations = run.response["violations"]
+    return [f"{fault['id']}: {node['html']}" for fault in violations for node in fault["nodes"]]
+
+
+async def test_the_calculator_signs_as_we_do(browser: Browser, services: Services) -> None:
+    address = services.settings.base_url + "/docs/authentication"
+    async with opened(browser, address, width=1280) as page:
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.url))
+        for vector in VECTORS:
+            await page.get_by_label("Method").select_option(vector["method"])
+            await page.get_by_label("Path with query").fill(vector["path"])
+            await page.get_by_label("Timestamp").fill(vector["timestamp"])
+            await page.get_by_label("API secret").fill(vector["secret"])
+            await _give_body(page, vector["body"])
+            await expect(page.locator("[data-signature]")).to_have_text(vector["signature"])
+        assert [url for url in sent if "/static/" not in url] == [], "it stays in the browser"
+
+
+async def _give_body(page: Page, body: str) -> None:
+    """Bytes that a text field would change come from a file."""
+    as_file = "\r" in body
+    payload: list[FilePayload] = [
+        {"name": "body.json", "mimeType": "application/json", "buffer": body.encode()}
+    ]
+    await page.get_by_label("Body from a file").set_input_files(payload if as_file else [])
+    await page.get_by_label("Body", exact=True).fill("" if as_file else body)
+
+
+async def test_the_search_opens_by_a_key_and_languages_are_remembered(
+    browser: Browser, services: Services
+) -> None:
+    address = services.settings.base_url + "/docs/quick-start"
+    async with opened(browser, address, width=1280) as page:
+        await page.get_by_text("PHP", exact=True).first.click()
+        await expect(page.get_by_label("PHP: sign_and_pay.php")).to_be_visible()
+        await expect(page.get_by_label("curl: sign_and_pay.sh")).to_be_hidden()
+        await page.keyboard.press("/")
+        await page.keyboard.type("insufficient_balance")
+        first = page.locator("[data-found] a[href='/docs/errors#insufficient_balance']")
+        await expect(first).to_be_visible()
+        await first.click()
+        await expect(page).to_have_url(
+            services.settings.base_url + "/docs/errors#insufficient_balance"
+        )
+        await page.goto(services.settings.base_url + "/docs/payouts")
+        await expect(page.get_by_label("PHP: payout.php")).to_be_visible()

@@ -1,0 +1,51 @@
+"""Looks at every page of a realm in a real browser: no complaint, no barrier, nothing cut off."""
+
+from collections.abc import Mapping, Sequence
+
+from playwright.async_api import Browser, Page
+
+from manilla.web.routes import Route
+from tests.checkout.page_checks import MEANT, accessibility_violations
+from tests.web.route_urls import address
+from tests.web.signed_in_user import SignedInUser
+
+PHONE = 390
+LOOKS = ((PHONE, "dark"), (1280, "light"))
+# What another width and scheme can change; the rest of the page is the same.
+WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
+
+
+async def complaints(
+    browser: Browser,
+    base_url: str,
+    visitor: SignedInUser,
+    table: Sequence[Route],
+    samples: Mapping[str, str],
+) -> list[str]:
+    """Of the browser, of axe, and of a phone's width; each with the page that it is about."""
+    found: list[str] = []
+    said: list[str] = []
+    for width, scheme in LOOKS:
+        context = await browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme=scheme,  # type: ignore[arg-type]
+        )
+        await visitor.enter(context)
+        page = await context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        for route in table:
+            if route.method == "GET" and route.is_page:
+                path = address(route, samples)
+                await page.goto(f"{base_url}/{visitor.realm}{path}")
+                found += [f"{width} {path}: {fault}" for fault in await _faults(page, width)]
+                found += [f"{width} {path}: {text}" for text in said if not text.startswith(MEANT)]
+                said.clear()
+        await context.close()
+    return found
+
+
+async def _faults(page: Page, width: int) -> list[str]:
+    faults = await accessibility_violations(page, *(() if width == PHONE else WIDE_RULES))
+    beyond = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    return [*faults, f"{beyond} px too wide"] if width == PHONE and beyond > 0 else faults

@@ -1,0 +1,132 @@
+"""People who are signed in already: their sessions are made by the product, without its pages."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import msgspec
+import pyotp
+from playwright.async_api import BrowserContext
+
+from manilla.people import console_people, members, second_factor, sessions
+from manilla.people.roles import ConsoleRole, Realm, Role
+from manilla.services import Services
+from tests.client import Reply, Site
+
+PASSWORD = "three quiet kobo coins"
+
+
+class SignedInUser(msgspec.Struct, frozen=True):
+    """Somebody with a session, as a browser that keeps one cookie."""
+
+    site: Site
+    realm: Realm
+    email: str
+    person_id: int
+    token: str
+
+    @property
+    def cookie(self) -> str:
+        return f"manilla_{self.realm}"
+
+    def headers(self) -> dict[str, str]:
+        return {"Cookie": f"{self.cookie}={self.token}", "Accept": "text/html"}
+
+    async def get(self, path: str) -> Reply:
+        """`path` is below the realm's root, or an address."""
+        return await self.site.send("GET", self._target(path), self.headers())
+
+    async def post(self, path: str, fields: Mapping[str, str], *, csrf: str | None = None) -> Reply:
+        """With the token of the account page, unless another is given."""
+        token = await self.csrf() if csrf is None else csrf
+        body = urlencode({**fields, "csrf": token}).encode()
+        headers = {**self.headers(), "Content-Type": "application/x-www-form-urlencoded"}
+        return await self.site.send("POST", self._target(path), headers, body)
+
+    async def follow(self, reply: Reply) -> str:
+        """What the page says that a form has led to."""
+        assert reply.status == 303, reply.body
+        headers = self.headers()
+        headers["Cookie"] += "".join(f"; {name}={text}" for name, text in reply.cookies.items())
+        page = await self.site.send("GET", reply.location, headers)
+        assert page.status == 200, page.body
+        return page.body.decode()
+
+    async def csrf(self) -> str:
+        found = re.search(rb'name="csrf" value="([0-9a-f]+)"', (await self.get("/account")).body)
+        assert found, "no form on the account page"
+        return found.group(1).decode()
+
+    async def step_up(self, services: Services) -> None:
+        """As if they had shown just now who they are."""
+        await services.db.execute(
+            "UPDATE session SET stepped_up_at = now() WHERE person_id = $1", self.person_id
+        )
+
+    async def enroll(self, services: Services) -> pyotp.TOTP:
+        """Sets up a second factor with this session; gives the app, whose code of now is good."""
+        visitor = await sessions.find(services.db, self.realm, self.token)
+        assert visitor is not None
+        begun = await second_factor.begin(services.db, services.keyring, visitor)
+        app = pyotp.TOTP(begun.secret)
+        await second_factor.confirm(services.db, services.keyring, visitor, app.now())
+        await services.db.execute(
+            "UPDATE person SET totp_last_step = NULL WHERE id = $1", self.person_id
+        )
+        return app
+
+    async def enter(self, context: BrowserContext) -> None:
+        """Gives a browser their session."""
+        await context.add_cookies(
+            [
+                {
+                    "name": self.cookie,
+                    "value": self.token,
+                    "domain": "127.0.0.1",
+                    "path": f"/{self.realm}",
+                }
+            ]
+        )
+
+    def _target(self, path: str) -> str:
+        return path if path.startswith(f"/{self.realm}") else f"/{self.realm}{path}"
+
+
+async def member(
+    services: Services, site: Site, merchant_id: int, role: Role = Role.OWNER
+) -> SignedInUser:
+    email = f"{role}-{merchant_id}@example.com"
+    person = await members.add(
+        services.db, merchant_id, email=email, name=f"The {role}", role=role, password=PASSWORD
+    )
+    return await _session(services, site, Realm.DASHBOARD, email, person.id, merchant_id)
+
+
+async def administrator(
+    services: Services, site: Site, email: str, role: ConsoleRole = ConsoleRole.ADMINISTRATOR
+) -> SignedInUser:
+    new = await console_people.create(
+        services.db, email=email, name=f"The {role}", role=role, password=PASSWORD
+    )
+    return await _session(services, site, Realm.CONSOLE, email, new.person.id, None)
+
+
+async def _session(
+    services: Services,
+    site: Site,
+    realm: Realm,
+    email: str,
+    person_id: int,
+    merchant_id: int | None,
+) -> SignedInUser:
+    async with services.db.transaction() as connection:
+        session = await sessions.begin(
+            connection,
+            person_id,
+            realm,
+            merchant_id=merchant_id,
+            second_factor=False,
+            address="127.0.0.1",
+            user_agent="tests",
+        )
+    return SignedInUser(site, realm, email, person_id, session.token)

@@ -1,0 +1,106 @@
+"""Addresses that nobody means: every page answers them with a page, and none with a fault."""
+
+import itertools
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from manilla import app
+from manilla.console import routes as console
+from manilla.dashboard import routes as dashboard
+from manilla.services import Services
+from manilla.web.routes import Route
+from tests.client import Site, new_merchant
+from tests.dashboard.sample_data import create_sample_data
+from tests.web.route_urls import address, parameters, shown
+from tests.web.signed_in_user import SignedInUser, administrator, member
+
+NASTY = (
+    "\0",
+    "'; --",
+    "%_\\",
+    "-1",
+    "9" * 40,
+    "1e400",
+    "0001-01-01",
+    "9999-12-31",
+    "NaN",
+    "\u202e\U0001d52b\ufffe",
+    "x" * 300,
+    "WyIwIl0",  # a cursor of another list
+    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # one of the end of time
+)
+TRIED = 3  # of these, for each name on each page; another three for the next
+ANYWHERE = frozenset({"after", "q", "currency"})
+ELSEWHERE = ("q", "currency", "amount", "next")
+PLACES = ("%00", "9" * 30, "%F0%9D%94%AB" + "x" * 300)
+KNOWN = {"environment": "sandbox", "currency": "NGN"}
+ANSWERS = (200, 303, 400, 404)
+
+_NAMES = re.compile(rb'<(?:input|select)[^>]* name="([a-z_]+)"')
+
+
+@pytest.fixture(scope="module")
+async def owner(site: Site, services: Services) -> SignedInUser:
+    merchant = await new_merchant(site, services.db, services.keyring)
+    await create_sample_data(services, merchant, "Ada")
+    return await member(services, site, merchant.new.id)
+
+
+@pytest.fixture(scope="module")
+async def boss(site: Site, services: Services) -> SignedInUser:
+    return await administrator(services, site, "nasty@console.example")
+
+
+async def _fault(visitor: SignedInUser, route: Route, target: str) -> list[str]:
+    reply = await visitor.get(target)
+    is_page = reply.status == 303 or reply.headers["content-type"].startswith("text/html")
+    is_well = reply.status in ANSWERS and is_page
+    return [] if is_well else [f"{shown(route)}, {target}: {reply.status}"]
+
+
+async def _faults(visitor: SignedInUser, table: list[Route]) -> list[str]:
+    faults, values = [], itertools.cycle(NASTY)
+    pages = [route for route in table if route.method == "GET" and not route.is_public]
+    for route in pages:
+        unknown = set(parameters(route)) - set(KNOWN)
+        for place in PLACES if unknown else ():
+            target = address(route, {**dict.fromkeys(parameters(route), place), **KNOWN})
+            faults += await _fault(visitor, route, target)
+        if not unknown:
+            path = address(route, KNOWN)
+            for name in await _names(visitor, path):
+                for value in itertools.islice(values, TRIED):
+                    target = f"{path}?{urlencode({name: value})}"
+                    faults += await _fault(visitor, route, target)
+    return faults
+
+
+async def _names(visitor: SignedInUser, path: str) -> list[str]:
+    """What a list can be filtered by, as its own page has it."""
+    page = (await visitor.get(path)).body
+    if b"format=csv" not in page:
+        return list(ELSEWHERE)
+    return sorted({name.decode() for name in _NAMES.findall(page)} | ANYWHERE)
+
+
+async def test_no_address_breaks_the_dashboard(services: Services, owner: SignedInUser) -> None:
+    faults = await _faults(owner, dashboard.table(app.dashboard_desk(services)))
+    assert not faults, "\n".join(faults)
+
+
+async def test_no_address_breaks_the_console(services: Services, boss: SignedInUser) -> None:
+    faults = await _faults(boss, console.table(app.console_desk(services)))
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("format_", ["csv", "xlsx"])
+async def test_a_list_that_is_refused_is_a_page_and_no_broken_file(
+    owner: SignedInUser, format_: str
+) -> None:
+    query = urlencode({"format": format_, "q": "x" * 220})
+    for name in ("payments", "payouts", "wallets/NGN", "notifications", "requests"):
+        reply = await owner.get(f"/sandbox/{name}?{query}")
+        assert reply.status == 400, name
+        assert reply.headers["content-type"].startswith("text/html"), name
