@@ -23,7 +23,7 @@ from manilla.notify import queries as notify
 from manilla.notify.courier import Courier
 from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
-from manilla.payouts.bulk_tasks import BulkTasks
+from manilla.payouts.bulk.paying import BulkPayoutTasks
 from manilla.payouts.reconcile_tasks import ReconcileTasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
@@ -108,7 +108,9 @@ def works(services: Services) -> dict[str, Work]:
             services.db, services.platform, services.rails, services.settings.base_url
         ).works(),
         **_reconciliation(services).works(),
-        **BulkTasks(services.db, services.directory, services.methods, services.payouts).works(),
+        **BulkPayoutTasks(
+            services.db, services.directory, services.methods, services.payouts
+        ).works(),
     }
 
 

@@ -12,8 +12,8 @@ from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
-from manilla.payouts import bulk, bulk_file, bulk_queries
-from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.bulk import batches, file, store
+from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.people.roles import Permission
 from manilla.web import exports, lists
 from manilla.web.exports import Column
@@ -25,7 +25,7 @@ from manilla.web.routes import Answer, Route, form, page, part
 ROWS = 100
 BATCHES = 20
 # the file and the other fields of the form
-UPLOAD_BYTES_MAX = bulk_file.BYTES_MAX + 64 * 1024
+UPLOAD_BYTES_MAX = file.BYTES_MAX + 64 * 1024
 BANK_OF_EXAMPLE = "GTBank"
 
 COLUMNS: tuple[Column[BatchRow], ...] = (
@@ -73,7 +73,7 @@ class BulkPages:
         code = next((bank.code for bank in banks), BANK_OF_EXAMPLE)
         amount = f"{method.minimum.amount:f}"
         example = [amount, code, "0123456789", "Ada Obi", "INVOICE-1", "July"]
-        return _file(f"payouts-{method.code}.csv", [list(bulk_file.COLUMNS), example])
+        return _file(f"payouts-{method.code}.csv", [list(file.COLUMNS), example])
 
     async def send_banks(self, request: PageRequest) -> Answer:
         caller = await self._caller(request)
@@ -85,16 +85,16 @@ class BulkPages:
     async def upload(self, request: PageRequest) -> Answer:
         caller = await self._caller(request)
         try:
-            file = request.form.file("file")
-            if file is None or not file.filename:
+            uploaded = request.form.file("file")
+            if uploaded is None or not uploaded.filename:
                 raise BadForm(errors={"file": "Choose a file."})
-            batch_id = await bulk.draft(
+            batch_id = await batches.draft(
                 self._desk.db,
                 self._previews,
                 caller,
                 self._previews.method(caller, request.form.whole("method")),
-                file_name=file.filename,
-                raw=await file.read(),
+                file_name=uploaded.filename,
+                raw=await uploaded.read(),
                 uploaded_by=request.visitor.email,
             )
         except Refusal as refusal:
@@ -104,11 +104,11 @@ class BulkPages:
     async def show(self, request: PageRequest) -> Answer:
         batch = await self._batch(request)
         if exports.is_wanted(request):
-            pages = bulk.all_rows(self._desk.db, batch, _state(request))
+            pages = batches.all_rows(self._desk.db, batch, _state(request))
             return exports.send(request, batch.id, COLUMNS, pages)
         coverage = None
         if batch.status is BatchStatus.DRAFT and batch.ready:
-            coverage = await bulk.coverage(self._desk.db, batch)
+            coverage = await batches.coverage(self._desk.db, batch)
         return request.page("batch.html", coverage=coverage, **await self._progress(request, batch))
 
     async def show_progress(self, request: PageRequest) -> Answer:
@@ -123,14 +123,14 @@ class BulkPages:
 
     async def _progress(self, request: PageRequest, batch: Batch) -> dict[str, Any]:
         after = request.query.whole(lists.AFTER) if lists.AFTER in request.query else 0
-        rows = await bulk_queries.rows(
+        rows = await store.rows(
             *(self._desk.db, batch.merchant_id, batch.id),
             state=_state(request),
             after=after,
             limit=ROWS + 1,
         )
         following = str(rows[ROWS - 1].number) if len(rows) > ROWS else None
-        outcomes = await bulk_queries.outcomes(self._desk.db, batch.merchant_id, batch.id)
+        outcomes = await store.outcomes(self._desk.db, batch.merchant_id, batch.id)
         return {
             "batch": batch,
             "outcomes": outcomes,
@@ -144,18 +144,18 @@ class BulkPages:
         batch = await self._batch(request)
         lines = [
             [exports.plain(cell) for cell in _cells(row, batch)]
-            async for page in bulk.all_rows(self._desk.db, batch)
+            async for page in batches.all_rows(self._desk.db, batch)
             for row in page
             if row.state in (RowState.REFUSED, RowState.FAULTY)
         ]
-        return _file(f"{batch.id}-not-paid.csv", [list(bulk_file.COLUMNS), *lines])
+        return _file(f"{batch.id}-not-paid.csv", [list(file.COLUMNS), *lines])
 
     async def confirm(self, request: PageRequest) -> Answer:
         """Confirms the batch. A second click has no effect."""
         batch = await self._batch(request)
         try:
             tenant = Tenant(request.merchant_id, request.environment)
-            await bulk.confirm(
+            await batches.confirm(
                 self._desk.db,
                 tenant,
                 batch.id,
@@ -170,15 +170,15 @@ class BulkPages:
         tenant = Tenant(request.merchant_id, request.environment)
         return {
             "methods": self._previews.methods(await self._caller(request)),
-            "batches": await bulk_queries.batches(self._desk.db, tenant, BATCHES),
-            "columns": bulk_file.COLUMNS,
+            "batches": await store.batches(self._desk.db, tenant, BATCHES),
+            "columns": file.COLUMNS,
         }
 
     async def _batch(self, request: PageRequest) -> Batch:
         tenant = Tenant(request.merchant_id, request.environment)
         try:
-            return await bulk.find(self._desk.db, tenant, request.parameter("batch"))
-        except bulk.BatchNotFound:
+            return await batches.find(self._desk.db, tenant, request.parameter("batch"))
+        except batches.BatchNotFound:
             raise NotHere from None
 
     def _method(self, request: PageRequest, caller: Caller) -> Method:

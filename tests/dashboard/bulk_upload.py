@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from manilla.payouts import bulk_file
+from manilla.payouts.bulk import file
 from tests.client import Reply
 from tests.dashboard.merchant_dashboard import MerchantDashboard, redirect_target
 
 BULK = "/sandbox/payouts/bulk"
 GTBANK = "058"
-HEADER = ",".join(bulk_file.COLUMNS)
+HEADER = ",".join(file.COLUMNS)
 
 
 async def upload(dashboard: MerchantDashboard, content: bytes, method: int | None = None) -> Reply:

@@ -5,7 +5,9 @@ import io
 
 from manilla.methods.method import Kind, Method
 from manilla.payments.checkout import Outcome
-from manilla.payouts import accounts, bulk, bulk_file
+from manilla.payouts import accounts
+from manilla.payouts.bulk import batches
+from manilla.payouts.bulk.file import COLUMNS
 from manilla.payouts.preview import Previews
 from manilla.services import Services
 from tests.client import Merchant
@@ -40,11 +42,11 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
 
 
 async def _batch(services: Services, merchant: Merchant, method: Method, text: str) -> str:
-    file = io.StringIO()
-    csv.writer(file).writerows(
-        [bulk_file.COLUMNS, ["1000", text[:60], ACCOUNT, text[:60], new_reference(), text[:100]]]
+    written = io.StringIO()
+    csv.writer(written).writerows(
+        [COLUMNS, ["1000", text[:60], ACCOUNT, text[:60], new_reference(), text[:100]]]
     )
-    return await bulk.draft(
+    return await batches.draft(
         services.db,
         Previews(
             *(services.db, services.platform, services.methods, services.rails),
@@ -53,7 +55,7 @@ async def _batch(services: Services, merchant: Merchant, method: Method, text: s
         await services.directory.of(merchant.environment, merchant.new.id),
         method,
         file_name=text,
-        raw=file.getvalue().encode(),
+        raw=written.getvalue().encode(),
         uploaded_by="ada@example.com",
     )
 

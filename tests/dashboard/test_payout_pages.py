@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
-from manilla.payouts import bulk_file
+from manilla.payouts.bulk import file
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.providers.port import Direction, Provider, Unknown
 from manilla.services import Services
@@ -282,8 +282,8 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(
         "\n".join([HEADER, *[good] * 1001]).encode(): "It can have at most 1,000",
         f"{HEADER}\n{good}".encode("utf-16"): "The file is not UTF-8",
         HEADER.encode() + b'\n"1000,058': "a quotation mark is not closed",
-        HEADER.encode() + b"\n" + b"x" * bulk_file.BYTES_MAX: "larger than 1 MiB",
-        HEADER.encode() + b"\n\r" * bulk_file.LINE_ENDS_MAX: "too many lines",
+        HEADER.encode() + b"\n" + b"x" * file.BYTES_MAX: "larger than 1 MiB",
+        HEADER.encode() + b"\n\r" * file.LINE_ENDS_MAX: "too many lines",
     }
     for content, reason in wrong.items():
         reply = await upload(dashboard, content)

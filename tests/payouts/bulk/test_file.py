@@ -7,12 +7,13 @@ import pytest
 from manilla.kit.money import Money
 from manilla.methods.catalogue import load
 from manilla.methods.method import Method
-from manilla.payouts import bulk_checks, bulk_file, sandbox
-from manilla.payouts.bulk_checks import CheckedRow
+from manilla.payouts import sandbox
+from manilla.payouts.bulk import checks, file
+from manilla.payouts.bulk.checks import CheckedRow
 from manilla.providers.port import Provider
 from manilla.services import Services
 
-HEADER = ",".join(bulk_file.COLUMNS)
+HEADER = ",".join(file.COLUMNS)
 TO = "058,0123456789,Ada Obi,,"
 
 
@@ -26,7 +27,7 @@ def _check(
 ) -> Sequence[CheckedRow]:
     raw = content.encode() if isinstance(content, str) else content
     known = [] if code == "platform" else sandbox.BANKS[Provider.A]
-    return bulk_checks.check(bulk_file.read(raw), methods[code], known)
+    return checks.check(file.read(raw), methods[code], known)
 
 
 def _error(row: CheckedRow) -> str:
@@ -78,7 +79,7 @@ def test_tabs_separate_too(methods: dict[str, Method]) -> None:
 
 def test_a_file_in_windows_encoding_is_refused_with_what_to_do(methods: dict[str, Method]) -> None:
     content = f"{HEADER}\n1500.50,058,0123456789,Jürgen,,".encode("cp1252")
-    with pytest.raises(bulk_file.BadFile, match="CSV UTF-8"):
+    with pytest.raises(file.BadFile, match="CSV UTF-8"):
         _check(methods, content)
 
 

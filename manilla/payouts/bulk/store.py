@@ -1,4 +1,4 @@
-"""SQL queries for payout batches and their rows."""
+"""Batches of bulk payouts and their rows, and the statements that read and write them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
@@ -35,17 +35,17 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     file_name: str
     uploaded_by: str
-    confirmed_by: str | None
     created_at: datetime
-    confirmed_at: datetime | None
-    ended_at: datetime | None
+    confirmed_by: str | None = None
+    confirmed_at: datetime | None = None
+    ended_at: datetime | None = None
     # Numbers of rows by state.
-    faulty: int
-    ready: int
-    paid: int
-    refused: int
-    amount_minor: int  # of the rows that are not faulty
-    fee_minor: int
+    faulty: int = 0
+    ready: int = 0
+    paid: int = 0
+    refused: int = 0
+    amount_minor: int = 0  # of the rows that are not faulty
+    fee_minor: int = 0
 
     @property
     def amount(self) -> Money:
@@ -69,7 +69,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return self.paid + self.refused
 
 
-class BatchRow(msgspec.Struct, frozen=True):
+class NewBatchRow(msgspec.Struct, frozen=True):
     number: int
     state: RowState
     amount_text: str
@@ -81,11 +81,14 @@ class BatchRow(msgspec.Struct, frozen=True):
     ref_trx: str
     description: str
     remark: str | None
-    trx_id: str | None
+
+
+class BatchRow(NewBatchRow, frozen=True):
+    trx_id: str | None = None
     payout_status: str | None = None
 
 
-class Outcomes(msgspec.Struct, frozen=True):
+class BatchOutcomes(msgspec.Struct, frozen=True):
     """The statuses of the payouts that a batch has created so far."""
 
     pending: int
@@ -101,7 +104,7 @@ class Outcomes(msgspec.Struct, frozen=True):
         return self.delivered + self.failed
 
 
-async def insert(connection: Connection, batch: Batch, rows: Sequence[BatchRow]) -> None:
+async def insert(connection: Connection, batch: Batch, rows: Sequence[NewBatchRow]) -> None:
     await connection.execute(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, method_id, method_name, currency,
@@ -110,25 +113,17 @@ async def insert(connection: Connection, batch: Batch, rows: Sequence[BatchRow])
         *(batch.merchant_id, batch.id, batch.environment, batch.method_id, batch.method_name),
         *(batch.currency, batch.file_name, batch.uploaded_by),
     )
+    stored = columns(NewBatchRow)
     await connection.execute(
-        """
-        INSERT INTO payout_batch_row (merchant_id, batch_id, number, state, amount_text,
-                                      amount_minor, fee_minor, bank_code, account_number, name,
-                                      ref_trx, description, remark)
-        SELECT $1, $2, number, state, amount_text, amount_minor, fee_minor, bank_code,
-               account_number, name, ref_trx, description, remark
-          FROM jsonb_to_recordset($3::jsonb) AS r (
-               number integer, state text, amount_text text, amount_minor bigint,
-               fee_minor bigint, bank_code text, account_number text, name text, ref_trx text,
-               description text, remark text)""",
+        f"""
+        INSERT INTO payout_batch_row (merchant_id, batch_id, {stored})
+        SELECT $1, $2, {stored} FROM jsonb_populate_recordset(NULL::payout_batch_row, $3)""",
         *(batch.merchant_id, batch.id, msgspec.json.encode(rows).decode()),
     )
 
 
-_BATCH = """
-    SELECT b.merchant_id, b.id, b.environment, b.status, b.method_id, b.method_name, b.currency,
-           b.file_name, b.uploaded_by, b.confirmed_by, b.created_at, b.confirmed_at, b.ended_at,
-           r.faulty, r.ready, r.paid, r.refused, r.amount_minor, r.fee_minor
+_BATCH = f"""
+    SELECT {columns(Batch)}
       FROM payout_batch b
      CROSS JOIN LATERAL (
            SELECT count(*) FILTER (WHERE state = 'faulty') AS faulty,
@@ -171,12 +166,12 @@ async def rows(
 ) -> list[BatchRow]:
     """Returns rows in file order, with the status of their payouts."""
     records = await db.records(
-        """
-        SELECT r.number, r.state, r.amount_text, r.amount_minor, r.fee_minor, r.bank_code,
-               r.account_number, r.name, r.ref_trx, r.description, r.remark, r.trx_id,
-               p.status AS payout_status
+        f"""
+        SELECT {columns(BatchRow)}
           FROM payout_batch_row r
-          LEFT JOIN payout p ON p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id
+          LEFT JOIN LATERAL (
+               SELECT p.status AS payout_status FROM payout p
+                WHERE p.merchant_id = r.merchant_id AND p.trx_id = r.trx_id) AS p ON true
          WHERE r.merchant_id = $1 AND r.batch_id = $2 AND r.number > $3
            AND ($4::text IS NULL OR r.state = $4)
          ORDER BY r.number LIMIT $5""",
@@ -185,7 +180,7 @@ async def rows(
     return [msgspec.convert(dict(record), BatchRow) for record in records]
 
 
-async def outcomes(db: Database, merchant_id: int, batch_id: str) -> Outcomes:
+async def outcomes(db: Database, merchant_id: int, batch_id: str) -> BatchOutcomes:
     record = await db.record(
         """
         SELECT count(*) FILTER (WHERE p.status = 'pending') AS pending,
@@ -196,7 +191,7 @@ async def outcomes(db: Database, merchant_id: int, batch_id: str) -> Outcomes:
          WHERE r.merchant_id = $1 AND r.batch_id = $2""",
         *(merchant_id, batch_id),
     )
-    return msgspec.convert(dict(record or {}), Outcomes)
+    return msgspec.convert(dict(record or {}), BatchOutcomes)
 
 
 async def used_references(db: Database, tenant: Tenant, references: Sequence[str]) -> set[str]:

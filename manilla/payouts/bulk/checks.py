@@ -8,7 +8,8 @@ from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
 from manilla.payouts import banks, beneficiary, methods, nuban
-from manilla.payouts.bulk_file import FileRow
+from manilla.payouts.bulk.file import FileRow
+from manilla.payouts.bulk.store import BatchRow
 from manilla.payouts.rules import check_amount
 from manilla.providers.port import Bank
 
@@ -67,7 +68,7 @@ def _errors(row: FileRow, method: Method, known: list[Bank], seen: set[str]) -> 
     return errors
 
 
-def given(row: FileRow, method: Method) -> dict[str, str]:
+def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
     """Returns the beneficiary with the field names of the method."""
     if method.is_manual:
         return {

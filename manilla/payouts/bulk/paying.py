@@ -18,8 +18,9 @@ from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
-from manilla.payouts import bulk, bulk_queries, ordering
-from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts import ordering
+from manilla.payouts.bulk import batches, checks, store
+from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.payouts.initiate import Initiation, PayoutOrder
 from manilla.payouts.refusals import (
     PROVIDER_RETRY_SECONDS,
@@ -36,7 +37,7 @@ NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
 
 
-class BulkTasks:
+class BulkPayoutTasks:
     def __init__(
         self, db: Database, directory: Directory, catalogue: Catalogue, initiation: Initiation
     ) -> None:
@@ -46,17 +47,17 @@ class BulkTasks:
         self._initiation = initiation
 
     def works(self) -> dict[str, Work]:
-        return {bulk.PAY: Work(self.advance, concurrency=CONCURRENCY)}
+        return {batches.PAY: Work(self.advance, concurrency=CONCURRENCY)}
 
     async def advance(self, job: Job) -> float | None:
-        batch = await bulk_queries.batch(self._db, job.merchant_id, job.subject)
+        batch = await store.batch(self._db, job.merchant_id, job.subject)
         if batch is None or batch.status is not BatchStatus.RUNNING:
             return None
-        rows = await bulk_queries.rows(
+        rows = await store.rows(
             self._db, batch.merchant_id, batch.id, state=RowState.READY, limit=ROWS_A_STEP
         )
         if not rows:
-            await bulk_queries.end(self._db, batch)
+            await store.end(self._db, batch)
             return None
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
@@ -76,7 +77,7 @@ class BulkTasks:
         """
         method = self._catalogue.by_id(Kind.WITHDRAW, batch.method_id)
         if method is None:
-            await self._decide(batch, row, RowState.REFUSED, remark=NO_METHOD)
+            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=NO_METHOD)
             return True
         ticket = request_limit.ticket(batch.merchant_id, "bulk", NO_LIMIT)
         try:
@@ -90,14 +91,14 @@ class BulkTasks:
         except InsufficientBalance as refusal:
             # A smaller row further down might fit, but rows must be paid in file order.
             later = STOPPED.format(row.number)
-            await bulk_queries.refuse_from(self._db, batch, row.number, refusal.text, later)
+            await store.refuse_from(self._db, batch, row.number, refusal.text, later)
             return False
         except Refusal as refusal:
             if isinstance(refusal, ProviderUnavailable) and _is_recent(batch):
                 raise
-            await self._decide(batch, row, RowState.REFUSED, remark=refusal.text)
+            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=refusal.text)
         else:
-            await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
+            await store.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
         return True
 
     async def _decide_known(self, batch: Batch, row: BatchRow, trx_id: str) -> None:
@@ -107,21 +108,10 @@ class BulkTasks:
         payout.
         """
         if row.ref_trx.startswith(batch.id):
-            await self._decide(batch, row, RowState.PAID, trx_id=trx_id)
+            await store.decide(self._db, batch, row.number, RowState.PAID, trx_id=trx_id)
         else:
-            remark = f"{bulk.USED_BEFORE} It is {trx_id}."
-            await self._decide(batch, row, RowState.REFUSED, remark=remark)
-
-    async def _decide(
-        self,
-        batch: Batch,
-        row: BatchRow,
-        state: RowState,
-        *,
-        trx_id: str | None = None,
-        remark: str | None = None,
-    ) -> None:
-        await bulk_queries.decide(self._db, batch, row.number, state, trx_id=trx_id, remark=remark)
+            remark = f"{batches.USED_BEFORE} It is {trx_id}."
+            await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=remark)
 
 
 def _is_recent(batch: Batch) -> bool:
@@ -138,9 +128,9 @@ def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
         ipn_url="",
         withdraw_method_id=batch.method_id,
         withdraw_account_id=None,
-        beneficiary=bulk.beneficiary_of(row, method),
+        beneficiary=checks.beneficiary_of(row, method),
         description=row.description or None,
         scenario=None,
-        repeat_key=RepeatKey.of(bulk.PAY, f"{batch.id}:{row.number}", bulk.fingerprint(row)),
+        repeat_key=RepeatKey.of(batches.PAY, f"{batch.id}:{row.number}", batches.fingerprint(row)),
         ordered_by=batch.confirmed_by,
     )

@@ -15,9 +15,9 @@ from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
-from manilla.payouts import bulk_checks, bulk_file, bulk_queries
-from manilla.payouts.bulk_checks import CheckedRow
-from manilla.payouts.bulk_queries import Batch, BatchRow, BatchStatus, RowState
+from manilla.payouts.bulk import checks, file, store
+from manilla.payouts.bulk.checks import CheckedRow
+from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
 from manilla.payouts.preview import Previews
 
 PAY = "payout.bulk"
@@ -73,10 +73,10 @@ async def draft(
 ) -> str:
     """Checks a file and stores it as a draft; pays nothing."""
     banks = await previews.banks(caller, method)
-    checked = bulk_checks.check(bulk_file.read(raw), method, banks)
+    checked = checks.check(file.read(raw), method, banks)
     tenant = Tenant(caller.merchant_id, caller.environment)
     references = [each.row.reference for each in checked if each.row.reference]
-    used = await bulk_queries.used_references(db, tenant, references)
+    used = await store.used_references(db, tenant, references)
     batch_id = f"BULK-{ids.base32(secrets.randbits(60), 12)}"
     batch = Batch(
         merchant_id=caller.merchant_id,
@@ -88,21 +88,10 @@ async def draft(
         currency=method.currency,
         file_name=_plain(file_name),
         uploaded_by=uploaded_by,
-        confirmed_by=None,
         created_at=datetime.now(UTC),
-        confirmed_at=None,
-        ended_at=None,
-        faulty=0,
-        ready=0,
-        paid=0,
-        refused=0,
-        amount_minor=0,
-        fee_minor=0,
     )
     async with db.transaction() as connection:
-        await bulk_queries.insert(
-            connection, batch, [_row(batch_id, each, used) for each in checked]
-        )
+        await store.insert(connection, batch, [_row(batch_id, each, used) for each in checked])
     return batch_id
 
 
@@ -111,10 +100,10 @@ def _plain(file_name: str) -> str:
     return name[:FILE_NAME_LENGTH_MAX] or "payouts.csv"
 
 
-def _row(batch_id: str, checked: CheckedRow, used: set[str]) -> BatchRow:
+def _row(batch_id: str, checked: CheckedRow, used: set[str]) -> NewBatchRow:
     row = checked.row
     error = checked.error or (USED_BEFORE if row.reference in used else None)
-    return BatchRow(
+    return NewBatchRow(
         number=row.number,
         state=RowState.FAULTY if error else RowState.READY,
         amount_text=row.amount,
@@ -126,12 +115,11 @@ def _row(batch_id: str, checked: CheckedRow, used: set[str]) -> BatchRow:
         ref_trx=row.reference or f"{batch_id}-{row.number:04d}",
         description=row.description,
         remark=error or checked.warning,
-        trx_id=None,
     )
 
 
 async def find(db: Database, tenant: Tenant, batch_id: str) -> Batch:
-    batch = await bulk_queries.batch(db, tenant.merchant_id, batch_id)
+    batch = await store.batch(db, tenant.merchant_id, batch_id)
     if batch is None or batch.environment != tenant.environment:
         raise BatchNotFound
     return batch
@@ -149,15 +137,15 @@ async def confirm(
     if not batch.payable:
         raise NothingToPay
     async with db.transaction() as connection:
-        available = await bulk_queries.available(connection, batch, lock=True)
-        if not await bulk_queries.start(connection, batch, by):
+        available = await store.available(connection, batch, lock=True)
+        if not await store.start(connection, batch, by):
             return
         rows = batch.ready if only_first is None else min(only_first, batch.ready)
-        cost = await bulk_queries.cost_of_first(connection, batch, rows)
+        cost = await store.cost_of_first(connection, batch, rows)
         if rows < 1 or available < cost:
             raise NotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
         if rows < batch.ready:
-            await bulk_queries.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
+            await store.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
         await jobs.put(connection, batch.merchant_id, PAY, batch.id)
         await audit.record(
             connection,
@@ -173,9 +161,9 @@ async def confirm(
 
 async def coverage(db: Database, batch: Batch) -> Coverage:
     """Returns the wallet's current coverage; `confirm` checks it again under a lock."""
-    available = await bulk_queries.available(db, batch)
-    rows, cost = await bulk_queries.affordable(db, batch, available)
-    total = await bulk_queries.cost_of_first(db, batch, batch.ready)
+    available = await store.available(db, batch)
+    rows, cost = await store.affordable(db, batch, available)
+    total = await store.cost_of_first(db, batch, batch.ready)
     return Coverage(available, total, rows, cost)
 
 
@@ -189,24 +177,11 @@ async def all_rows(
     db: Database, batch: Batch, state: RowState | None = None
 ) -> AsyncIterator[list[BatchRow]]:
     after = 0
-    while found := await bulk_queries.rows(
+    while found := await store.rows(
         db, batch.merchant_id, batch.id, state=state, after=after, limit=ROWS_AT_ONCE
     ):
         yield found
         after = found[-1].number
-
-
-def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
-    file_row = bulk_file.FileRow(
-        number=row.number,
-        amount=row.amount_text,
-        bank_code=row.bank_code,
-        account_number=row.account_number,
-        name=row.name,
-        reference=row.ref_trx,
-        description=row.description,
-    )
-    return bulk_checks.given(file_row, method)
 
 
 def fingerprint(row: BatchRow) -> bytes:

@@ -3,8 +3,8 @@
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import Change, Status
 from manilla.methods.method import Kind
-from manilla.payouts import bulk, bulk_file, bulk_queries
-from manilla.payouts.bulk_queries import BatchRow
+from manilla.payouts.bulk import batches, file, store
+from manilla.payouts.bulk.store import BatchRow
 from manilla.payouts.preview import Previews
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
@@ -20,22 +20,22 @@ async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
         *(services.banks, services.resolver),
     )
     rows = [f"{amount},{BANKS['a']},{new_account()},Ada,,July" for amount in amounts]
-    batch_id = await bulk.draft(
+    batch_id = await batches.draft(
         services.db,
         previews,
         await services.directory.of(tenant.environment, tenant.merchant_id),
         method,
         file_name="july.csv",
-        raw="\n".join([",".join(bulk_file.COLUMNS), *rows]).encode(),
+        raw="\n".join([",".join(file.COLUMNS), *rows]).encode(),
         uploaded_by="ada@example.com",
     )
-    await bulk.confirm(services.db, tenant, batch_id, by="ada@example.com")
+    await batches.confirm(services.db, tenant, batch_id, by="ada@example.com")
     return batch_id
 
 
 async def _rows(payer: PayoutMerchant, batch_id: str) -> list[BatchRow]:
     merchant_id = payer.merchant.new.id
-    return await bulk_queries.rows(payer.services.db, merchant_id, batch_id, limit=100)
+    return await store.rows(payer.services.db, merchant_id, batch_id, limit=100)
 
 
 async def test_rows_of_a_merchant_that_was_disabled_are_refused_and_debit_nothing(
@@ -43,7 +43,7 @@ async def test_rows_of_a_merchant_that_was_disabled_are_refused_and_debit_nothin
 ) -> None:
     batch_id = await _confirmed(payer, [1000, 2000])
     await payer.change(Change(status=Status.DISABLED))
-    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    await payer.simulator.run_job_now(batches.PAY, batch_id)
     rows = await _rows(payer, batch_id)
     assert [row.state for row in rows] == ["refused", "refused"]
     assert {row.remark for row in rows} == {"The merchant account is disabled."}
@@ -56,9 +56,9 @@ async def test_a_row_waits_for_a_provider_that_does_not_answer_for_a_moment(
     batch_id = await _confirmed(payer, [1000, 2000])
     fault = {"call": "resolve", "fault": "5xx_before"}
     await payer.simulator.control("a/faults", {"next": [fault]})
-    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    await payer.simulator.run_job_now(batches.PAY, batch_id)
     assert [row.state for row in await _rows(payer, batch_id)] == ["ready", "ready"]
-    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    await payer.simulator.run_job_now(batches.PAY, batch_id)
     assert [row.state for row in await _rows(payer, batch_id)] == ["paid", "paid"]
     assert await payer.balance() == 700_000
 
@@ -72,6 +72,6 @@ async def test_a_row_does_not_wait_for_its_provider_for_ever(payer: PayoutMercha
     await payer.simulator.control(
         "a/faults", {"next": [{"call": "resolve", "fault": "5xx_before"}]}
     )
-    await payer.simulator.run_job_now(bulk.PAY, batch_id)
+    await payer.simulator.run_job_now(batches.PAY, batch_id)
     [row] = await _rows(payer, batch_id)
     assert (row.state, "Nothing was debited" in (row.remark or "")) == ("refused", True)
