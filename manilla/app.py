@@ -9,24 +9,19 @@ from litestar import Router
 
 from manilla import __version__, development
 from manilla.api import llms, openapi, postman, v1
-from manilla.api.endpoint import Endpoint
 from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
 from manilla.checkout import routes as checkout
 from manilla.console import routes as console
-from manilla.console.desk import ConsoleDesk
 from manilla.dashboard import routes as dashboard
-from manilla.dashboard.desk import Desk
 from manilla.kit import deadline, http, strict_json
-from manilla.kit.ratelimit import RateLimiter
 from manilla.kit.serving import Drain, DrainingServer
 from manilla.pages import app as pages
-from manilla.people import demo_login
 from manilla.reference import routes as reference
-from manilla.reference.workbench import Workbench
-from manilla.services import Services, opened
+from manilla.services import Services
 from manilla.settings import Settings
+from manilla.wiring import opened
 
 CONNECTIONS = 10
 STATEMENT_SECONDS = 2  # the limit for all statements of one request
@@ -36,27 +31,22 @@ GARBAGE_MIN = 50_000  # objects allocated before the garbage collector runs
 
 def build(services: Services, drain: Drain | None = None) -> Any:
     """Builds the ASGI application. The API bypasses the pages' framework: see decision record 2."""
-    base_url = services.settings.base_url
-    endpoints = _endpoints(services)
-    api = MerchantApi(_gate(services), endpoints)
+    base_url = services.base_url
+    endpoints = v1.endpoints(services)
+    api = MerchantApi(Gate.of(services), endpoints)
     description = openapi.document(endpoints, base_url, __version__)
     documents = _documents(description)
     webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
-    is_development = services.settings.is_development
     shop = _shop(services)
     site = pages.build(
-        services.db,
-        services.platform,
+        services,
         [
-            *checkout.build(
-                services.checkout, services.links, services.platform, is_development=is_development
-            ),
-            dashboard.build(dashboard_desk(services)),
-            console.build(console_desk(services)),
-            reference.build(description, services.platform, is_development=is_development),
+            *checkout.build(services),
+            dashboard.build(services),
+            console.build(services),
+            reference.build(description, services.platform, is_development=services.is_development),
             *shop,
         ],
-        is_development=is_development,
         drain=drain,
         has_shop=bool(shop),
     )
@@ -82,79 +72,12 @@ def build(services: Services, drain: Drain | None = None) -> Any:
     return app
 
 
-def _gate(services: Services) -> Gate:
-    return Gate(
-        db=services.db,
-        watch=services.watch,
-        directory=services.directory,
-        limiter=RateLimiter(services.db),
-        platform=services.platform,
-        requests=services.requests,
-        trusted_proxies=services.settings.trusted_proxies,
-        is_public_only=not services.settings.is_development,
-    )
-
-
-def _endpoints(services: Services) -> list[Endpoint]:
-    return v1.endpoints(
-        services.db,
-        services.platform,
-        services.methods,
-        services.banks,
-        services.payments,
-        services.payouts,
-        services.settings.base_url,
-    )
-
-
 def _shop(services: Services) -> list[Router]:
     """The demo shop: only in development mode, and where its package is installed."""
-    world = development.find() if services.settings.is_development else None
+    world = development.find() if services.is_development else None
     if world is None:
         return []
-    return [world.shop(services.db, services.keyring, services.settings.base_url)]
-
-
-def dashboard_desk(services: Services) -> Desk:
-    settings = services.settings
-    endpoints = _endpoints(services)
-    description = openapi.document(endpoints, settings.base_url, __version__)
-    return Desk(
-        db=services.db,
-        keyring=services.keyring,
-        platform=services.platform,
-        directory=services.directory,
-        methods=services.methods,
-        rails=services.rails,
-        banks=services.banks,
-        resolver=services.resolver,
-        payouts=services.payouts,
-        mailer=services.mailer,
-        workbench=Workbench(_gate(services), endpoints, description),
-        base_url=settings.base_url,
-        trusted_proxies=settings.trusted_proxies,
-        is_development=settings.is_development,
-        demo_login=demo_login.of(services.keyring) if settings.is_development else None,
-    )
-
-
-def console_desk(services: Services) -> ConsoleDesk:
-    settings = services.settings
-    return ConsoleDesk(
-        db=services.db,
-        keyring=services.keyring,
-        platform=services.platform,
-        directory=services.directory,
-        methods=services.methods,
-        rails=services.rails,
-        till=services.till,
-        mailer=services.mailer,
-        base_url=settings.base_url,
-        trusted_proxies=settings.trusted_proxies,
-        is_development=settings.is_development,
-        demo_login=demo_login.of(services.keyring) if settings.is_development else None,
-        data_folder=settings.data_folder,
-    )
+    return [world.shop(services.db, services.keyring, services.base_url)]
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:

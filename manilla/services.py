@@ -1,16 +1,15 @@
-"""The services that the API and worker processes share: opened once, closed in reverse order."""
+"""The services that API, pages and worker share. Each process builds them once, in `wiring`."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
+from pathlib import Path
 
-import aiohttp
 import msgspec
 
-from manilla.kit import crash, metrics
+from manilla.approvals.approvals import Desk as Approvals
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
-from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.db import Database
+from manilla.kit.http import Network
+from manilla.kit.ratelimit import RateLimiter
 from manilla.merchants.directory import Directory
 from manilla.merchants.request_log import RequestLog
 from manilla.methods.catalogue import Catalogue
@@ -21,21 +20,16 @@ from manilla.payments.link import Links
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.preview import Previews
+from manilla.people import demo_login
+from manilla.people.demo_login import DemoLogin
 from manilla.people.mail import Mailer
-from manilla.platform import master_key
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.rails import Rails, open_session
-from manilla.settings import Settings
-from manilla.sql import migrate
+from manilla.providers.rails import Rails
 
 
-class DatabaseAway(Refusal):
-    message = "The database of MANILLA_DATABASE_URL does not respond."
-
-
-class Services(msgspec.Struct, frozen=True):
-    settings: Settings
+class Services(msgspec.Struct, frozen=True, kw_only=True):
     db: Database
     keyring: Keyring
     watch: Watch
@@ -44,85 +38,28 @@ class Services(msgspec.Struct, frozen=True):
     rails: Rails
     methods: Catalogue
     links: Links
-    till: ChargeService
+    charges: ChargeService
     checkout: Checkout
     requests: RequestLog
+    limiter: RateLimiter
     banks: Banks
     resolver: Resolver
+    previews: Previews
     payments: pay_in.Initiation
     payouts: pay_out.Initiation
     mailer: Mailer
+    base_url: str
+    database_url: str
+    trusted_proxies: Sequence[Network]
+    is_development: bool
+    data_folder: Path | None  # None if the database runs on another host
 
+    @property
+    def approvals(self) -> Approvals:
+        """Applies changes that may need a second administrator."""
+        return Approvals(self.db, self.keyring, is_production_mode=not self.is_development)
 
-@contextlib.asynccontextmanager
-async def opened(
-    settings: Settings,
-    *,
-    name: str,
-    connections: int,
-    statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
-) -> AsyncIterator[Services]:
-    url = settings.database_url
-    try:
-        await migrate.check_ready(url)
-        db = await Database.open(
-            url, size=connections, name=name, statement_seconds=statement_seconds
-        )
-    except Unavailable as unavailable:
-        cause = unavailable.facts["cause"]
-        raise DatabaseAway(f"{DatabaseAway.message} {cause}.") from unavailable
-    metrics.merge_ended_processes()
-    session = open_session()
-    services = _build(settings, db, session)
-    try:
-        await master_key.prove(db, services.keyring)
-        await services.watch.ensure_fresh()
-        background = [
-            asyncio.create_task(services.watch.run()),
-            asyncio.create_task(services.rails.health.run()),
-            asyncio.create_task(services.requests.run()),
-        ]
-        try:
-            yield services
-        finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            await services.requests.close()
-            await services.mailer.close()
-    finally:
-        await session.close()
-        await db.close()
-
-
-def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
-    if settings.crash_folder is not None:
-        crash.arm(settings.crash_folder)
-    keyring, watch = Keyring(settings.master_keys), Watch(db)
-    platform = CurrentSettings(db, watch, is_development=settings.is_development)
-    directory = Directory(db, keyring, watch)
-    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
-    methods = Catalogue(db, watch, rails)
-    links = Links(keyring, settings.base_url)
-    till = ChargeService(db, keyring, platform, rails, links, settings.base_url)
-    banks = Banks(rails, methods)
-    resolver = Resolver(rails, banks)
-    return Services(
-        settings=settings,
-        db=db,
-        keyring=keyring,
-        watch=watch,
-        platform=platform,
-        directory=directory,
-        rails=rails,
-        methods=methods,
-        links=links,
-        till=till,
-        checkout=Checkout(db, platform, directory, methods, rails, till),
-        requests=RequestLog(db),
-        banks=banks,
-        resolver=resolver,
-        payments=pay_in.Initiation(db, platform, methods, rails, links),
-        payouts=pay_out.Initiation(db, platform, methods, rails, resolver),
-        mailer=Mailer(settings.mail_hook),
-    )
+    @property
+    def demo_login(self) -> DemoLogin | None:
+        """The demo user, in development mode."""
+        return demo_login.of(self.keyring) if self.is_development else None

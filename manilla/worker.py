@@ -30,8 +30,9 @@ from manilla.people import queries as people
 from manilla.proofs import proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
-from manilla.services import Services, opened
+from manilla.services import Services
 from manilla.settings import Settings
+from manilla.wiring import opened
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +55,7 @@ def chores(services: Services) -> list[Chore]:
     reconciliation = _reconciliation(services)
     comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
-        *([] if services.settings.is_development else comparing),
+        *([] if services.is_development else comparing),
         Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
         Chore("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
         Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
@@ -85,7 +86,7 @@ async def _prove_books(services: Services) -> None:
 
 @contextlib.asynccontextmanager
 async def _patient(services: Services, seconds: int) -> AsyncIterator[Database]:
-    url = services.settings.database_url
+    url = services.database_url
     db = await Database.open(url, size=1, name="manilla patient", statement_seconds=seconds)
     try:
         yield db
@@ -102,11 +103,9 @@ async def _measure_backlog(services: Services) -> None:
 def works(services: Services) -> dict[str, Work]:
     """The jobs that the worker runs, except the delivery of notifications."""
     return {
-        **PaymentTasks(services.db, services.till).works(),
+        **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails).works(),
-        **PayoutTasks(
-            services.db, services.platform, services.rails, services.settings.base_url
-        ).works(),
+        **PayoutTasks(services.db, services.platform, services.rails, services.base_url).works(),
         **_reconciliation(services).works(),
         **BulkPayoutTasks(
             services.db, services.directory, services.methods, services.payouts

@@ -20,9 +20,10 @@ from manilla.kit.db import Database
 from manilla.kit.postgres import Cluster
 from manilla.kit.process import Supervisor
 from manilla.ledger import invariants
-from manilla.services import Services, opened
+from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.sql import migrate
+from manilla.wiring import opened
 from tests import browser as browsers
 from tests.client import Site
 from tests.instance import free_port
@@ -136,7 +137,7 @@ async def owner(settings: Settings) -> AsyncIterator[Database]:
 @pytest.fixture(scope="session")
 async def site(services: Services) -> AsyncIterator[Site]:
     """The whole web program over real HTTP."""
-    port = urlsplit(services.settings.base_url).port
+    port = urlsplit(services.base_url).port
     assert port is not None
     async with serving(app.build(services), port):
         yield Site(port)

@@ -10,8 +10,9 @@ import msgspec
 from manilla import app
 from manilla.kit import postgres
 from manilla.kit.postgres import Cluster
-from manilla.services import Services, opened
+from manilla.services import Services
 from manilla.settings import Settings
+from manilla.wiring import opened
 from tests.client import Site
 from tests.conftest import serving
 from tests.instance import free_port

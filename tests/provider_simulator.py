@@ -83,7 +83,7 @@ async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulat
     settings = SimulatorSettings(
         mode="development",
         base_url=url,
-        webhook_base_url=services.settings.base_url,
+        webhook_base_url=services.base_url,
         settle_seconds=0.02,
         webhook_retry_seconds=(0.05, 0.05, 0.05),
     )

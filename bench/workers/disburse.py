@@ -14,7 +14,7 @@ SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at I
 
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
-    base_url = services.settings.base_url
+    base_url = services.base_url
     yield PayoutTasks(services.db, services.platform, services.rails, base_url).works()
 
 

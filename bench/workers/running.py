@@ -11,7 +11,7 @@ import msgspec
 import uvloop
 
 import bench.frame
-from manilla import services
+from manilla import wiring
 from manilla.kit import logs
 from manilla.kit.jobs import Handler, Job, Runner, Work
 from manilla.services import Services
@@ -54,7 +54,7 @@ async def _main(kind: str, opened: Works, counter: Counter, total: str) -> None:
     settings = Settings.read(os.environ, assumed_mode=Mode.DEVELOPMENT)
     in_all = 0
     async with (
-        services.opened(settings, name="bench", connections=CONNECTIONS) as opened_services,
+        wiring.opened(settings, name="bench", connections=CONNECTIONS) as opened_services,
         opened(opened_services) as works,
     ):
         counted = {**works, kind: counter.counted(works[kind])}

@@ -6,7 +6,7 @@ signature, rate limit, merchant availability, fields, use case.
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import structlog
@@ -33,6 +33,7 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.request_log import RequestLog
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
+from manilla.services import Services
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +59,19 @@ class Gate(msgspec.Struct, frozen=True):
     requests: RequestLog
     trusted_proxies: Sequence[http.Network] = ()
     is_public_only: bool = False  # reject callback URLs with a private host
+
+    @classmethod
+    def of(cls, services: Services) -> Self:
+        return cls(
+            db=services.db,
+            watch=services.watch,
+            directory=services.directory,
+            limiter=services.limiter,
+            platform=services.platform,
+            requests=services.requests,
+            trusted_proxies=services.trusted_proxies,
+            is_public_only=not services.is_development,
+        )
 
 
 class Answer(msgspec.Struct, frozen=True):

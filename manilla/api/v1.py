@@ -3,25 +3,12 @@
 from manilla.api import payments, payouts
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.site_info import SiteInfo, describe
-from manilla.kit.db import Database
-from manilla.methods.catalogue import Catalogue
-from manilla.payments import initiate as pay_in
-from manilla.payouts import initiate as pay_out
-from manilla.payouts.banks import Banks
-from manilla.platform.settings import CurrentSettings
+from manilla.services import Services
 
 
-def endpoints(
-    db: Database,
-    platform: CurrentSettings,
-    catalogue: Catalogue,
-    banks: Banks,
-    pay_ins: pay_in.Initiation,
-    pay_outs: pay_out.Initiation,
-    base_url: str,
-) -> list[Endpoint]:
+def endpoints(services: Services) -> list[Endpoint]:
     async def site_info(_call: Call) -> SiteInfo:
-        return describe(platform.now, base_url)
+        return describe(services.platform.now, services.base_url)
 
     return [
         Endpoint(
@@ -32,6 +19,6 @@ def endpoints(
             answers=(SiteInfo,),
             use_case=site_info,
         ),
-        *payments.endpoints(db, pay_ins),
-        *payouts.endpoints(db, catalogue, banks, pay_outs),
+        *payments.endpoints(services.db, services.payments),
+        *payouts.endpoints(services.db, services.methods, services.banks, services.payouts),
     ]

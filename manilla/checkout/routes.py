@@ -13,9 +13,8 @@ from manilla.checkout.rendering import STATIC, STATIC_PATH, Pages
 from manilla.checkout.scenes import LEFT, Scene, can_choose, is_hosted, scene_of, version_of
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import Checkout, Outcome
-from manilla.payments.link import Links
 from manilla.payments.payment import Status
-from manilla.platform.settings import CurrentSettings
+from manilla.services import Services
 
 Asked = Request[Any, Any, Any]
 Answer = Response[Any]
@@ -26,12 +25,10 @@ CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 FOR_EVER = CacheControlHeader(public=True, max_age=365 * 86_400, immutable=True)
 
 
-def build(
-    checkout: Checkout, links: Links, platform: CurrentSettings, *, is_development: bool
-) -> list[Router]:
-    pages = Pages(platform, is_development=is_development)
-    gate = Gate(checkout, links, pages)
-    counter = Counter(checkout, pages)
+def build(services: Services) -> list[Router]:
+    pages = Pages(services.platform, is_development=services.is_development)
+    gate = Gate(services.checkout, services.links, pages)
+    counter = Counter(services.checkout, pages)
     payment = Router(
         path="/checkout/{trx_id:str}",
         before_request=gate.check,

@@ -10,7 +10,6 @@ from manilla.approvals import approvals
 from manilla.approvals.queries import Approval
 from manilla.audit.actor import current
 from manilla.audit.entry import plain
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -22,6 +21,7 @@ from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
+from manilla.services import Services
 from manilla.web import lists
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import said, title
@@ -32,7 +32,7 @@ from manilla.web.routes import Answer, Route, form, page
 
 
 class ApprovalPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -92,7 +92,7 @@ class ApprovalPages:
     async def approve(self, request: PageRequest) -> Answer:
         number = _number(request)
         try:
-            await approvals.approve(self._desk.office, number)
+            await approvals.approve(self._desk.approvals, number)
         except approvals.ApprovalNotFound:
             raise
         except Refusal as refusal:
@@ -107,7 +107,7 @@ class ApprovalPages:
             raise NotAllowed
         try:
             reason = request.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
-            await approvals.refuse(self._desk.office, number, reason)
+            await approvals.refuse(self._desk.approvals, number, reason)
         except Refusal as refusal:
             return request.sent_back("/approvals", refusal)
         return request.redirect("/approvals", done=f"Approval {number} was rejected.")

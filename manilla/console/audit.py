@@ -7,11 +7,11 @@ import msgspec
 from manilla.audit import audit, listing
 from manilla.audit.audit import Filters
 from manilla.audit.entry import Entry
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -37,7 +37,7 @@ COLUMNS: tuple[Column[Entry], ...] = (
 
 
 class AuditPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._verifying = asyncio.Lock()
 

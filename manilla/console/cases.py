@@ -12,12 +12,12 @@ from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseNotFound, Kind
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.cases.suspense import Action
 from manilla.console import answers, evidence, queues
-from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.providers import asking
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -68,7 +68,7 @@ COLUMNS: tuple[Column[Case], ...] = (
 
 
 class CasePages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -126,7 +126,7 @@ class CasePages:
                 *(case.id, action, note, case.merchant_id or None, case.amount),
                 needs_second=not request.may(Permission.MONEY_ALONE),
             )
-            result = await apply_or_ask(self._desk.office, resolution, note)
+            result = await apply_or_ask(self._desk.approvals, resolution, note)
         except BadForm as refusal:
             return request.refused(TEMPLATE, refusal, **await self._details(case))
         except Refusal as refusal:

@@ -3,12 +3,12 @@
 import asyncio
 from urllib.parse import quote
 
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.lookup.find import Found, find, find_request
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
@@ -41,7 +41,7 @@ def _path(found: Found) -> str:
 
 
 class RequestPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -1,13 +1,13 @@
 """Failed jobs: what failed, why, and retrying it."""
 
 from manilla.console import queues
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import parked
 from manilla.kit.errors import Refusal
 from manilla.kit.parked import ParkedFilter, ParkedJob
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.platform import work
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.page_request import PageRequest
@@ -28,7 +28,7 @@ COLUMNS: tuple[Column[ParkedJob], ...] = (
 
 
 class JobPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.environment import Environment
@@ -19,6 +18,7 @@ from manilla.ledger.listing import EntryLine, PostingFilter, PostingLine
 from manilla.ledger.scope import Everyone
 from manilla.people.roles import Permission
 from manilla.proofs import proofs
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.page_request import PageRequest
@@ -74,7 +74,7 @@ COLUMNS: tuple[Column[Line], ...] = (
 
 
 class LedgerPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -13,7 +13,6 @@ from manilla.audit.audit import Filters
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import answers
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -35,6 +34,7 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, links, mail, members, persons
 from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -81,7 +81,7 @@ COLUMNS: tuple[Column[MerchantRow], ...] = (
 
 
 class MerchantPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -227,7 +227,7 @@ class MerchantPages:
         try:
             percent: Decimal = request.form.decimal("commission_percent")
             change = MerchantChange(merchant.id, Change(commission_percent=percent))
-            result = await apply_or_ask(self._desk.office, change, request.form.text("reason"))
+            result = await apply_or_ask(self._desk.approvals, change, request.form.text("reason"))
         except Refusal as refusal:
             return request.sent_back(
                 back,

@@ -8,7 +8,6 @@ import msgspec
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import MethodChange
 from manilla.console.answers import done_or_asked
-from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -17,6 +16,7 @@ from manilla.methods import catalogue
 from manilla.methods.catalogue import Change
 from manilla.methods.method import Kind, Method
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -27,7 +27,7 @@ POSITION_MAX = 10_000
 
 
 class MethodPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -68,7 +68,7 @@ class MethodPages:
                 raise catalogue.ChangedMeanwhile
             wanted = catalogue.narrowed(_change(request.form, method), method)
             change = MethodChange(method.kind, method.code, wanted)
-            result = await apply_or_ask(self._desk.office, change)
+            result = await apply_or_ask(self._desk.approvals, change)
         except Refusal as refusal:
             method = await self._method(request)
             return request.refused("method.html", refusal, **self._about(request, method))

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from manilla.console import queues
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, State
 from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
@@ -36,7 +36,7 @@ COLUMNS: tuple[Column[Notification], ...] = (
 
 
 class NotificationDesk:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

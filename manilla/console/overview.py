@@ -9,7 +9,6 @@ import msgspec
 
 from manilla.approvals import approvals
 from manilla.cases import listing as cases
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import parked
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.environment import Environment
@@ -20,6 +19,7 @@ from manilla.notify import listing as notifications
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
@@ -37,7 +37,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Overview:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

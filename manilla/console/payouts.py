@@ -8,7 +8,6 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import Case, Kind
 from manilla.cases.listing import CaseFilter
 from manilla.console import queues
-from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import Page
@@ -21,6 +20,7 @@ from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Stuck, Waiting
 from manilla.payouts.story import PayoutStory, payout_story
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -78,7 +78,7 @@ ON_HOLD_COLUMNS: tuple[Column[Waiting], ...] = (
 
 
 class PayoutDesk:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, mail, persons, resets, second_factor
 from manilla.people.mail import Letter
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
+from manilla.services import Services
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
@@ -29,7 +29,7 @@ class OperatorNeeded(Refusal):
 
 
 class PeoplePages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -9,7 +9,6 @@ import msgspec
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.console.answers import done_or_asked
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
@@ -22,6 +21,7 @@ from manilla.providers import credentials, trial
 from manilla.providers.credentials import FIELDS, Credentials
 from manilla.providers.port import Direction, Done, Provider
 from manilla.providers.queries import RailHealth
+from manilla.services import Services
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -57,7 +57,7 @@ class Rail(msgspec.Struct, frozen=True):
 
 
 class ProviderPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -89,14 +89,14 @@ class ProviderPages:
             wanted = _wanted(request.form, current)
             if not wanted:
                 raise BadForm("Nothing to save: no value was changed.")
-            result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
+            result = await apply_or_ask(self._desk.approvals, ProviderChange(provider, wanted))
         except Refusal as refusal:
             return request.refused("provider.html", refusal, **await self._about(provider))
         return done_or_asked(request, _path(provider), result, "Credentials saved.")
 
     async def clear(self, request: PageRequest) -> Answer:
         provider = _provider(request)
-        result = await apply_or_ask(self._desk.office, ProviderClearing(provider))
+        result = await apply_or_ask(self._desk.approvals, ProviderClearing(provider))
         done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
         return done_or_asked(request, _path(provider), result, done)
 
@@ -110,7 +110,7 @@ class ProviderPages:
         }
         wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
         try:
-            result = await apply_or_ask(self._desk.office, ProviderChange(provider, wanted))
+            result = await apply_or_ask(self._desk.approvals, ProviderChange(provider, wanted))
         except Refusal as refusal:
             return request.sent_back(_path(provider), refusal)
         return done_or_asked(request, _path(provider), result, "Switches saved.")

@@ -5,7 +5,6 @@ from typing import Any
 from manilla.audit import audit
 from manilla.audit.audit import Filters
 from manilla.console import queues
-from manilla.console.desk import ConsoleDesk
 from manilla.console.providers import NAMES
 from manilla.kit import listing
 from manilla.kit.display import money
@@ -20,6 +19,7 @@ from manilla.payments.refund_books import RefundRefused
 from manilla.payments.refund_queries import Refund, RefundStatus
 from manilla.payments.story import payment_story
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -46,7 +46,7 @@ COLUMNS: tuple[Column[Refund], ...] = (
 
 
 class RefundPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -8,7 +8,6 @@ from litestar import Router
 from manilla.console.approvals import ApprovalPages
 from manilla.console.audit import AuditPages
 from manilla.console.cases import CasePages
-from manilla.console.desk import ConsoleDesk
 from manilla.console.finding import RequestPages
 from manilla.console.jobs import JobPages
 from manilla.console.ledger import LedgerPages
@@ -25,6 +24,7 @@ from manilla.console.system import SystemPages
 from manilla.console.transactions import TransactionPages
 from manilla.console.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
+from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Item, Layout, Section
@@ -72,42 +72,31 @@ NAVIGATION = (
 )
 
 
-def table(desk: ConsoleDesk) -> list[Route]:
+def table(services: Services) -> list[Route]:
     return [
-        *account.Account(desk.db, desk.keyring, Realm.CONSOLE, desk.mailer).routes(),
-        *Overview(desk).routes(),
-        *MerchantPages(desk).routes(),
-        *WalletPages(desk).routes(),
-        *ApprovalPages(desk).routes(),
-        *PeoplePages(desk).routes(),
-        *AuditPages(desk).routes(),
-        *PayoutDesk(desk).routes(),
-        *RefundPages(desk).routes(),
-        *CasePages(desk).routes(),
-        *JobPages(desk).routes(),
-        *NotificationDesk(desk).routes(),
-        *TransactionPages(desk).routes(),
-        *RequestPages(desk).routes(),
-        *ProviderPages(desk).routes(),
-        *MethodPages(desk).routes(),
-        *LedgerPages(desk).routes(),
-        *SettingPages(desk).routes(),
-        *SystemPages(desk).routes(),
+        *account.Account(services, Realm.CONSOLE).routes(),
+        *Overview(services).routes(),
+        *MerchantPages(services).routes(),
+        *WalletPages(services).routes(),
+        *ApprovalPages(services).routes(),
+        *PeoplePages(services).routes(),
+        *AuditPages(services).routes(),
+        *PayoutDesk(services).routes(),
+        *RefundPages(services).routes(),
+        *CasePages(services).routes(),
+        *JobPages(services).routes(),
+        *NotificationDesk(services).routes(),
+        *TransactionPages(services).routes(),
+        *RequestPages(services).routes(),
+        *ProviderPages(services).routes(),
+        *MethodPages(services).routes(),
+        *LedgerPages(services).routes(),
+        *SettingPages(services).routes(),
+        *SystemPages(services).routes(),
     ]
 
 
-def build(desk: ConsoleDesk) -> Router:
-    layout = Layout(
-        Realm.CONSOLE,
-        desk.platform,
-        TEMPLATES,
-        NAVIGATION,
-        base_url=desk.base_url,
-        trusted_proxies=desk.trusted_proxies,
-        demo_login=desk.demo_login,
-        is_development=desk.is_development,
-    )
-    authentication = Authentication(
-        layout, desk.db, desk.keyring, needs_second_factor=not desk.is_development
-    )
-    return authentication.router(table(desk))
+def build(services: Services) -> Router:
+    layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION)
+    authentication = Authentication(layout, needs_second_factor=not services.is_development)
+    return authentication.router(table(services))

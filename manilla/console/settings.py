@@ -9,11 +9,11 @@ from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
 from manilla.audit.entry import Entry
 from manilla.console.answers import done_or_asked
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.errors import Refusal
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
+from manilla.services import Services
 from manilla.web.forms import Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -74,7 +74,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class SettingPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -101,7 +101,7 @@ class SettingPages:
         row: Row = about["row"]
         try:
             change = SettingChange(row.setting.key, _given(request.form, row))
-            result = await apply_or_ask(self._desk.office, change)
+            result = await apply_or_ask(self._desk.approvals, change)
         except Refusal as refusal:
             return request.refused(
                 "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
@@ -112,7 +112,7 @@ class SettingPages:
         row: Row = (await self._about(request))["row"]
         try:
             change = SettingChange(row.setting.key, row.setting.default)
-            result: object | Asked = await apply_or_ask(self._desk.office, change)
+            result: object | Asked = await apply_or_ask(self._desk.approvals, change)
         except Refusal as refusal:
             return request.sent_back(f"/settings/{row.setting.key}", refusal)
         return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")

@@ -10,7 +10,6 @@ from typing import TypeVar
 import msgspec
 
 from manilla import __version__
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import vitals
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import duration
@@ -19,6 +18,7 @@ from manilla.merchants import request_figures
 from manilla.merchants.request_figures import RequestHour
 from manilla.notify import queries as notify
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
@@ -38,7 +38,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class SystemPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._began = datetime.now(UTC)
 

@@ -9,7 +9,6 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import finding
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -28,6 +27,7 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -109,7 +109,7 @@ COLUMNS = {
 
 
 class TransactionPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

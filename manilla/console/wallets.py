@@ -6,7 +6,6 @@ import binascii
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.console import answers
-from manilla.console.desk import ConsoleDesk
 from manilla.console.merchants import merchant_number
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
@@ -17,6 +16,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -38,7 +38,7 @@ AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amo
 
 
 class WalletPages:
-    def __init__(self, desk: ConsoleDesk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:
@@ -92,7 +92,7 @@ class WalletPages:
             )
             if amount.minor <= 0:
                 raise BadForm(errors={"amount": "The amount must be greater than zero."})
-            result = await apply_or_ask(self._desk.office, change, change.reason)
+            result = await apply_or_ask(self._desk.approvals, change, change.reason)
         except Refusal as refusal:
             return request.sent_back(
                 back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD

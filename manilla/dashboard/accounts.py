@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from manilla.dashboard.desk import Desk
 from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary, given_beneficiary
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -14,6 +13,7 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -32,7 +32,7 @@ COLUMNS: tuple[Column[SavedAccount], ...] = (
 
 
 class AccountPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._previews = desk.previews
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from litestar import Response
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
@@ -15,6 +14,7 @@ from manilla.methods.method import Method
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm
@@ -44,7 +44,7 @@ COLUMNS: tuple[Column[BatchRow], ...] = (
 
 
 class BulkPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._previews = desk.previews
 

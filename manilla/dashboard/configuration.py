@@ -3,7 +3,6 @@
 from itertools import groupby
 from typing import Any
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -12,6 +11,7 @@ from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import commission
 from manilla.payments.eligibility import standings
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
 
@@ -19,7 +19,7 @@ EXAMPLE = 10_000  # in major units
 
 
 class Configuration:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

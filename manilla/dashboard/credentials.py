@@ -2,12 +2,12 @@
 
 import base64
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
@@ -20,7 +20,7 @@ OVERLAPS = (
 
 
 class CredentialPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from manilla.dashboard.desk import Desk
 from manilla.kit import strict_json
 from manilla.kit.environment import Environment
 from manilla.ledger.transactions import Scenario
@@ -13,11 +12,12 @@ from manilla.merchants import credentials, queries
 from manilla.methods.method import Kind
 from manilla.notify import queries as notifications
 from manilla.people.roles import Permission
+from manilla.reference.workbench import Attempt, Tool, Workbench
+from manilla.services import Services
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
-from manilla.web.workbench import Attempt, Tool
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
@@ -26,8 +26,9 @@ PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
 class Explorer:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
+        self._workbench = Workbench(desk)
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/explorer"
@@ -39,7 +40,7 @@ class Explorer:
     async def show(self, request: PageRequest) -> Answer:
         if request.environment is not Environment.SANDBOX:
             return request.page("explorer_closed.html")
-        tool = self._tool(request.query.text("operation")) or self._desk.workbench.tools[0]
+        tool = self._tool(request.query.text("operation")) or self._workbench.tools[0]
         return request.page("explorer.html", exchange=None, **await self._about(request, tool))
 
     async def send(self, request: PageRequest) -> Answer:
@@ -52,13 +53,13 @@ class Explorer:
             return request.refused(
                 "explorer.html", refusal, exchange=None, **await self._about(request, tool)
             )
-        exchange = await self._desk.workbench.send(attempt)
+        exchange = await self._workbench.send(attempt)
         about = await self._about(request, tool)
         return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
 
     def _tool(self, wanted: str) -> Tool | None:
         """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
-        return next((tool for tool in self._desk.workbench.tools if tool.id == wanted), None)
+        return next((tool for tool in self._workbench.tools if tool.id == wanted), None)
 
     async def _attempt(self, request: PageRequest, tool: Tool) -> Attempt:
         rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
@@ -78,7 +79,7 @@ class Explorer:
 
     async def _about(self, request: PageRequest, tool: Tool) -> dict[str, Any]:
         return {
-            "tools": self._desk.workbench.tools,
+            "tools": self._workbench.tools,
             "tool": tool,
             "body": await self._body(request, tool),
             "values": {

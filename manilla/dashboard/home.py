@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from manilla.cases import listing as cases
-from manilla.dashboard.desk import Desk
 from manilla.kit.display import clean
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
@@ -20,6 +19,7 @@ from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import SIGNED_IN, Answer, Route, page
@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Home:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

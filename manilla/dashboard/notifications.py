@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from manilla.dashboard.desk import Desk
 from manilla.dashboard.references import named
 from manilla.ledger.scope import Tenant
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, State
 from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -33,7 +33,7 @@ COLUMNS: list[Column[Notification]] = [
 
 
 class NotificationPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

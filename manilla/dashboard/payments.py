@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from manilla.dashboard.desk import Desk
 from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
@@ -17,6 +16,7 @@ from manilla.payments.payment import Payment
 from manilla.payments.refund_books import RefundNotCovered, RefundRefused
 from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -45,7 +45,7 @@ COLUMNS: tuple[Column[Payment], ...] = (
 
 
 class PaymentPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from manilla.dashboard.desk import Desk
 from manilla.kit import ids, listing
 from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
-from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
@@ -27,6 +25,7 @@ from manilla.payouts.preview import Preview
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.providers.port import Bank
+from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
@@ -70,9 +69,9 @@ COLUMNS: tuple[Column[Payout], ...] = (
 
 
 class PayoutPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
-        self._limiter = RateLimiter(desk.db)
+        self._limiter = desk.limiter
         self._previews = desk.previews
 
     def routes(self) -> list[Route]:

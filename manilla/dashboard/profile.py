@@ -1,17 +1,17 @@
 """The business profile: approval, KYC, phone and the owner's BVN."""
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Change
 from manilla.people import persons
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
 
 class Profile:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -10,7 +10,6 @@ from litestar import get as litestar_get
 from litestar.handlers import HTTPRouteHandler
 
 from manilla.dashboard import receipt
-from manilla.dashboard.desk import Desk
 from manilla.dashboard.receipt import Receipt
 from manilla.kit.environment import Environment
 from manilla.ledger import timeline, trx_ids
@@ -19,6 +18,7 @@ from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts
 from manilla.payouts.payout import Payout
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web.layout import Layout, NotHere
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.routes import Answer, Handler, Route, page, part
@@ -29,7 +29,7 @@ PARAMETERS = {"payments": "trx_id", "payouts": "payout"}
 
 
 class ReceiptPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
         self._previews = desk.previews
 
@@ -110,7 +110,7 @@ class ReceiptPages:
         return arrived[-1] if arrived else row.created_at
 
 
-def verification(desk: Desk, layout: Layout) -> HTTPRouteHandler:
+def verification(desk: Services, layout: Layout) -> HTTPRouteHandler:
     """Public: anyone with the link to a receipt can open it. The URL cannot be guessed."""
     receipts = ReceiptPages(desk)
 

@@ -1,11 +1,11 @@
 """The log of API requests with their responses and errors."""
 
-from manilla.dashboard.desk import Desk
 from manilla.ledger.scope import Tenant
 from manilla.merchants import listing
 from manilla.merchants.listing import RequestFilter
 from manilla.merchants.request_queries import Request
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.exports import Column
 from manilla.web.lists import ListView
@@ -31,7 +31,7 @@ COLUMNS: list[Column[Request]] = [
 
 
 class RequestPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

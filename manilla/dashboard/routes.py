@@ -9,7 +9,6 @@ from manilla.dashboard.accounts import AccountPages
 from manilla.dashboard.bulk import BulkPages
 from manilla.dashboard.configuration import Configuration
 from manilla.dashboard.credentials import CredentialPages
-from manilla.dashboard.desk import Desk
 from manilla.dashboard.explorer import Explorer
 from manilla.dashboard.home import Home
 from manilla.dashboard.notifications import NotificationPages
@@ -22,6 +21,7 @@ from manilla.dashboard.sign_up import SignUp
 from manilla.dashboard.team import Team
 from manilla.dashboard.wallets import WalletPages
 from manilla.people.roles import Permission, Realm
+from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Item, Layout, Section
@@ -71,37 +71,28 @@ NAVIGATION = (
 )
 
 
-def table(desk: Desk) -> list[Route]:
+def table(services: Services) -> list[Route]:
     return [
-        *account.Account(desk.db, desk.keyring, Realm.DASHBOARD, desk.mailer).routes(),
-        *SignUp(desk).routes(),
-        *Home(desk).routes(),
-        *CredentialPages(desk).routes(),
-        *Configuration(desk).routes(),
-        *PaymentPages(desk).routes(),
-        *PayoutPages(desk).routes(),
-        *BulkPages(desk).routes(),
-        *ReceiptPages(desk).routes(),
-        *AccountPages(desk).routes(),
-        *WalletPages(desk).routes(),
-        *NotificationPages(desk).routes(),
-        *RequestPages(desk).routes(),
-        *Explorer(desk).routes(),
-        *Team(desk).routes(),
-        *Profile(desk).routes(),
+        *account.Account(services, Realm.DASHBOARD).routes(),
+        *SignUp(services).routes(),
+        *Home(services).routes(),
+        *CredentialPages(services).routes(),
+        *Configuration(services).routes(),
+        *PaymentPages(services).routes(),
+        *PayoutPages(services).routes(),
+        *BulkPages(services).routes(),
+        *ReceiptPages(services).routes(),
+        *AccountPages(services).routes(),
+        *WalletPages(services).routes(),
+        *NotificationPages(services).routes(),
+        *RequestPages(services).routes(),
+        *Explorer(services).routes(),
+        *Team(services).routes(),
+        *Profile(services).routes(),
     ]
 
 
-def build(desk: Desk) -> Router:
-    layout = Layout(
-        Realm.DASHBOARD,
-        desk.platform,
-        TEMPLATES,
-        NAVIGATION,
-        base_url=desk.base_url,
-        trusted_proxies=desk.trusted_proxies,
-        demo_login=desk.demo_login,
-        is_development=desk.is_development,
-    )
-    realm = Authentication(layout, desk.db, desk.keyring).router(table(desk))
-    return Router(path="/", route_handlers=[realm, verification(desk, layout)])
+def build(services: Services) -> Router:
+    layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION)
+    realm = Authentication(layout).router(table(services))
+    return Router(path="/", route_handlers=[realm, verification(services, layout)])

@@ -1,11 +1,11 @@
 """Sign-up: creates a merchant, its owner, and keys for both environments."""
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
 from manilla.merchants.merchants import BadMerchant
 from manilla.people import devices, sign_up
 from manilla.people.passwords import WeakPassword
 from manilla.people.roles import Realm
+from manilla.services import Services
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
@@ -17,7 +17,7 @@ AT_FIELD = (
 
 
 class SignUp:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -1,10 +1,10 @@
 """The merchant's users, their roles, and open invitations."""
 
-from manilla.dashboard.desk import Desk
 from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
 from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
+from manilla.services import Services
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
@@ -20,7 +20,7 @@ ROLES = (
 
 
 class Team:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

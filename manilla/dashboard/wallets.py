@@ -1,6 +1,5 @@
 """Wallets: balances, statements, and test money for the sandbox."""
 
-from manilla.dashboard.desk import Desk
 from manilla.dashboard.references import named
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -11,6 +10,7 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
 from manilla.people.roles import Permission
+from manilla.services import Services
 from manilla.web import display, exports, lists
 from manilla.web.exports import Column
 from manilla.web.layout import NotHere
@@ -38,7 +38,7 @@ class TopUpRefused(Refusal):
 
 
 class WalletPages:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Services) -> None:
         self._desk = desk
 
     def routes(self) -> list[Route]:

@@ -11,10 +11,9 @@ from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
 from manilla.kit import ids
-from manilla.kit.db import Database
 from manilla.kit.serving import Drain
 from manilla.pages import health
-from manilla.platform.settings import CurrentSettings
+from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
 
@@ -51,22 +50,23 @@ Asked = Request[Any, Any, Any]
 
 
 def build(
-    db: Database,
-    platform: CurrentSettings,
-    rooms: Sequence[Any],
+    services: Services,
+    routers: Sequence[Any],
     *,
-    is_development: bool,
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the application. `rooms` are the routes of the other packages that have pages."""
+    """Builds the application. `routers` are those of the other packages that have pages."""
+    platform = services.platform
     templates = environment(FOLDER / "templates")
     front, problem = templates.get_template("front.html"), templates.get_template("problem.html")
 
     @get("/", media_type=MediaType.HTML)
     async def front_page() -> str:
         return front.render(
-            site_name=platform.now.site_name, is_development=is_development, has_shop=has_shop
+            site_name=platform.now.site_name,
+            is_development=services.is_development,
+            has_shop=has_shop,
         )
 
     def answer(request: Asked, status: int, code: str, text: str, **more: Any) -> Response[Any]:
@@ -89,11 +89,11 @@ def build(
         route_handlers=[
             front_page,
             health.healthz,
-            health.readyz(db, drain or Drain()),
+            health.readyz(services.db, drain or Drain()),
             health.metrics_page,
             create_static_files_router(path="/static", directories=[FOLDER / "static"]),
             static_files.handler(),
-            *rooms,
+            *routers,
         ],
         exception_handlers={HTTPException: http_error, Exception: server_error},
         logging_config=None,

@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
-from manilla.api import authenticate, examples
+from manilla import __version__
+from manilla.api import authenticate, examples, openapi, v1
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import Endpoint
 from manilla.api.kernel import Gate, MerchantApi
@@ -25,21 +26,67 @@ from manilla.kit.strict_json import JsonError
 from manilla.merchants.directory import Caller
 from manilla.reference.book import ROOT
 from manilla.reference.operations import Operation, operations
-from manilla.web.workbench import Attempt, Exchange, Parameter, Tool
+from manilla.services import Services
 
 USER_AGENT = "Manilla explorer"
 YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
 NO_GENERATION = 0  # no API key was used, so no credential generation either
 
 
-class Workbench:
-    """`document` is the OpenAPI document of the same endpoints."""
+class Parameter(msgspec.Struct, frozen=True):
+    """A path or query parameter."""
 
-    def __init__(
-        self, gate: Gate, endpoints: Sequence[Endpoint], document: Mapping[str, Any]
-    ) -> None:
-        self._gate = gate
-        self._endpoints = endpoints
+    name: str
+    is_required: bool
+    description: str
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint of the explorer."""
+
+    id: str
+    title: str
+    group: str
+    method: str
+    path: str
+    documentation: str  # URL of its documentation
+    parameters: Sequence[Parameter]
+    example: Mapping[str, Any] | None  # example body; None if the endpoint takes no body
+    is_repeatable: bool
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """The request that the user wants to send."""
+
+    tool: Tool
+    merchant_id: int
+    merchant_key: str
+    address: str  # the user's IP address, for the rate limit and the request log
+    parameters: Mapping[str, str]
+    body: str = ""
+    idempotency_key: str = ""
+    scenario: str = ""
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """The exact request that was sent, and its response."""
+
+    method: str
+    target: str
+    headers: Sequence[tuple[str, str]]
+    signed: str
+    body: str
+    status: int
+    answer_headers: Sequence[tuple[str, str]]
+    answer: str
+    trx_id: str | None  # id of the created transaction
+
+
+class Workbench:
+    def __init__(self, services: Services) -> None:
+        self._gate = Gate.of(services)
+        self._endpoints = v1.endpoints(services)
+        document = openapi.document(self._endpoints, services.base_url, __version__)
         self.tools = [_tool(one) for one in operations(document) if one.is_signed]
 
     async def send(self, attempt: Attempt) -> Exchange:

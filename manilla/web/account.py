@@ -4,8 +4,6 @@ from typing import Any
 
 import segno
 
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.people import (
     devices,
@@ -20,11 +18,12 @@ from manilla.people import (
     sessions,
     sign_in,
 )
-from manilla.people.mail import Letter, Mailer
+from manilla.people.mail import Letter
 from manilla.people.roles import Realm
 from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.throttle import TooManyAttempts
+from manilla.services import Services
 from manilla.web import tickets
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest, way_on
@@ -36,11 +35,11 @@ KEPT = "kept."  # prefix for the fields of an interrupted form
 
 
 class Account:
-    def __init__(self, db: Database, keyring: Keyring, realm: Realm, mailer: Mailer) -> None:
-        self._db = db
-        self._keyring = keyring
+    def __init__(self, services: Services, realm: Realm) -> None:
+        self._db = services.db
+        self._keyring = services.keyring
         self._realm = realm
-        self._mailer = mailer
+        self._mailer = services.mailer
 
     def routes(self) -> list[Route]:
         return [
@@ -173,7 +172,7 @@ class Account:
             new = await resets.ask(self._db, self._realm, email)
             if new is None:
                 return None
-            link = links.reset(request.layout.base_url, self._realm, new.token)
+            link = links.reset(request.services.base_url, self._realm, new.token)
             return Letter(mail.Kind.RESET, new.person.email, link)
 
         return write

@@ -11,8 +11,6 @@ from litestar import get as litestar_get
 from litestar import post as litestar_post
 
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
@@ -57,19 +55,17 @@ class Authentication:
     def __init__(
         self,
         layout: Layout,
-        db: Database,
-        keyring: Keyring,
         *,
         needs_second_factor: bool = False,
     ) -> None:
-        self._shell = layout
-        self._db = db
-        self._keyring = keyring
-        self._csrf = Csrf(keyring)
+        self._layout = layout
+        self._db = layout.services.db
+        self._keyring = layout.services.keyring
+        self._csrf = Csrf(self._keyring)
         self._needs_second_factor = needs_second_factor
 
     def router(self, routes: Sequence[Route]) -> Router:
-        return Router(path=self._shell.root, route_handlers=[self._handler(r) for r in routes])
+        return Router(path=self._layout.root, route_handlers=[self._handler(r) for r in routes])
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
@@ -81,18 +77,18 @@ class Authentication:
         )
 
     async def _serve(self, route: Route, http: Request[Any, Any, Any]) -> Answer:
-        token = http.cookies.get(self._shell.cookie, "")
+        token = http.cookies.get(self._layout.cookie, "")
         try:
-            visitor = await sessions.find(self._db, self._shell.realm, token) if token else None
+            visitor = await sessions.find(self._db, self._layout.realm, token) if token else None
         except Refusal as refusal:  # the database is unavailable, so the session cannot be checked
-            return PageRequest(self._shell, http, None, csrf="").turned_away(refusal)
-        name = self._shell.cookie_named(ANONYMOUS)
+            return PageRequest(self._layout, http, None, csrf="").turned_away(refusal)
+        name = self._layout.cookie_named(ANONYMOUS)
         anonymous = http.cookies.get(name) or secrets.token_urlsafe(24)
         binding = token if visitor is not None else anonymous
-        request = PageRequest(self._shell, http, visitor, csrf=self._csrf.token(binding))
+        request = PageRequest(self._layout, http, visitor, csrf=self._csrf.token(binding))
         if visitor is None and name not in http.cookies:
             request.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
-        with acting(_actor(visitor, self._shell), request.address):
+        with acting(_actor(visitor, self._layout), request.address):
             try:
                 return await self._answer(route, request, visitor, binding)
             except _SignInFirst:
@@ -130,7 +126,7 @@ class Authentication:
         security_log.report(
             SecurityEvent.PERMISSION,
             Outcome.REFUSED,
-            self._shell.realm,
+            self._layout.realm,
             _who(visitor) if visitor else None,
             code=code,
             method=request.http.method,
@@ -199,8 +195,8 @@ class Authentication:
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
         """Whether a password is not enough, because the route moves a merchant's money."""
         return (
-            self._shell.realm is Realm.DASHBOARD
-            and bool(self._shell.platform.now.second_factor_for_money)
+            self._layout.realm is Realm.DASHBOARD
+            and bool(self._layout.platform.now.second_factor_for_money)
             and route.needs != SIGNED_IN
             and route.affects_production(request.environment_or_none)
         )

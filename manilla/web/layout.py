@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 
 from manilla.kit.errors import Refusal
-from manilla.kit.http import Network
-from manilla.people.demo_login import DemoLogin
 from manilla.people.roles import Permission, Realm
-from manilla.platform.settings import CurrentSettings
+from manilla.services import Services
 from manilla.web.rendering import environment
 
 
@@ -32,24 +30,18 @@ class Layout:
     def __init__(
         self,
         realm: Realm,
-        platform: CurrentSettings,
+        services: Services,
         templates: Path,
         navigation: Sequence[Section],
-        *,
-        base_url: str,
-        trusted_proxies: Sequence[Network],
-        demo_login: DemoLogin | None,
-        is_development: bool,
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"
-        self.platform = platform
+        self.services = services
+        self.platform = services.platform
         self.navigation = navigation
-        self.base_url = base_url
-        self.trusted_proxies = trusted_proxies
-        self.demo_login = demo_login  # the demo user, in development mode
-        self.is_development = is_development
-        self.is_secure = base_url.startswith("https://")
+        self.demo_login = services.demo_login
+        self.is_development = services.is_development
+        self.is_secure = services.base_url.startswith("https://")
         self._templates = environment(templates)
         self._templates.globals.update(layout=self)
 

@@ -47,6 +47,7 @@ class PageRequest:
         csrf: str,
     ) -> None:
         self.layout = layout
+        self.services = layout.services
         self.http = http
         self._visitor = visitor
         self.environment_or_none: Environment | None = None
@@ -213,7 +214,7 @@ class PageRequest:
         peer = self.http.client.host if self.http.client else ""
         forwarded = self.http.headers.get("x-forwarded-for")
         given = None if forwarded is None else forwarded.encode("latin-1")
-        return client_address(peer, given, self.layout.trusted_proxies)
+        return client_address(peer, given, self.services.trusted_proxies)
 
     @property
     def user_agent(self) -> str:

@@ -24,19 +24,19 @@ SIGNED_IN: Literal["signed_in"] = "signed_in"
 Needs = Permission | Literal["signed_in"] | None  # None: public
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class Route(msgspec.Struct, frozen=True):
+    """A row of a route table: `Route("GET", "/team", team.show, Permission.VIEW)`."""
+
     method: Literal["GET", "POST"]
     path: str  # relative to the realm's root
     handler: Handler
     needs: Needs
-    needs_in_production: Permission | None = (
-        None  # additionally needed if production can be affected
-    )
+    # additionally needed if production can be affected
+    needs_in_production: Permission | None = None
     step_up: bool = False  # whether the user must have confirmed their identity recently
     enrolls: bool = False  # available without a second factor even if one is required
-    in_both_environments: bool = (
-        False  # whether it changes both environments, whichever one the path names
-    )
+    # whether it changes both environments, whichever one the path names
+    in_both_environments: bool = False
     body_bytes_max: int = BODY_BYTES_MAX
     is_page: bool = True  # or a part of a page, or a file
 

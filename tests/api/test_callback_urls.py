@@ -10,7 +10,6 @@ from manilla import app
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.services import Services
-from manilla.settings import Mode
 from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
 from tests.payments import steps
@@ -37,8 +36,7 @@ PUBLIC = ["shop.example", "8.8.8.8", "134744072", "[2606:4700:4700::1111]", "loc
 @pytest.fixture(scope="module")
 async def live(services: Services, db: Database, keyring: Keyring) -> AsyncIterator[Merchant]:
     """A merchant of a program in production mode."""
-    settings = msgspec.structs.replace(services.settings, mode=Mode.PRODUCTION)
-    program = msgspec.structs.replace(services, settings=settings)
+    program = msgspec.structs.replace(services, is_development=False)
     async with serving(app.build(program)) as port:
         yield await new_merchant(Site(port), db, keyring)
 

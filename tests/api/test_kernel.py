@@ -87,7 +87,7 @@ async def probe(services: Services) -> AsyncIterator[Site]:
         limiter=RateLimiter(services.db),
         platform=services.platform,
         requests=services.requests,
-        trusted_proxies=services.settings.trusted_proxies,
+        trusted_proxies=services.trusted_proxies,
     )
     endpoints = [
         endpoint("POST", "/api/v1/order", _order, body=Order),

@@ -241,7 +241,7 @@ async def test_a_lost_database_loses_and_doubles_nothing(
 ) -> None:
     merchant_id = kept.merchant.new.id
     line = _line(merchant_id, 1, datetime.now(UTC))
-    async with proxied(services.settings.database_url) as proxy:
+    async with proxied(services.database_url) as proxy:
         db = await Database.open(proxy.url, size=1, name="tests")
         log = RequestLog(db)
         log.add(line)

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from manilla import app
 from manilla.console import routes as console
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Status
@@ -38,13 +36,8 @@ class PopulatedConsole(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture(scope="session")
-def desk(services: Services) -> ConsoleDesk:
-    return app.console_desk(services)
-
-
-@pytest.fixture(scope="session")
-def table(desk: ConsoleDesk) -> list[Route]:
-    return console.table(desk)
+def table(services: Services) -> list[Route]:
+    return console.table(services)
 
 
 # Of one module each: what another does to everybody who is signed in does not reach them.
@@ -65,7 +58,7 @@ async def second(services: Services, site: Site) -> SignedInUser:
 
 @pytest.fixture(scope="module")
 async def populated(
-    services: Services, site: Site, desk: ConsoleDesk, people: dict[ConsoleRole, SignedInUser]
+    services: Services, site: Site, people: dict[ConsoleRole, SignedInUser]
 ) -> PopulatedConsole:
     new = await merchants.create(
         services.db,
@@ -75,17 +68,14 @@ async def populated(
         status=Status.APPROVED,
     )
     merchant = Merchant(site.from_new_ip(), new, Environment.SANDBOX)
-    return PopulatedConsole(
-        merchant, people, await create_sample_data(services, desk, merchant, SCRIPT)
-    )
+    return PopulatedConsole(merchant, people, await create_sample_data(services, merchant, SCRIPT))
 
 
 @pytest.fixture(scope="session")
-async def production_site(services: Services, desk: ConsoleDesk) -> AsyncIterator[Site]:
+async def production_site(services: Services) -> AsyncIterator[Site]:
     """The console as it is in production mode: second factors, and second administrators."""
-    real = msgspec.structs.replace(desk, is_development=False, show=None)
-    rooms = [console.build(real)]
-    asgi = pages.build(services.db, services.platform, rooms, is_development=False)
+    real = msgspec.structs.replace(services, is_development=False)
+    asgi = pages.build(real, [console.build(real)])
     async with serving(asgi) as port:
         yield Site(port)
 

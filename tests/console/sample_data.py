@@ -7,7 +7,6 @@ from manilla.approvals.kinds import WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import Kind
-from manilla.console.desk import ConsoleDesk
 from manilla.kit import ids
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
@@ -23,9 +22,7 @@ from tests.dashboard import sample_data
 SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
 
 
-async def create_sample_data(
-    services: Services, desk: ConsoleDesk, merchant: Merchant, text: str
-) -> dict[str, str]:
+async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
     """`text` stands wherever somebody may write something."""
     return {
         "merchant": str(merchant.new.id),
@@ -34,7 +31,7 @@ async def create_sample_data(
         "provider": "providerb",
         "code": "providera_ngn_transfer",
         "setting": "payout_days",
-        "approval": str(await ask(desk, merchant, text)),
+        "approval": str(await ask(services, merchant, text)),
         **await _person(services, text),
         **await _queues(services, merchant, text),
     }
@@ -103,13 +100,13 @@ async def park(services: Services, merchant_id: int, text: str) -> None:
     )
 
 
-async def ask(desk: ConsoleDesk, merchant: Merchant, reason: str) -> int:
+async def ask(services: Services, merchant: Merchant, reason: str) -> int:
     """The number of an adjustment that waits for a second administrator."""
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )
     with acting(SOMEBODY):
-        return await approvals.request(desk.office, change, reason[:200])
+        return await approvals.request(services.approvals, change, reason[:200])
 
 
 async def _person(services: Services, text: str) -> dict[str, str]:

@@ -9,6 +9,6 @@ from tests.web.accessibility import complaints
 async def test_every_page_is_open_to_everybody_on_any_screen(
     browser: Browser, services: Services, populated: PopulatedConsole, table: list[Route]
 ) -> None:
-    base_url = services.settings.base_url
+    base_url = services.base_url
     found = await complaints(browser, base_url, populated.administrator, table, populated.samples)
     assert not found, "\n".join(found)

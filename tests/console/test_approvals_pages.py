@@ -7,7 +7,6 @@ from playwright.async_api import Browser, Page
 from manilla.approvals import approvals
 from manilla.approvals.kinds import SettingChange, WalletAdjustment
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import queries
@@ -19,31 +18,30 @@ from tests.console.sample_data import SOMEBODY, ask
 from tests.web.signed_in_user import SignedInUser
 
 
-async def ask_as(desk: ConsoleDesk, visitor: SignedInUser, merchant: Merchant) -> int:
+async def ask_as(services: Services, visitor: SignedInUser, merchant: Merchant) -> int:
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("7", "NGN"), "asked for"
     )
     with acting(Actor(ActorKind.PERSON, visitor.person_id, visitor.email, "console")):
-        return await approvals.request(desk.office, change)
+        return await approvals.request(services.approvals, change)
 
 
 async def test_two_administrators_race_and_one_is_told(
     browser: Browser,
     services: Services,
-    desk: ConsoleDesk,
     populated: PopulatedConsole,
     second: SignedInUser,
 ) -> None:
     wallet = populated.merchant.new.id, Environment.SANDBOX, "NGN"
     before = await queries.wallet(services.db, *wallet)
-    number = await ask(desk, populated.merchant, "a race")
+    number = await ask(services, populated.merchant, "a race")
     pages: list[Page] = []
     for visitor in (populated.administrator, second):
         await visitor.step_up(services)
         context = await browser.new_context()
         await visitor.enter(context)
         pages.append(await context.new_page())
-        await pages[-1].goto(f"{services.settings.base_url}/console/approvals")
+        await pages[-1].goto(f"{services.base_url}/console/approvals")
 
     async def approve(page: Page) -> str:
         await page.locator(f"#approval-{number}").get_by_role("button", name="Approve").click()
@@ -65,11 +63,11 @@ async def test_two_administrators_race_and_one_is_told(
 
 
 async def test_nobody_approves_what_they_asked_for(
-    services: Services, desk: ConsoleDesk, populated: PopulatedConsole
+    services: Services, populated: PopulatedConsole
 ) -> None:
     visitor = populated.administrator
     await visitor.step_up(services)
-    number = await ask_as(desk, visitor, populated.merchant)
+    number = await ask_as(services, visitor, populated.merchant)
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
@@ -87,12 +85,12 @@ async def test_nobody_approves_what_they_asked_for(
 
 
 async def test_operations_take_back_their_own_and_decide_nothing_else(
-    services: Services, desk: ConsoleDesk, populated: PopulatedConsole
+    services: Services, populated: PopulatedConsole
 ) -> None:
     officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
-    theirs = await ask(desk, populated.merchant, "somebody else's")
-    own = await ask_as(desk, officer, populated.merchant)
+    theirs = await ask(services, populated.merchant, "somebody else's")
+    own = await ask_as(services, officer, populated.merchant)
     assert (await officer.post(f"/approvals/{theirs}/approve", {})).status == 403
     assert (await officer.post(f"/approvals/{theirs}/refuse", {"reason": "no"})).status == 403
     back = await officer.post(f"/approvals/{own}/refuse", {"reason": "my mistake"})
@@ -101,9 +99,9 @@ async def test_operations_take_back_their_own_and_decide_nothing_else(
 
 
 async def test_an_approval_is_written_as_the_change_that_it_makes(
-    services: Services, desk: ConsoleDesk, people: dict[ConsoleRole, SignedInUser]
+    services: Services, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     with acting(SOMEBODY):
-        await approvals.request(desk.office, SettingChange("kyc_required", "true"))
+        await approvals.request(services.approvals, SettingChange("kyc_required", "true"))
     page = (await people[ConsoleRole.ADMINISTRATOR].get("/approvals")).body.decode()
     assert "Setting kyc_required: false → true" in page

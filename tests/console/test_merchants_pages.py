@@ -11,7 +11,6 @@ from playwright.async_api import Browser
 from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.audit.audit import Filters
-from manilla.console.desk import ConsoleDesk
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import Change, Status
@@ -63,7 +62,7 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     context = await browser.new_context()
     await populated.administrator.enter(context)
     page = await context.new_page()
-    base = f"{services.settings.base_url}/console"
+    base = f"{services.base_url}/console"
     await page.goto(f"{base}/")
     await page.get_by_role("link", name="Pending merchants").click()
     await page.locator(f'a[href="/console{at(merchant)}"]').click()
@@ -98,7 +97,7 @@ async def test_a_wallet_is_adjusted_after_showing_who_it_is(
     context = await browser.new_context()
     await populated.administrator.enter(context)
     page = await context.new_page()
-    base = f"{services.settings.base_url}/console"
+    base = f"{services.base_url}/console"
     await page.goto(f"{base}{at(merchant)}")
     await page.get_by_role("link", name="NGN, production").click()
     await page.get_by_text("Adjust balance").click()
@@ -251,7 +250,7 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
 
 
 async def test_in_production_large_adjustments_wait_and_those_of_operations_always(
-    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, SignedInUser]
+    services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
     administrator, officer = in_production["administrator"], in_production["operations"]
@@ -262,7 +261,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
     asked = await officer.follow(await adjust(officer, merchant, "1"))
     assert "Nothing has changed yet" in asked
     assert await balance(services, merchant) == 10_000
-    mine = [a for a in await approvals.waiting(desk.db) if a.merchant_id == merchant.new.id]
+    mine = [a for a in await approvals.waiting(services.db) if a.merchant_id == merchant.new.id]
     page = (await administrator.get(at(merchant))).body.decode()
     assert all(f"approval {each.id}" in page for each in mine)
     for each in mine:
@@ -272,7 +271,7 @@ async def test_in_production_large_adjustments_wait_and_those_of_operations_alwa
 
 
 async def test_in_production_a_commission_waits_for_a_second_administrator(
-    services: Services, site: Site, desk: ConsoleDesk, in_production: dict[str, SignedInUser]
+    services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
     visitor = in_production["administrator"]
@@ -289,6 +288,6 @@ async def test_in_production_a_commission_waits_for_a_second_administrator(
     assert "Nothing has changed yet" in text
     assert "For the administrator who approves the change." in text
     assert "A new contract" in (await visitor.get("/approvals")).body.decode()
-    assert (await merchants.get(desk.db, merchant.new.id)).commission_percent == Decimal("1.5")
+    assert (await merchants.get(services.db, merchant.new.id)).commission_percent == Decimal("1.5")
     bad = await visitor.post(at(merchant, "/commission"), {"commission_percent": "101"})
     assert "between 0 and 100" in await visitor.follow(bad)

@@ -360,7 +360,7 @@ async def test_the_system_page_tells_how_the_api_answers(
 async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
     services: Services, visitor: SignedInUser, browser: Browser
 ) -> None:
-    base = services.settings.base_url + "/console"
+    base = services.base_url + "/console"
     given = {"secret_key": SECRET, "webhook_secret": SECRET, "base_url": NOWHERE}
     await credentials.change(services.db, services.keyring, Provider.A, given)
     async with opened(browser, f"{base}/sign-in") as page:

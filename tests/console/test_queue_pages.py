@@ -26,6 +26,7 @@ from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
 from manilla.services import Services
+from manilla.settings import Settings
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Reply, Site, new_merchant
 from tests.console.sample_data import park
@@ -107,7 +108,7 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
     await second.step_up(services)
-    base = f"{services.settings.base_url}/console"
+    base = f"{services.base_url}/console"
     async with (
         opened(browser, f"{base}/sign-in", width=1280) as one,
         opened(browser, f"{base}/sign-in", width=390, scheme="dark") as other,
@@ -152,7 +153,7 @@ async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", operations.person_id
     )
-    base = f"{services.settings.base_url}/console"
+    base = f"{services.base_url}/console"
     async with opened(browser, f"{base}/sign-in", width=1280) as page:
         await operations.enter(page.context)
         await page.goto(f"{base}/cases?merchant={shop.merchant.new.id}")
@@ -238,10 +239,10 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
 
 
 async def test_a_notification_that_was_given_up_is_delivered_after_all(
-    services: Services, site: Site, browser: Browser, support: SignedInUser
+    services: Services, settings: Settings, site: Site, browser: Browser, support: SignedInUser
 ) -> None:
     merchant = await new_merchant(site.from_new_ip(), services.db, services.keyring)
-    base = f"{services.settings.base_url}/console"
+    base = f"{services.base_url}/console"
     async with (
         receiving() as receiver,
         outbound.open_session(
@@ -249,7 +250,7 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
         ) as session,
     ):
         carrier = Courier(services.db, services.directory, session)
-        deliveries = Deliveries(services, merchant, receiver, carrier)
+        deliveries = Deliveries(services, merchant, receiver, carrier, settings.migration_url)
         receiver.answers = [answer(500, b"<b>broken</b>")] * 6
         trx_ids = [await deliveries.finish_payment() for _ in range(2)]
         for _ in range(3):

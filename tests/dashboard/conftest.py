@@ -3,9 +3,7 @@
 import msgspec
 import pytest
 
-from manilla import app
 from manilla.dashboard import routes as dashboard
-from manilla.dashboard.desk import Desk
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Status
@@ -67,13 +65,8 @@ async def _people_samples(
 
 
 @pytest.fixture(scope="session")
-def desk(services: Services) -> Desk:
-    return app.dashboard_desk(services)
-
-
-@pytest.fixture(scope="session")
-def table(desk: Desk) -> list[Route]:
-    return dashboard.table(desk)
+def table(services: Services) -> list[Route]:
+    return dashboard.table(services)
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
                 complaints.append(said.text) if said.type in ("error", "warning") else None
             ),
         )
-        await page.goto(f"{self.services.settings.base_url}/dashboard{path}")
+        await page.goto(f"{self.services.base_url}/dashboard{path}")
         yield page
         assert complaints == []
         await context.close()

@@ -17,7 +17,7 @@ PATH = "/sandbox/explorer"
 async def test_a_payment_is_made_and_verified_without_code(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
-    base_url = services.settings.base_url
+    base_url = services.base_url
     async with opened(browser, base_url + "/docs/api/initiate-payment", width=1280) as page:
         await populated.owner.enter(page.context)
         await page.get_by_role("link", name="Try it in the explorer").click()

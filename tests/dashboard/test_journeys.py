@@ -93,7 +93,7 @@ async def _statuses(site: Site, *keys: list[str]) -> list[int]:
 async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
     browser: Browser, site: Site, services: Services
 ) -> None:
-    base, email = f"{services.settings.base_url}/dashboard", f"ngozi-{time.time_ns()}@example.com"
+    base, email = f"{services.base_url}/dashboard", f"ngozi-{time.time_ns()}@example.com"
     async with _sat_down(browser, f"{base}/sign-up") as page:
         await page.get_by_label("Business name").fill("Kobo & Sons")
         await page.get_by_label("Your name").fill("Ngozi Obi")
@@ -300,7 +300,7 @@ async def store(services: Services) -> Demo:
 async def test_the_demonstration_shows_a_whole_sale(
     browser: Browser, site: Site, services: Services, store: Demo
 ) -> None:
-    base_url = services.settings.base_url
+    base_url = services.base_url
     async with (
         running_simulator(services),
         _courier(services) as messenger,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from manilla import app
-from manilla.services import opened
 from manilla.settings import Settings
+from manilla.wiring import opened
 from tests.client import Site
 from tests.conftest import serving
 from tests.payouts.payout_merchant import PayoutMerchant

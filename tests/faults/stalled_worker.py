@@ -43,7 +43,7 @@ class StalledWorker:
             services.db,
             services.platform,
             cast(Rails, _Rails(self, services.rails)),
-            services.settings.base_url,
+            services.base_url,
         )
         tasks._begin = cast(Any, _Begin(self, tasks._begin))
         self._runner = Runner(services.db, tasks.works())

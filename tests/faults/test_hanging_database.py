@@ -14,8 +14,8 @@ from manilla.kit import deadline
 from manilla.kit.db import Database
 from manilla.kit.deadline import REQUEST_SECONDS
 from manilla.people.roles import Role
-from manilla.services import DatabaseAway
 from manilla.settings import Settings
+from manilla.wiring import DatabaseAway
 from tests.client import Reply
 from tests.faults import transfer_webhooks
 from tests.faults.proxy import Proxy, proxied

@@ -13,8 +13,8 @@ import pytest
 from manilla.kit import db_hosts
 from manilla.kit.db import Database, UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
-from manilla.services import opened
 from manilla.settings import Settings
+from manilla.wiring import opened
 from tests.faults.proxy import Proxy, proxied
 from tests.instance import free_port
 

@@ -8,6 +8,7 @@ from manilla.kit.db import Database
 from manilla.notify import courier
 from manilla.notify.courier import Courier
 from manilla.services import Services
+from manilla.settings import Settings
 from tests.client import Site, new_merchant
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Receiver, receiving
@@ -21,11 +22,22 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def deliveries(
-    services: Services, site: Site, db: Database, keyring: Keyring, receiver: Receiver
+    services: Services,
+    site: Site,
+    db: Database,
+    keyring: Keyring,
+    receiver: Receiver,
+    settings: Settings,
 ) -> AsyncIterator[Deliveries]:
     """A merchant of the sandbox, its receiver, and a courier whose rounds a test starts."""
     merchant = await new_merchant(site, db, keyring)
     async with outbound.open_session(
         is_public_only=False, connections=64, seconds=courier.ATTEMPT_SECONDS
     ) as session:
-        yield Deliveries(services, merchant, receiver, Courier(db, services.directory, session))
+        yield Deliveries(
+            services,
+            merchant,
+            receiver,
+            Courier(db, services.directory, session),
+            settings.migration_url,
+        )

@@ -19,8 +19,14 @@ from tests.payments.orders import INITIATE, order
 
 class Deliveries:
     def __init__(
-        self, services: Services, merchant: Merchant, receiver: Receiver, courier: Courier
+        self,
+        services: Services,
+        merchant: Merchant,
+        receiver: Receiver,
+        courier: Courier,
+        owner_url: str = "",
     ) -> None:
+        self.owner_url = owner_url
         self.services = services
         self.merchant = merchant
         self.receiver = receiver
@@ -49,7 +55,7 @@ class Deliveries:
     async def skip_to_next_attempt(self) -> float:
         """Until the next attempt is due; how long that would have been."""
         # As the schema's owner: the application may not change an attempt.
-        connection = await connect(self.services.settings.migration_url)
+        connection = await connect(self.owner_url)
         try:
             seconds: float = await connection.fetchval(
                 """

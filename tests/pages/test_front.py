@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from playwright.async_api import Browser
 
@@ -40,7 +41,7 @@ async def test_the_front_page_leads_everywhere(
 async def test_in_production_there_is_no_shop_and_no_sign_to_the_console(
     services: Services,
 ) -> None:
-    asgi = pages.build(services.db, services.platform, [], is_development=False)
+    asgi = pages.build(msgspec.structs.replace(services, is_development=False), [])
     async with serving(asgi) as port:
         reply = await Site(port).send("GET", "/")
     assert reply.status == 200

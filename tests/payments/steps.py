@@ -121,13 +121,13 @@ async def balance(services: Services, merchant: Merchant) -> Decimal:
 async def complete(services: Services, merchant: Merchant, trx_id: str) -> None:
     """What the sandbox does by itself, a few seconds after a payment was made."""
     job = Job(merchant.new.id, COMPLETE_IN_SANDBOX, trx_id, attempts=1, failures=0, fence=1)
-    await PaymentTasks(services.db, services.till).complete_in_sandbox(job)
+    await PaymentTasks(services.db, services.charges).complete_in_sandbox(job)
 
 
 async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
     """What happens by itself when the time of checkout is over."""
     job = Job(merchant.new.id, EXPIRE, trx_id, attempts=1, failures=0, fence=1)
-    await PaymentTasks(services.db, services.till).expire(job)
+    await PaymentTasks(services.db, services.charges).expire(job)
 
 
 async def until(is_so: Callable[[], bool]) -> None:

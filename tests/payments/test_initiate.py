@@ -98,7 +98,7 @@ async def test_the_payment_url_is_signed_and_good_for_thirty_minutes(
     merchant: Merchant, services: Services
 ) -> None:
     reply = await steps.initiate(merchant, order())
-    pattern = PAYMENT_URL.format(base=re.escape(services.settings.base_url))
+    pattern = PAYMENT_URL.format(base=re.escape(services.base_url))
     match = re.fullmatch(pattern, reply.json["payment_url"])
     assert match is not None
     assert 30 * 60 - 10 <= int(match[1]) - time.time() <= 30 * 60

@@ -23,7 +23,7 @@ ALL = {"resultTypes": ["violations"]}
 async def test_every_page_is_open_to_everybody_on_any_screen(
     browser: Browser, services: Services, book: Book
 ) -> None:
-    base_url = services.settings.base_url
+    base_url = services.base_url
     found: list[str] = []
     for width, scheme in ((1280, "light"), (PHONE, "dark")):
         async with opened(
@@ -49,7 +49,7 @@ async def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
 
 
 async def test_the_calculator_signs_as_we_do(browser: Browser, services: Services) -> None:
-    address = services.settings.base_url + "/docs/authentication"
+    address = services.base_url + "/docs/authentication"
     async with opened(browser, address, width=1280) as page:
         sent: list[str] = []
         page.on("request", lambda request: sent.append(request.url))
@@ -76,7 +76,7 @@ async def _give_body(page: Page, body: str) -> None:
 async def test_the_search_opens_by_a_key_and_languages_are_remembered(
     browser: Browser, services: Services
 ) -> None:
-    address = services.settings.base_url + "/docs/quick-start"
+    address = services.base_url + "/docs/quick-start"
     async with opened(browser, address, width=1280) as page:
         await page.get_by_text("PHP", exact=True).first.click()
         await expect(page.get_by_label("PHP: sign_and_pay.php")).to_be_visible()
@@ -86,8 +86,6 @@ async def test_the_search_opens_by_a_key_and_languages_are_remembered(
         first = page.locator("[data-found] a[href='/docs/errors#insufficient_balance']")
         await expect(first).to_be_visible()
         await first.click()
-        await expect(page).to_have_url(
-            services.settings.base_url + "/docs/errors#insufficient_balance"
-        )
-        await page.goto(services.settings.base_url + "/docs/payouts")
+        await expect(page).to_have_url(services.base_url + "/docs/errors#insufficient_balance")
+        await page.goto(services.base_url + "/docs/payouts")
         await expect(page.get_by_label("PHP: payout.php")).to_be_visible()

@@ -7,7 +7,6 @@ import aiohttp
 import msgspec
 import pytest
 
-from manilla import app
 from manilla.dashboard import routes as dashboard
 from manilla.pages import app as pages
 from manilla.people import members, sessions
@@ -254,9 +253,8 @@ async def test_files_are_kept_for_ever_under_an_address_that_changes(site: Site)
 async def test_over_https_no_cookie_can_be_read_or_planted_without_it(
     services: Services, owner: SignedInUser
 ) -> None:
-    desk = msgspec.structs.replace(app.dashboard_desk(services), base_url="https://pay.example")
-    rooms = [dashboard.build(desk)]
-    asgi = pages.build(services.db, services.platform, rooms, is_development=False)
+    secure = msgspec.structs.replace(services, base_url="https://pay.example")
+    asgi = pages.build(secure, [dashboard.build(secure)])
     async with (
         serving(asgi) as port,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,

@@ -47,7 +47,7 @@ async def test_times_do_not_follow_the_browser(
     context = await browser.new_context(timezone_id="America/New_York", locale="en-US")
     await dashboard.owner.enter(context)
     page = await context.new_page()
-    await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
+    await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
     time = page.locator("main time").first
     at = datetime.fromisoformat(await time.get_attribute("datetime") or "")
     assert await time.inner_text() == at.astimezone(LAGOS).strftime("%-d %b %Y, %H:%M")
@@ -60,7 +60,7 @@ async def test_the_menu_button_of_a_phone_stays_where_it_is(
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     await dashboard.owner.enter(context)
     page = await context.new_page()
-    await page.goto(f"{services.settings.base_url}/dashboard/sandbox/payments")
+    await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
     button, heading = page.locator("[data-menu] summary"), page.locator("main h1")
     before = await button.bounding_box(), await heading.bounding_box()
     await button.click()

@@ -122,7 +122,7 @@ async def test_the_first_wrong_field_has_the_focus(
         context = await browser.new_context(viewport={"width": width, "height": 844})
         await dashboard.owner.enter(context)
         page = await context.new_page()
-        await page.goto(services.settings.base_url + path)
+        await page.goto(services.base_url + path)
         await page.get_by_label("Bank", exact=True).select_option("058")
         await page.get_by_label("Account number").fill("12345")
         await page.get_by_label("Amount").fill("1500,50")
@@ -139,7 +139,7 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
     page = await context.new_page()
-    await page.goto(f"{services.settings.base_url}/dashboard/sign-up")
+    await page.goto(f"{services.base_url}/dashboard/sign-up")
     await page.get_by_label("Business").fill("Ada's shop")
     await page.get_by_label("Your name").fill("Ada")
     await page.get_by_label("Email").fill(f"{secrets.token_hex(4)}@example.com")

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from manilla import app
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.services import Services
@@ -86,12 +85,12 @@ async def _names(visitor: SignedInUser, path: str) -> list[str]:
 
 
 async def test_no_address_breaks_the_dashboard(services: Services, owner: SignedInUser) -> None:
-    faults = await _faults(owner, dashboard.table(app.dashboard_desk(services)))
+    faults = await _faults(owner, dashboard.table(services))
     assert not faults, "\n".join(faults)
 
 
 async def test_no_address_breaks_the_console(services: Services, boss: SignedInUser) -> None:
-    faults = await _faults(boss, console.table(app.console_desk(services)))
+    faults = await _faults(boss, console.table(services))
     assert not faults, "\n".join(faults)
 
 

@@ -12,10 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from manilla import app
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
-from manilla.dashboard.desk import Desk
 from manilla.kit.environment import Environment
 from manilla.pages import app as pages
 from manilla.people.mail import Mailer
@@ -44,8 +42,8 @@ async def people(services: Services, site: Site, merchant: Merchant) -> dict[Rol
 
 def _tables(services: Services) -> list[tuple[list[Route], Mapping[str, Effect], list[str]]]:
     return [
-        (dashboard.table(app.dashboard_desk(services)), DASHBOARD, list(Role)),
-        (console.table(app.console_desk(services)), CONSOLE, list(ConsoleRole)),
+        (dashboard.table(services), DASHBOARD, list(Role)),
+        (console.table(services), CONSOLE, list(ConsoleRole)),
     ]
 
 
@@ -112,13 +110,12 @@ async def test_owners_are_notified_of_a_rotation_and_others_are_not(
     mine = await new_merchant(site, services.db, services.keyring)
     developer = await member(services, site, mine.new.id, Role.DEVELOPER)
     owner = await member(services, site, mine.new.id, Role.OWNER)
-    post = Mailer(program(tmp_path, f"cat >> {tmp_path}/got; echo >> {tmp_path}/got"))
-    desk = msgspec.structs.replace(app.dashboard_desk(services), post=post)
-    async with _served(services, desk) as there:
+    mailer = Mailer(program(tmp_path, f"cat >> {tmp_path}/got; echo >> {tmp_path}/got"))
+    async with _served(msgspec.structs.replace(services, mailer=mailer)) as there:
         rotating = msgspec.structs.replace(developer, site=there)
         await rotating.step_up(services)
         assert (await rotating.post("/sandbox/credentials/rotate", ROTATE)).status == 200
-        await post.close()
+        await mailer.close()
     [letter] = [json.loads(line) for line in (tmp_path / "got").read_text().splitlines()]
     assert (letter["kind"], letter["email"]) == ("keys_rotated", owner.email)
     assert letter["text"] == f"{developer.email} rotated the sandbox API keys of Ada Stores."
@@ -136,11 +133,9 @@ async def test_owners_are_notified_of_a_rotation_and_others_are_not(
 async def test_in_production_mode_the_console_never_shows_production_keys(
     services: Services, site: Site, tmp_path: Path
 ) -> None:
-    post = Mailer(program(tmp_path, f"cat >> {tmp_path}/got"))
-    desk = msgspec.structs.replace(
-        app.console_desk(services), is_development=False, show=None, post=post
-    )
-    asgi = pages.build(services.db, services.platform, [console.build(desk)], is_development=False)
+    mailer = Mailer(program(tmp_path, f"cat >> {tmp_path}/got"))
+    real = msgspec.structs.replace(services, is_development=False, mailer=mailer)
+    asgi = pages.build(real, [console.build(real)])
     visitor = await administrator(
         services, site, f"{secrets.token_hex(4)}@console.example", ConsoleRole.OPERATIONS
     )
@@ -150,7 +145,7 @@ async def test_in_production_mode_the_console_never_shows_production_keys(
         there = msgspec.structs.replace(visitor, site=Site(port))
         wish = {"name": "Bola", "email": "bola@example.com", "currency": "NGN", "status": "pending"}
         reply = await there.post("/merchants/new", wish)
-        await post.close()
+        await mailer.close()
     assert (reply.status, b"API secret" in reply.body) == (200, True)
     created = await services.db.value("SELECT max(id) FROM merchant")
     production = await services.db.value(
@@ -165,10 +160,8 @@ async def test_in_production_mode_the_console_never_shows_production_keys(
 
 
 @contextlib.asynccontextmanager
-async def _served(services: Services, desk: Desk) -> AsyncIterator[Site]:
-    rooms = [dashboard.build(desk)]
-    asgi = pages.build(services.db, services.platform, rooms, is_development=desk.is_development)
-    async with serving(asgi) as port:
+async def _served(services: Services) -> AsyncIterator[Site]:
+    async with serving(pages.build(services, [dashboard.build(services)])) as port:
         yield Site(port)
 
 

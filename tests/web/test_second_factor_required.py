@@ -8,7 +8,6 @@ import msgspec
 import pyotp
 import pytest
 
-from manilla import app
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit.environment import Environment
@@ -36,12 +35,8 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 async def production(services: Services) -> AsyncIterator[Site]:
     """Dashboard and console as they are in production mode."""
     platform = CurrentSettings(services.db, Watch(services.db), is_development=False)
-    changed = {"is_development": False, "show": None, "platform": platform}
-    rooms = [
-        dashboard.build(msgspec.structs.replace(app.dashboard_desk(services), **changed)),
-        console.build(msgspec.structs.replace(app.console_desk(services), **changed)),
-    ]
-    asgi = pages.build(services.db, platform, rooms, is_development=False)
+    real = msgspec.structs.replace(services, is_development=False, platform=platform)
+    asgi = pages.build(real, [dashboard.build(real), console.build(real)])
     async with serving(asgi) as port:
         yield Site(port)
 
@@ -94,7 +89,7 @@ async def test_a_password_moves_no_money_of_a_merchant(
     owner = await _owner(services, production)
     await owner.step_up(services)
     csrf = await owner.csrf()
-    for route in dashboard.table(app.dashboard_desk(services)):
+    for route in dashboard.table(services):
         effect = DASHBOARD[shown(route)]
         if effect in (Effect.NOTHING, Effect.OWN):
             continue
@@ -185,7 +180,7 @@ async def test_a_console_session_without_it_can_only_enroll(
     visitor = await administrator(services, production, new_email())
     await visitor.step_up(services)
     csrf = await visitor.csrf()
-    for route in console.table(app.console_desk(services)):
+    for route in console.table(services):
         if route.is_public or route.enrolls or "{" in route.path:
             continue
         reply = (

@@ -1,0 +1,116 @@
+"""Builds a process's services from its settings: opened once, closed in reverse order."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+
+from manilla.kit import crash, metrics
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.ratelimit import RateLimiter
+from manilla.merchants.directory import Directory
+from manilla.merchants.request_log import RequestLog
+from manilla.methods.catalogue import Catalogue
+from manilla.payments import initiate as pay_in
+from manilla.payments.charges import ChargeService
+from manilla.payments.checkout import Checkout
+from manilla.payments.link import Links
+from manilla.payouts import initiate as pay_out
+from manilla.payouts.banks import Banks
+from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.preview import Previews
+from manilla.people.mail import Mailer
+from manilla.platform import master_key
+from manilla.platform.changes import Watch
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.rails import Rails, open_session
+from manilla.services import Services
+from manilla.settings import Settings
+from manilla.sql import migrate
+
+
+class DatabaseAway(Refusal):
+    message = "The database of MANILLA_DATABASE_URL does not respond."
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    settings: Settings,
+    *,
+    name: str,
+    connections: int,
+    statement_seconds: int = STATEMENT_TIMEOUT_SECONDS,
+) -> AsyncIterator[Services]:
+    url = settings.database_url
+    try:
+        await migrate.check_ready(url)
+        db = await Database.open(
+            url, size=connections, name=name, statement_seconds=statement_seconds
+        )
+    except Unavailable as unavailable:
+        cause = unavailable.facts["cause"]
+        raise DatabaseAway(f"{DatabaseAway.message} {cause}.") from unavailable
+    metrics.merge_ended_processes()
+    session = open_session()
+    services = _build(settings, db, session)
+    try:
+        await master_key.prove(db, services.keyring)
+        await services.watch.ensure_fresh()
+        background = [
+            asyncio.create_task(services.watch.run()),
+            asyncio.create_task(services.rails.health.run()),
+            asyncio.create_task(services.requests.run()),
+        ]
+        try:
+            yield services
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await services.requests.close()
+            await services.mailer.close()
+    finally:
+        await session.close()
+        await db.close()
+
+
+def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
+    if settings.crash_folder is not None:
+        crash.arm(settings.crash_folder)
+    keyring, watch = Keyring(settings.master_keys), Watch(db)
+    platform = CurrentSettings(db, watch, is_development=settings.is_development)
+    directory = Directory(db, keyring, watch)
+    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
+    methods = Catalogue(db, watch, rails)
+    links = Links(keyring, settings.base_url)
+    charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)
+    banks = Banks(rails, methods)
+    resolver = Resolver(rails, banks)
+    return Services(
+        db=db,
+        keyring=keyring,
+        watch=watch,
+        platform=platform,
+        directory=directory,
+        rails=rails,
+        methods=methods,
+        links=links,
+        charges=charges,
+        checkout=Checkout(db, platform, directory, methods, rails, charges),
+        requests=RequestLog(db),
+        limiter=RateLimiter(db),
+        banks=banks,
+        resolver=resolver,
+        previews=Previews(db, platform, methods, rails, banks, resolver),
+        payments=pay_in.Initiation(db, platform, methods, rails, links),
+        payouts=pay_out.Initiation(db, platform, methods, rails, resolver),
+        mailer=Mailer(settings.mail_hook),
+        base_url=settings.base_url,
+        database_url=settings.database_url,
+        trusted_proxies=settings.trusted_proxies,
+        is_development=settings.is_development,
+        data_folder=settings.data_folder,
+    )
