@@ -189,9 +189,7 @@ async def test_refunds_cases_settlements_and_notifications(
     await jobs.put(db, merchant.new.id, "notify", started.trx_id)
 
 
-async def test_no_secret_is_ever_in_the_log(
-    db: Database, keyring: Keyring, merchant: Merchant
-) -> None:
+async def test_no_secret_is_ever_logged(db: Database, keyring: Keyring, merchant: Merchant) -> None:
     planted = ["planted-secret-1", "planted-hook-2", "22233344455", "0998877665"]
     await merchants.change(db, keyring, merchant.new.id, Change(bvn=planted[2]))
     new = await merchants.rotate(db, keyring, merchant.new.id, PRODUCTION)

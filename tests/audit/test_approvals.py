@@ -60,7 +60,7 @@ async def ask(office: Desk, change: Change, actor: Actor = ADA) -> int:
     return asked.approval_id
 
 
-async def test_an_adjustment_above_the_limit_waits_and_then_happens(
+async def test_an_adjustment_above_the_limit_waits_for_approval(
     office: Desk, merchant: Merchant
 ) -> None:
     db, who = office.db, (merchant.new.id, PRODUCTION)
@@ -84,7 +84,7 @@ async def test_an_adjustment_above_the_limit_waits_and_then_happens(
     assert lines[0].detail["asked_by"] == "Ada"
 
 
-async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
+async def test_debits_have_the_same_limit_and_a_role_may_have_none(
     office: Desk, merchant: Merchant
 ) -> None:
     who = merchant.new.id, PRODUCTION
@@ -97,7 +97,7 @@ async def test_taking_money_has_the_same_limit_and_a_role_may_have_none(
     assert isinstance(await apply_or_ask(office, in_sandbox), Funded)
 
 
-async def test_small_amounts_of_a_day_count_as_a_large_one(
+async def test_small_amounts_in_a_day_add_up_towards_the_limit(
     office: Desk, merchant: Merchant
 ) -> None:
     chika = Actor(ActorKind.PERSON, 31, "Chika", "console")
@@ -157,12 +157,12 @@ async def test_the_single_limit_of_version_0_1_counts_as_naira_until_limits_are_
 @pytest.mark.parametrize(
     "text", ["NGN", "NGN:", "NGN:1.5", "NGN:-1", "XXX:5", "NGN:1,NGN:2", "NGN:1234567890123"]
 )
-def test_a_limit_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_unreadable_limit_is_rejected(text: str) -> None:
     with pytest.raises(settings.BadSetting, match="NGN:10000000,USD:10000"):
         settings.parse("adjustment_limits", text)
 
 
-async def test_fees_and_limits_of_a_method_wait_and_the_rest_does_not(office: Desk) -> None:
+async def test_only_fees_and_limits_of_a_method_wait_for_approval(office: Desk) -> None:
     [method, *_] = [m for m in await catalogue.load(office.db) if m.kind is Kind.WITHDRAW]
     about = method.kind, method.code
     for wanted in (
@@ -185,7 +185,9 @@ async def test_fees_and_limits_of_a_method_wait_and_the_rest_does_not(office: De
     await catalogue.change(office.db, *about, back)
 
 
-async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant: Merchant) -> None:
+async def test_two_administrators_approving_concurrently_apply_it_once(
+    office: Desk, merchant: Merchant
+) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
     number = await ask(office, change)
 
@@ -206,7 +208,7 @@ async def test_two_administrators_at_once_approve_it_once(office: Desk, merchant
     ("asker", "second"),
     [(ADA, ADA), (ADA, Actor(ActorKind.PERSON, 1, "Ada Renamed", "console")), (ROOT, ROOT)],
 )
-async def test_who_asked_cannot_approve_but_can_take_it_back(
+async def test_the_requester_cannot_approve_but_can_withdraw(
     office: Desk, merchant: Merchant, asker: Actor, second: Actor
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "mine")
@@ -221,7 +223,7 @@ async def test_who_asked_cannot_approve_but_can_take_it_back(
     assert await balance(office.db, merchant) == 0
 
 
-async def test_nobody_in_particular_cannot_approve(office: Desk, merchant: Merchant) -> None:
+async def test_an_unknown_actor_cannot_approve(office: Desk, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "whose")
     number = await ask(office, change)
     with pytest.raises(NotToDecide, match="Only a person"):
@@ -230,7 +232,7 @@ async def test_nobody_in_particular_cannot_approve(office: Desk, merchant: Merch
         await approvals.approve(office, 2**62)
 
 
-async def test_after_seven_days_it_is_expired(office: Desk, merchant: Merchant) -> None:
+async def test_an_approval_expires_after_seven_days(office: Desk, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "slow")
     number = await ask(office, change)
     await office.db.execute(
@@ -244,7 +246,7 @@ async def test_after_seven_days_it_is_expired(office: Desk, merchant: Merchant) 
     assert await office.db.value(query, number) == "expired"
 
 
-async def test_what_is_refused_when_it_is_done_goes_on_waiting(
+async def test_an_approval_whose_change_is_rejected_keeps_waiting(
     office: Desk, merchant: Merchant
 ) -> None:
     change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-20000000"), "too much")
@@ -254,7 +256,7 @@ async def test_what_is_refused_when_it_is_done_goes_on_waiting(
     assert (await approvals.find(office.db, number)).status == "waiting"
 
 
-async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -> None:
+async def test_an_approval_applies_exactly_what_it_shows(office: Desk, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("90000000"), "much")
     number = await ask(office, change)
     await office.db.execute(
@@ -275,7 +277,7 @@ async def test_what_it_shows_is_what_it_does(office: Desk, merchant: Merchant) -
         ("second_factor_for_money", "false"),
     ],
 )
-async def test_a_setting_that_loosens_waits(
+async def test_a_setting_that_weakens_security_waits_for_approval(
     office: Desk, owner: Database, key: str, value: str
 ) -> None:
     before = await settings.load(office.db)
@@ -293,7 +295,7 @@ async def test_a_setting_that_loosens_waits(
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
-async def test_a_provider_that_has_no_credentials_yet_is_set_up_at_once(office: Desk) -> None:
+async def test_a_provider_without_credentials_is_configured_immediately(office: Desk) -> None:
     await credentials.clear(office.db, Provider.C)
     for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
         done = await apply_or_ask(office, ProviderChange(Provider.C, wanted))
@@ -310,7 +312,7 @@ async def test_a_provider_that_has_no_credentials_yet_is_set_up_at_once(office: 
     await credentials.clear(office.db, Provider.C)
 
 
-async def test_new_credentials_wait_sealed_and_are_forgotten_when_decided(office: Desk) -> None:
+async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(office: Desk) -> None:
     await credentials.clear(office.db, Provider.C)
     first = {"secret_key": "one", "webhook_secret": "two"}
     await credentials.change(office.db, office.keyring, Provider.C, first)
@@ -329,7 +331,7 @@ async def test_new_credentials_wait_sealed_and_are_forgotten_when_decided(office
     await credentials.clear(office.db, Provider.C)
 
 
-async def test_a_commission_waits_unless_the_merchant_is_new(
+async def test_a_commission_change_waits_unless_the_merchant_is_new(
     office: Desk, merchant: Merchant, simulator: ProviderSimulator
 ) -> None:
     number = merchant.new.id
@@ -363,7 +365,9 @@ async def test_a_commission_waits_unless_the_merchant_is_new(
     assert (after.currencies, after.has_bvn) == (["NGN", "USD"], True)
 
 
-async def test_what_could_never_be_done_is_not_asked_for(office: Desk, merchant: Merchant) -> None:
+async def test_an_impossible_change_is_rejected_before_approval(
+    office: Desk, merchant: Merchant
+) -> None:
     number = merchant.new.id
     nonsense: list[Change] = [
         SettingChange("no_such_setting", "1"),
@@ -383,7 +387,7 @@ async def test_what_could_never_be_done_is_not_asked_for(office: Desk, merchant:
     assert await approvals.waiting(office.db) == before
 
 
-async def test_in_development_everything_takes_effect_at_once(
+async def test_in_development_mode_everything_applies_immediately(
     office: Desk, merchant: Merchant
 ) -> None:
     here = Desk(office.db, office.keyring, is_production_mode=False)

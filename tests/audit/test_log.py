@@ -24,7 +24,7 @@ async def newest(db: Database) -> int:
     return line.id
 
 
-async def test_a_line_says_who_did_what_to_what(db: Database) -> None:
+async def test_an_entry_records_who_did_what_to_which_object(db: Database) -> None:
     with acting(ADA):
         async with db.transaction() as connection:
             await audit.record(
@@ -36,7 +36,7 @@ async def test_a_line_says_who_did_what_to_what(db: Database) -> None:
     assert line.detail == {"amount": "1500.50 NGN"}
 
 
-async def test_a_change_that_fails_leaves_no_line_and_no_gap(db: Database) -> None:
+async def test_a_failed_change_leaves_no_entry_and_no_gap(db: Database) -> None:
     await write(db, "test.before")
     before = await newest(db)
     with pytest.raises(ZeroDivisionError):
@@ -49,7 +49,7 @@ async def test_a_change_that_fails_leaves_no_line_and_no_gap(db: Database) -> No
     assert (await audit.verify(db)).is_whole
 
 
-async def test_twenty_at_once_make_one_chain_without_a_gap(db: Database) -> None:
+async def test_twenty_concurrent_entries_form_one_chain_without_a_gap(db: Database) -> None:
     await write(db, "test.before")
     before = await newest(db)
     await asyncio.gather(*(write(db, "test.at_once", f"n:{n}") for n in range(20)))
@@ -60,7 +60,7 @@ async def test_twenty_at_once_make_one_chain_without_a_gap(db: Database) -> None
     assert verdict.last_hash == lines[0].hash.hex()
 
 
-async def test_it_is_read_in_pages_and_narrowed(db: Database) -> None:
+async def test_the_log_is_read_in_pages_and_filtered(db: Database) -> None:
     for n in range(5):
         with acting(ADA):
             await write(db, "pages.read", f"n:{n}")
@@ -99,7 +99,7 @@ async def test_it_is_read_in_pages_and_narrowed(db: Database) -> None:
         ("UPDATE audit_head SET hash = sha256('x')", 2, "does not match the head"),
     ],
 )
-async def test_the_first_broken_line_is_named(
+async def test_the_first_altered_entry_is_reported(
     db: Database, owner: Database, statement: str, broken: int | None, reason: str
 ) -> None:
     for n in range(3):
@@ -115,7 +115,7 @@ async def test_the_first_broken_line_is_named(
     assert (await audit.verify(db)).is_whole
 
 
-async def test_a_log_that_was_cut_off_with_its_head_lacks_what_was_kept(
+async def test_a_log_truncated_with_its_head_fails_against_a_saved_proof(
     db: Database, owner: Database
 ) -> None:
     for n in range(2):
@@ -134,7 +134,7 @@ async def test_a_log_that_was_cut_off_with_its_head_lacks_what_was_kept(
     assert (verdict.broken_id, verdict.reason) == (kept.id, "The line was removed.")
 
 
-async def test_a_line_that_was_hashed_anew_does_not_fit_the_next(
+async def test_an_entry_with_a_recomputed_hash_does_not_match_the_next(
     db: Database, owner: Database
 ) -> None:
     for n in range(2):
@@ -159,7 +159,7 @@ async def test_a_line_that_was_hashed_anew_does_not_fit_the_next(
     "statement",
     ["UPDATE audit SET subject = 'x'", "DELETE FROM audit", "DELETE FROM audit_head"],
 )
-async def test_neither_the_application_nor_its_owner_rewrites_it(
+async def test_neither_the_application_nor_its_owner_can_rewrite_the_log(
     db: Database, owner: Database, statement: str
 ) -> None:
     await write(db, "test.kept")
@@ -169,7 +169,7 @@ async def test_neither_the_application_nor_its_owner_rewrites_it(
         await owner.execute(statement)
 
 
-async def test_what_has_no_one_form_is_not_written(db: Database) -> None:
+async def test_a_value_without_a_canonical_form_is_not_written(db: Database) -> None:
     async with db.transaction() as connection:
         with pytest.raises(TypeError, match="float has no canonical form"):
             await audit.record(connection, "test.float", "test", share=0.5)

@@ -160,7 +160,7 @@ def test_every_setting_can_be_listed_read_and_changed(instance: Instance) -> Non
     + [("rate_limit_per_minute", "1.5"), ("timestamp_tolerance_seconds", "0")]
     + [("payout_days", "someday"), ("site_name", ""), ("nonsense", "1")],
 )
-def test_a_bad_setting_is_refused(instance: Instance, key: str, value: str) -> None:
+def test_an_invalid_setting_is_rejected(instance: Instance, key: str, value: str) -> None:
     assert key in refused(instance, "setting", "set", key, value)
 
 

@@ -15,7 +15,7 @@ class Ahead(datetime):
         return super().now(tz) + timedelta(hours=1)
 
 
-async def test_31_a_host_whose_clock_is_ahead_does_not_delay_a_payout(
+async def test_31_a_host_with_a_fast_clock_does_not_delay_a_payout(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(initiate, "datetime", Ahead)

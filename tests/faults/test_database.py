@@ -69,7 +69,7 @@ def _is_told_to_come_again(reply: Reply) -> bool:
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_27_a_connection_lost_after_the_commit_the_retry_is_told_the_first_trx_id(
+async def test_27_a_connection_lost_after_commit_lets_the_retry_find_the_first_trx_id(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, rail: str
 ) -> None:
     before = await _warmed_up(fragile, rail)
@@ -108,7 +108,7 @@ async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
     return await fragile.balance()
 
 
-async def test_27_a_retry_under_the_same_key_replays_the_answer_that_was_lost(
+async def test_27_a_retry_with_the_same_key_replays_the_lost_response(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
     raw = json.dumps(await fragile.order(MANUAL)).encode()
@@ -122,7 +122,7 @@ async def test_27_a_retry_under_the_same_key_replays_the_answer_that_was_lost(
 
 
 @pytest.mark.parametrize("cut", list(Cut))
-async def test_27_all_who_share_a_lost_statement_are_told_and_find_what_became_of_theirs(
+async def test_27_all_callers_of_a_lost_statement_get_an_error_and_can_look_up_the_outcome(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut
 ) -> None:
     await payer.fund("20000")
@@ -148,7 +148,7 @@ async def test_27_all_who_share_a_lost_statement_are_told_and_find_what_became_o
 
 @pytest.mark.parametrize("cut", list(Cut))
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-async def test_27_a_connection_lost_during_the_commit_of_an_outcome_settles_it_once(
+async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, outcome: str
 ) -> None:
     trx_id = await payer.pay_out()
@@ -191,7 +191,7 @@ async def _check_now(payer: PayoutMerchant, fragile: PayoutMerchant, trx_id: str
         await fragile.simulator.run_jobs()
 
 
-async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
+async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_recovers(
     payer: PayoutMerchant, settings: Settings
 ) -> None:
     unknown = "TXN" + "0" * 30
@@ -224,7 +224,7 @@ async def test_28_an_exhausted_pool_is_told_soon_with_retry_after_and_recovers(
         assert await payer.balance() == DEBITED
 
 
-async def test_28_no_connection_is_held_while_a_provider_is_waited_for(
+async def test_28_no_connection_is_held_during_a_provider_call(
     payer: PayoutMerchant, settings: Settings
 ) -> None:
     async with second_process(payer, settings, connections=2) as busy:
@@ -295,7 +295,7 @@ SERIALIZATION, DEADLOCK = "40001", "40P01"
 
 
 @pytest.mark.parametrize("error", [SERIALIZATION, DEADLOCK])
-async def test_29_a_conflict_at_the_debit_is_tried_again_a_bounded_number_of_times(
+async def test_29_a_conflict_at_the_debit_is_retried_a_limited_number_of_times(
     payer: PayoutMerchant, owner: Database, error: str
 ) -> None:
     async with _conflicts(owner, "payout", "INSERT", error):
@@ -316,7 +316,7 @@ async def test_29_a_conflict_at_the_debit_is_tried_again_a_bounded_number_of_tim
 
 
 @pytest.mark.parametrize("error", [SERIALIZATION, DEADLOCK])
-async def test_29_a_conflict_at_the_outcome_is_tried_again_and_settles_once(
+async def test_29_a_conflict_at_the_outcome_is_retried_and_settles_once(
     payer: PayoutMerchant, owner: Database, error: str
 ) -> None:
     trx_id = await payer.pay_out()
@@ -331,7 +331,7 @@ async def test_29_a_conflict_at_the_outcome_is_tried_again_and_settles_once(
     assert len(await payer.notifications(trx_id)) == 1
 
 
-async def test_29_a_debit_in_a_real_deadlock_gives_way_and_is_tried_again(
+async def test_29_a_debit_in_a_real_deadlock_is_rolled_back_and_retried(
     payer: PayoutMerchant, cluster: Cluster
 ) -> None:
     """It holds the wallet and wants its rate limit's row; we hold that, and want the wallet."""

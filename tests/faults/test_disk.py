@@ -36,7 +36,7 @@ async def running(small_disk: Path) -> AsyncIterator[LiveInstance]:
     await running.close()
 
 
-async def test_34_a_full_disk_is_refused_cleanly_and_recovers_when_there_is_room(
+async def test_34_a_full_disk_is_reported_cleanly_and_service_recovers_with_space(
     running: LiveInstance, small_disk: Path
 ) -> None:
     acknowledged: list[str] = []

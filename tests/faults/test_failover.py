@@ -35,7 +35,7 @@ async def running(
 
 
 @pytest.mark.parametrize("is_frozen", [False, True], ids=["lost", "frozen"])
-async def test_38_a_lost_primary_loses_nothing_and_its_standby_is_found(
+async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
     running: LiveInstance, replicated: Replicated, is_frozen: bool
 ) -> None:
     acknowledged: list[str] = []

@@ -104,7 +104,7 @@ async def _all_are_told(callers: Callers) -> None:
     assert all(int(reply.headers["retry-after"]) >= 1 for reply in replies.values())
 
 
-async def test_every_kind_of_request_is_answered_while_the_database_hangs(
+async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
     async with asyncio.timeout(RECOVERY_SECONDS):  # sessions are opened, and memory is filled
@@ -123,7 +123,7 @@ async def test_every_kind_of_request_is_answered_while_the_database_hangs(
             await asyncio.sleep(0.1)
 
 
-async def test_a_payout_whose_answer_the_database_kept_back_is_debited_once(
+async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
     await fragile.pay_out(MANUAL)  # so that the next one goes straight to its debit
@@ -145,7 +145,7 @@ async def test_a_payout_whose_answer_the_database_kept_back_is_debited_once(
     assert await payer.balance() == before - 300_000
 
 
-async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
+async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_statement(
     payer: PayoutMerchant, fragile: PayoutMerchant
 ) -> None:
     """The wallet's lock is held until the first caller has been told to come again."""
@@ -164,7 +164,7 @@ async def test_who_gives_up_leaves_the_others_in_the_same_statement_alone(
     assert reply.status == 200 or reply.code == "DUPLICATE_REFERENCE"
 
 
-async def test_the_log_names_the_host_that_hangs_and_never_the_password(
+async def test_the_log_names_the_hanging_host_and_never_the_password(
     payer: PayoutMerchant, proxy: Proxy, settings: Settings
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
@@ -183,7 +183,7 @@ async def test_the_log_names_the_host_that_hangs_and_never_the_password(
     assert password not in str(lines)
 
 
-async def test_a_program_that_meets_a_hanging_database_at_start_says_so_and_ends(
+async def test_a_process_that_starts_with_a_hanging_database_reports_it_and_exits(
     payer: PayoutMerchant, proxy: Proxy, settings: Settings
 ) -> None:
     through = msgspec.structs.replace(settings, database_url=proxy.url)
@@ -195,9 +195,7 @@ async def test_a_program_that_meets_a_hanging_database_at_start_says_so_and_ends
     proxy.thaw()
 
 
-async def test_a_session_that_hangs_while_it_is_closed_is_given_up(
-    proxy: Proxy, settings: Settings
-) -> None:
+async def test_a_session_that_hangs_on_close_is_abandoned(proxy: Proxy, settings: Settings) -> None:
     db = await Database.open(proxy.url, size=2, name="tests hanging")
     assert await db.value("SELECT 1") == 1
     await db.keep_connection().rows(_One, "SELECT 1 AS one")

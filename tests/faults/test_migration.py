@@ -23,7 +23,7 @@ async def running(tmp_path: Path) -> AsyncIterator[LiveInstance]:
     await running.close()
 
 
-async def test_35_functions_and_rights_are_replaced_under_load_without_a_5xx(
+async def test_35_functions_and_privileges_are_replaced_under_load_without_a_5xx(
     running: LiveInstance,
 ) -> None:
     answers: Counter[str] = Counter()

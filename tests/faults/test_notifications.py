@@ -43,7 +43,7 @@ async def test_a_crash_after_the_final_state_does_not_lose_its_notification(
     assert await running.books_are_in_order()
 
 
-async def test_a_crash_after_the_merchants_2xx_sends_a_duplicate_of_the_same_id(
+async def test_a_crash_after_the_merchants_2xx_resends_with_the_same_id(
     running: LiveInstance, receiver: Receiver
 ) -> None:
     running.arm("after_notification_is_delivered")

@@ -26,7 +26,7 @@ async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providerb_ngn_va", "providerc-ngn"])
-async def test_a_crash_after_a_webhook_is_stored_loses_and_repeats_nothing(
+async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
     running: LiveInstance, method: str
 ) -> None:
     checkout = await running.start()
@@ -46,7 +46,7 @@ async def test_a_crash_after_a_webhook_is_stored_loses_and_repeats_nothing(
 @pytest.mark.parametrize(
     "point", ["amid_payment_credit", "before_payment_commit", "after_payment_commit"]
 )
-async def test_a_crash_amid_a_credit_is_one_credit_and_one_commission(
+async def test_a_crash_during_a_credit_leads_to_one_credit_and_one_commission(
     running: LiveInstance, point: str
 ) -> None:
     running.instance.command(

@@ -50,7 +50,7 @@ async def _ask_at_once(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> l
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_23_of_64_requests_at_once_with_one_reference_one_is_taken(
+async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
     """Whether or not the beneficiary must be asked for first, all are told of the one."""
@@ -72,7 +72,7 @@ async def test_23_of_64_requests_at_once_with_one_reference_one_is_taken(
     assert len(await payer.transfers()) == (1 + is_known if rail == "a" else 0)
 
 
-async def test_23_64_requests_at_once_that_cannot_be_covered_are_all_told_so(
+async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
     payer: PayoutMerchant,
 ) -> None:
     order = await payer.order(MANUAL, payout_amount=10_001)
@@ -112,7 +112,7 @@ async def _tell(payer: PayoutMerchant, trx_id: str, news: News) -> bool:
             return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, news)
 
 
-async def test_24_debits_and_refunds_at_once_sum_exactly(payer: PayoutMerchant) -> None:
+async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchant) -> None:
     failing = [await payer.pay_out(payout_amount=500) for _ in range(20)]
     assert await payer.balance() == 0
     orders = [await payer.order(payout_amount=700) for _ in range(20)]
@@ -127,7 +127,7 @@ async def test_24_debits_and_refunds_at_once_sum_exactly(payer: PayoutMerchant) 
 
 
 @pytest.mark.parametrize("both_agree", [True, False])
-async def test_25_of_two_administrators_who_decide_one_payout_one_wins_and_one_is_told(
+async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
     payer: PayoutMerchant, both_agree: bool
 ) -> None:
     db = payer.services.db
@@ -156,7 +156,7 @@ async def test_25_of_two_administrators_who_decide_one_payout_one_wins_and_one_i
 
 
 @pytest.mark.parametrize("step", list(Step))
-async def test_30_who_was_frozen_past_its_lease_cannot_act_on_what_another_has_taken(
+async def test_30_a_worker_stalled_past_its_lease_cannot_act_on_a_job_taken_over(
     payer: PayoutMerchant, step: Step
 ) -> None:
     trx_id = await payer.pay_out()
@@ -185,7 +185,7 @@ async def _job(payer: PayoutMerchant, trx_id: str) -> tuple[object, ...]:
     return tuple(await payer.services.db.record(job, "transfer", trx_id))
 
 
-async def test_30_who_holds_an_older_fence_is_told_not_to_begin(payer: PayoutMerchant) -> None:
+async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMerchant) -> None:
     db = payer.services.db
     trx_id = await payer.pay_out()
     [stalled] = await jobs.claim(db, {"transfer": 10})
@@ -206,7 +206,7 @@ async def test_30_who_holds_an_older_fence_is_told_not_to_begin(payer: PayoutMer
     ],
 )
 @pytest.mark.parametrize("step", [Step.BEFORE_SEND, Step.BEFORE_SAVE])
-async def test_30_a_refusal_to_who_was_frozen_refunds_nothing_that_another_has_sent(
+async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
     """Of two sends, neither is the one and only: no refusal of either is conclusive."""
@@ -230,7 +230,7 @@ async def test_30_a_refusal_to_who_was_frozen_refunds_nothing_that_another_has_s
     assert await payer.cases() == []
 
 
-async def test_30_a_payout_that_is_requeued_while_it_is_sent_is_refunded_only_if_nobody_sent_it(
+async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_was_sent(
     payer: PayoutMerchant,
 ) -> None:
     """An operator tops the provider up and requeues, while its refusal is still on its way."""
@@ -247,7 +247,7 @@ async def test_30_a_payout_that_is_requeued_while_it_is_sent_is_refunded_only_if
     assert await payer.balance() == (FULL if is_refunded else DEBITED)
 
 
-async def test_30_a_claim_is_never_numbered_like_one_before_it(payer: PayoutMerchant) -> None:
+async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> None:
     """Not even where the job was done and put anew: who was stalled all the while has lost it."""
     db, trx_id = payer.services.db, await payer.pay_out()
     [stalled] = await jobs.claim(db, {"transfer": 10})
@@ -261,7 +261,7 @@ async def test_30_a_claim_is_never_numbered_like_one_before_it(payer: PayoutMerc
     assert holder.fence > stalled.fence
 
 
-async def test_20_a_thousand_payouts_decided_thrice_at_once_make_one_transition_each(
+async def test_20_a_thousand_payouts_settled_three_times_concurrently_change_once_each(
     payer: PayoutMerchant,
 ) -> None:
     rounds, at_once = 1000, 20

@@ -93,7 +93,7 @@ async def _is_paid_once(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
         {"fault": "garbage_after_accept"},
     ],
 )
-async def test_10_11_no_answer_to_a_send_that_was_accepted_is_no_refusal(
+async def test_10_11_a_lost_response_to_an_accepted_send_is_not_a_refusal(
     payer: PayoutMerchant,
     monkeypatch: pytest.MonkeyPatch,
     rail: str,
@@ -150,7 +150,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_10_a_refusal_after_an_unknown_send_is_a_case_in_the_end_and_never_a_refund(
+async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, db: Database, rail: str
 ) -> None:
     """The refusal may be about the repetition, while the first is on its way."""
@@ -174,7 +174,7 @@ async def test_10_a_refusal_after_an_unknown_send_is_a_case_in_the_end_and_never
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_12_a_provider_that_takes_delivered_back_as_failed_is_a_case_and_no_refund(
+async def test_12_a_provider_that_changes_delivered_to_failed_causes_a_case_and_no_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _ended(payer, rail, "success")
@@ -191,7 +191,7 @@ async def test_12_a_provider_that_takes_delivered_back_as_failed_is_a_case_and_n
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_12_a_failed_webhook_against_the_providers_own_word_is_a_case_and_no_refund(
+async def test_12_a_failed_webhook_against_the_status_query_causes_a_case_and_no_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     """When asked, the provider goes on saying that it was delivered."""
@@ -206,7 +206,7 @@ async def test_12_a_failed_webhook_against_the_providers_own_word_is_a_case_and_
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_13_a_provider_that_delivers_after_it_failed_is_a_case_and_no_debit(
+async def test_13_a_provider_that_changes_failed_to_delivered_causes_a_case_and_no_debit(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _ended(payer, rail, "failed")
@@ -223,7 +223,7 @@ async def test_13_a_provider_that_delivers_after_it_failed_is_a_case_and_no_debi
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_13_a_success_webhook_against_the_providers_own_word_is_a_case_and_no_debit(
+async def test_13_a_success_webhook_against_the_status_query_causes_a_case_and_no_debit(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _ended(payer, rail, "failed")
@@ -237,7 +237,7 @@ async def test_13_a_success_webhook_against_the_providers_own_word_is_a_case_and
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_14_a_hundred_copies_of_one_failed_webhook_at_once_are_one_refund(
+async def test_14_a_hundred_concurrent_copies_of_a_failed_webhook_cause_one_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
@@ -264,7 +264,7 @@ async def _work_for_a_while(payer: PayoutMerchant) -> None:
 
 @pytest.mark.parametrize("rail", RAILS)
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-async def test_19_news_before_our_own_save_of_the_send_is_found_by_reference(
+async def test_19_a_webhook_that_arrives_before_we_save_the_send_is_matched_by_reference(
     payer: PayoutMerchant, site: Site, rail: str, outcome: str
 ) -> None:
     trx_id = await payer.pay_out(rail)
@@ -292,7 +292,7 @@ async def test_19_news_before_our_own_save_of_the_send_is_found_by_reference(
     await _is_paid_once(payer, rail, trx_id)
 
 
-async def test_20_webhook_verify_and_reconciliation_at_once_make_one_transition(
+async def test_20_webhook_status_query_and_reconciliation_together_cause_one_transition(
     payer: PayoutMerchant, site: Site
 ) -> None:
     """With a provider that is really asked."""
@@ -321,7 +321,7 @@ async def test_20_webhook_verify_and_reconciliation_at_once_make_one_transition(
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_21_delivered_then_reversed_is_one_refund_and_the_merchant_is_told(
+async def test_21_a_reversal_after_delivery_causes_one_refund_and_a_notification(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _ended(payer, rail, "success")
@@ -337,7 +337,7 @@ async def test_21_delivered_then_reversed_is_one_refund_and_the_merchant_is_told
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
 @pytest.mark.parametrize("trouble", ["5xx", "rail_down"])
-async def test_21_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked_at_once(
+async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
     payer: PayoutMerchant, site: Site, rail: str, trouble: str
 ) -> None:
     trx_id = await _ended(payer, rail, "success")
@@ -360,7 +360,7 @@ async def test_21_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_21_a_reversal_that_no_webhook_told_of_is_found_by_reconciliation(
+async def test_21_a_reversal_without_a_webhook_is_found_by_reconciliation(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """B tells of no transfer at all."""

@@ -69,7 +69,7 @@ async def test_1_a_crash_before_the_debit_commits_leaves_nothing_and_a_retry_wor
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
-async def test_2_a_crash_between_the_commit_and_the_answer_the_retry_is_told_the_first_trx_id(
+async def test_2_a_crash_between_commit_and_response_lets_the_retry_find_the_first_trx_id(
     live: PayoutInstance, rail: str
 ) -> None:
     await _warm_up(live, rail)
@@ -89,7 +89,7 @@ async def test_2_a_crash_between_the_commit_and_the_answer_the_retry_is_told_the
 
 @pytest.mark.parametrize("rail", ["a", "b", "c"])
 @pytest.mark.parametrize("point", ["before_transfer_is_sent", "after_send_is_begun"])
-async def test_3_a_crash_before_the_transfer_is_sent_it_is_sent_once_under_its_reference(
+async def test_3_a_crash_before_the_send_leads_to_one_send_under_the_same_reference(
     live: PayoutInstance, point: str, rail: str
 ) -> None:
     live.arm(point)
@@ -114,7 +114,7 @@ async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_p
     assert await live.steps(trx_id) == ["completed"]
 
 
-async def test_4_a_refusal_that_died_with_its_process_is_not_taken_for_one_later(
+async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
     live: PayoutInstance,
 ) -> None:
     """It is asked about, not found, and sent again under its reference: then it is accepted."""
@@ -160,7 +160,7 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
 @pytest.mark.parametrize(
     ("account", "status"), [("0000000000", "completed"), (FAILS_LATER, "failed")]
 )
-async def test_6_a_crash_after_a_final_state_its_notification_is_there_and_stays_the_same(
+async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     live: PayoutInstance, account: str, status: str
 ) -> None:
     """That it then goes out is the notifier's to prove."""
@@ -174,7 +174,7 @@ async def test_6_a_crash_after_a_final_state_its_notification_is_there_and_stays
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]
 
 
-async def test_26_postgresql_killed_under_load_loses_no_payout_and_pays_none_twice(
+async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_twice(
     live: PayoutInstance,
 ) -> None:
     before = await live.balance()
@@ -201,7 +201,7 @@ async def test_26_postgresql_killed_under_load_loses_no_payout_and_pays_none_twi
 
 
 @pytest.mark.parametrize("has_arrived", [True, False])
-async def test_30_a_worker_frozen_past_its_lease_changes_nothing_when_it_resumes(
+async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
 ) -> None:
     """Where its transfer has not arrived yet, the other may send it too; the provider takes one."""

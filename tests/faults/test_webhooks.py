@@ -84,7 +84,7 @@ def _transfer_by(rail: str, trx_id: str, status: str, **data: Any) -> Any:
 
 
 @pytest.mark.parametrize(("own", "other"), OTHERS)
-async def test_a_webhook_about_another_providers_charge_is_stored_counted_and_ignored(
+async def test_a_webhook_about_another_providers_charge_is_stored_and_ignored(
     payer: PayoutMerchant, shop: Shop, site: Site, own: str, other: str
 ) -> None:
     started = await shop.start()
@@ -154,7 +154,7 @@ WRONG = [
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("status", ["success", "failed"])
-async def test_a_transfer_webhook_of_another_amount_or_currency_is_a_case_and_settles_nothing(
+async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_nothing(
     payer: PayoutMerchant, site: Site, rail: str, wrong: dict[str, Any], status: str
 ) -> None:
     trx_id = await _sent(payer, rail)
@@ -174,7 +174,7 @@ async def test_a_transfer_webhook_of_another_amount_or_currency_is_a_case_and_se
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_a_wrong_amount_in_a_webhook_is_a_case_also_while_the_transfer_is_open(
+async def test_a_wrong_amount_in_a_webhook_opens_a_case_while_the_transfer_is_open(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
@@ -185,7 +185,7 @@ async def test_a_wrong_amount_in_a_webhook_is_a_case_also_while_the_transfer_is_
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_a_reversal_whose_webhook_names_another_amount_waits_for_a_second_answer(
+async def test_a_reversal_webhook_with_a_wrong_amount_waits_for_a_second_answer(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
@@ -203,7 +203,7 @@ async def test_a_reversal_whose_webhook_names_another_amount_waits_for_a_second_
 
 @pytest.mark.parametrize("rail", RAILS)
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_a_charge_webhook_that_cannot_be_read_as_the_amount_is_reviewed_not_credited(
+async def test_a_charge_webhook_with_an_unreadable_amount_is_held_for_review(
     payer: PayoutMerchant, shop: Shop, site: Site, rail: str, wrong: dict[str, Any]
 ) -> None:
     charge = await shop.choose(await shop.start(), f"provider{rail}-ngn")
@@ -217,7 +217,7 @@ async def test_a_charge_webhook_that_cannot_be_read_as_the_amount_is_reviewed_no
     assert await shop.cases() == [("webhook_disagrees", charge.reference)]
 
 
-async def test_a_failed_charge_webhook_of_another_amount_is_a_case_and_holds_back_no_credit(
+async def test_a_failed_charge_webhook_with_a_wrong_amount_opens_a_case_and_blocks_no_credit(
     payer: PayoutMerchant, shop: Shop, site: Site
 ) -> None:
     started = await shop.start()
@@ -232,7 +232,7 @@ async def test_a_failed_charge_webhook_of_another_amount_is_a_case_and_holds_bac
 
 
 @pytest.mark.parametrize("wrong", [{"amount": 1}, {"currency": "USD"}])
-async def test_a_refund_webhook_of_another_amount_or_currency_is_a_case_and_settles_nothing(
+async def test_a_refund_webhook_with_a_wrong_amount_opens_a_case_and_settles_nothing(
     payer: PayoutMerchant, shop: Shop, site: Site, wrong: dict[str, Any]
 ) -> None:
     started = await shop.start()
@@ -254,7 +254,7 @@ async def _asked(payer: PayoutMerchant, rail: str, call: str) -> int:
 
 
 @pytest.mark.parametrize("rail", transfer_webhooks.RAILS_WITH_WEBHOOKS)
-async def test_the_same_bytes_again_make_us_ask_again(
+async def test_a_repeated_webhook_causes_a_new_status_query(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await _sent(payer, rail)
@@ -271,7 +271,7 @@ async def test_the_same_bytes_again_make_us_ask_again(
     assert await payer.cases() == []
 
 
-async def test_a_provider_that_changes_its_mind_between_copies_is_believed_once(
+async def test_a_provider_whose_answers_contradict_is_applied_once(
     payer: PayoutMerchant, site: Site
 ) -> None:
     trx_id = await _sent(payer, "a")
@@ -286,7 +286,7 @@ async def test_a_provider_that_changes_its_mind_between_copies_is_believed_once(
     assert len(await payer.notifications(trx_id)) == 1
 
 
-async def test_copies_in_one_moment_are_one_query_now_and_one_later(
+async def test_simultaneous_copies_cause_one_query_now_and_one_later(
     payer: PayoutMerchant, site: Site
 ) -> None:
     trx_id = await _sent(payer, "a")
@@ -305,7 +305,7 @@ async def test_copies_in_one_moment_are_one_query_now_and_one_later(
     assert inbox.QUERY_INTERVAL_SECONDS < 10
 
 
-async def test_a_copy_that_arrives_while_we_ask_makes_us_ask_again(
+async def test_a_copy_during_a_status_query_causes_another_query(
     payer: PayoutMerchant, site: Site
 ) -> None:
     trx_id = await _sent(payer, "a")

@@ -34,7 +34,7 @@ async def test_concurrent_submissions_share_a_statement_and_keep_their_order() -
     assert recorder.calls == [list(range(20, 70))]
 
 
-async def test_what_arrives_while_a_statement_runs_goes_out_together() -> None:
+async def test_items_that_arrive_during_a_statement_form_the_next_batch() -> None:
     recorder = Recorder()
     batcher = Batcher(recorder.run)
     first = asyncio.create_task(batcher.submit(1))
@@ -44,7 +44,7 @@ async def test_what_arrives_while_a_statement_runs_goes_out_together() -> None:
     assert recorder.calls == [[1], [2, 3, 4]]
 
 
-async def test_a_batch_has_a_largest_size() -> None:
+async def test_batch_size_is_limited() -> None:
     recorder = Recorder()
     batcher = Batcher(recorder.run, batch_max=8)
     await asyncio.gather(*(batcher.submit(number) for number in range(20, 40)))
@@ -61,7 +61,7 @@ async def test_a_failing_item_fails_alone() -> None:
     assert [r for i, r in enumerate(results) if i != 13] == [i * 2 for i in range(32) if i != 13]
 
 
-async def test_a_full_queue_refuses_and_recovers() -> None:
+async def test_a_full_queue_rejects_items_and_recovers() -> None:
     recorder = Recorder()
     batcher = Batcher(recorder.run, waiting_max=3)
     results = await asyncio.gather(
@@ -71,7 +71,7 @@ async def test_a_full_queue_refuses_and_recovers() -> None:
     assert await batcher.submit(7) == 14
 
 
-async def test_a_lost_database_is_told_to_all_and_nothing_is_tried_again() -> None:
+async def test_a_lost_database_fails_all_items_without_a_retry() -> None:
     calls = 0
 
     async def run(_items: Sequence[int]) -> list[int]:
@@ -86,7 +86,7 @@ async def test_a_lost_database_is_told_to_all_and_nothing_is_tried_again() -> No
 
 
 @pytest.mark.parametrize(("conflicts", "succeeds"), [(4, True), (5, False)])
-async def test_a_deadlock_is_tried_again_a_bounded_number_of_times(
+async def test_a_deadlock_is_retried_a_limited_number_of_times(
     conflicts: int, succeeds: bool
 ) -> None:
     calls = 0
@@ -107,7 +107,7 @@ async def test_a_deadlock_is_tried_again_a_bounded_number_of_times(
     assert calls == 5
 
 
-async def test_a_submitter_that_went_away_takes_nobody_along() -> None:
+async def test_a_canceled_submitter_does_not_affect_the_others() -> None:
     recorder = Recorder()
     batcher = Batcher(recorder.run)
     gone = asyncio.create_task(batcher.submit(1))
@@ -118,7 +118,7 @@ async def test_a_submitter_that_went_away_takes_nobody_along() -> None:
     await batcher.close()
 
 
-async def test_busy_callers_gather_and_a_lone_one_does_not_wait() -> None:
+async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -> None:
     recorder = Recorder()
     batcher = Batcher(recorder.run, gather_seconds=0.5)
     alone = asyncio.create_task(batcher.submit(1))
@@ -132,7 +132,7 @@ async def test_busy_callers_gather_and_a_lone_one_does_not_wait() -> None:
     assert recorder.calls == [[1], [2, 3], [4, 5, 6]]
 
 
-async def test_a_submitter_whose_time_is_up_is_told_and_the_others_are_not_held_back() -> None:
+async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> None:
     started, release = asyncio.Event(), asyncio.Event()
     calls: list[list[int]] = []
 

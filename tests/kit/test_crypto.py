@@ -11,13 +11,13 @@ OLD, NEW = os.urandom(32), os.urandom(32)
 
 
 @given(st.binary(max_size=300), st.text(max_size=50))
-def test_a_sealed_secret_opens_for_its_row(secret: bytes, context: str) -> None:
+def test_a_secret_can_be_decrypted_for_its_row(secret: bytes, context: str) -> None:
     keyring = Keyring([NEW])
     sealed = keyring.seal(secret, context)
     assert keyring.open(sealed, context) == secret
 
 
-def test_it_opens_for_no_other_row_key_or_bytes() -> None:
+def test_a_secret_cannot_be_decrypted_with_another_row_key_or_bytes() -> None:
     sealed = Keyring([OLD]).seal(b"secret", "credential:1")
     with pytest.raises(SealError):
         Keyring([OLD]).open(sealed, "credential:2")
@@ -41,12 +41,12 @@ def test_rewrapping_moves_a_secret_to_the_new_master_key() -> None:
     assert Keyring([NEW]).open(rewrapped, "row") == b"secret"
 
 
-def test_two_seals_of_one_secret_share_nothing() -> None:
+def test_encrypting_a_secret_twice_gives_unrelated_bytes() -> None:
     keyring = Keyring([NEW])
     assert keyring.seal(b"secret", "row")[9:] != keyring.seal(b"secret", "row")[9:]
 
 
 @pytest.mark.parametrize("text", ["", "short", "!!!!", "A" * 43, "A" * 44 + "=="])
-def test_a_bad_master_key_is_refused(text: str) -> None:
+def test_an_invalid_master_key_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="32 random bytes"):
         crypto.decode_key(text)

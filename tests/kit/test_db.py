@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.settings import Settings
 
 
-async def test_a_value_that_cannot_be_sent_leaves_no_statement_under_way(
+async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
     settings: Settings, db: Database
 ) -> None:
     """Prepared and never run, it would time out on whoever has the session next."""
@@ -23,7 +23,7 @@ async def test_a_value_that_cannot_be_sent_leaves_no_statement_under_way(
         await one.close()
 
 
-async def test_who_gives_up_while_waiting_leaves_a_session_that_works(settings: Settings) -> None:
+async def test_a_caller_that_stops_waiting_leaves_a_usable_session(settings: Settings) -> None:
     one = await Database.open(settings.database_url, size=1, name="tests")
     try:
         with pytest.raises(TimeoutError):

@@ -59,7 +59,7 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("hanging", HANGING)
-async def test_a_host_that_hangs_keeps_nobody_from_the_others(
+async def test_a_hanging_host_does_not_block_the_others(
     proxy: Proxy, hanging: Any, place: int
 ) -> None:
     with hanging() as bad:
@@ -78,7 +78,7 @@ class _One(msgspec.Struct, frozen=True):
 
 
 @pytest.mark.parametrize("hanging", HANGING)
-async def test_the_programs_start_while_the_first_host_hangs(
+async def test_the_processes_start_while_the_first_host_hangs(
     proxy: Proxy, settings: Settings, hanging: Any
 ) -> None:
     with hanging() as first, hanging() as second:
@@ -89,7 +89,7 @@ async def test_the_programs_start_while_the_first_host_hangs(
 
 
 @pytest.mark.parametrize("hanging", HANGING)
-async def test_where_no_host_answers_each_is_named_without_the_password(hanging: Any) -> None:
+async def test_when_no_host_responds_each_is_named_without_the_password(hanging: Any) -> None:
     closed = f"127.0.0.1:{free_port()}"
     with hanging() as bad:
         url = f"postgresql://manilla:a-password@{bad},{closed}/manilla?sslmode=disable"
@@ -101,7 +101,7 @@ async def test_where_no_host_answers_each_is_named_without_the_password(hanging:
     assert "a-password" not in cause
 
 
-async def test_sessions_move_when_their_host_hangs_and_another_takes_over(
+async def test_sessions_move_to_another_host_when_theirs_hangs(
     settings: Settings,
 ) -> None:
     async with proxied(settings.database_url) as old, proxied(settings.database_url) as new:
@@ -136,7 +136,7 @@ async def _answers(db: Database) -> bool:
     return True
 
 
-async def test_hosts_in_the_query_are_tried_one_by_one_too(settings: Settings) -> None:
+async def test_hosts_in_the_query_string_are_tried_one_by_one(settings: Settings) -> None:
     parts = urlsplit(settings.database_url)
     folder = parse_qs(parts.query)["host"][0]
     whom = f"user={parts.username}&password={parts.password}"
@@ -160,14 +160,14 @@ async def test_hosts_in_the_query_are_tried_one_by_one_too(settings: Settings) -
         ("postgresql:///db", ["the default host"]),
     ],
 )
-def test_hosts_are_named_as_the_url_has_them(url: str, names: list[str]) -> None:
+def test_hosts_are_named_as_in_the_url(url: str, names: list[str]) -> None:
     assert [host.name for host in db_hosts.hosts_of(url)] == names
 
 
 @pytest.mark.parametrize(
     "url", ["postgresql:///db?host=a,b&port=1,2,3", "postgresql://u@h:port/db", "mysql://h/db"]
 )
-async def test_a_url_that_cannot_be_read_is_refused(url: str) -> None:
+async def test_a_malformed_database_url_is_rejected(url: str) -> None:
     with pytest.raises(UnusableDatabase):
         await connect(url)
     with pytest.raises(UnusableDatabase):

@@ -22,11 +22,11 @@ PROXIES = [ip_network("10.0.0.0/8"), ip_network("::1/128")]
         ("", b"1.2.3.4", ""),
     ],
 )
-def test_forwarded_addresses_count_only_from_our_proxies(
+def test_forwarded_ips_are_accepted_only_from_configured_proxies(
     peer: str, forwarded: bytes | None, expected: str
 ) -> None:
     assert http.client_address(peer, forwarded, PROXIES) == expected
 
 
-def test_without_configured_proxies_nobody_is_believed() -> None:
+def test_without_configured_proxies_forwarded_ips_are_ignored() -> None:
     assert http.client_address("127.0.0.1", b"1.2.3.4", []) == "127.0.0.1"

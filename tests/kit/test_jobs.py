@@ -42,14 +42,16 @@ async def test_a_subject_has_one_job_due_at_the_earliest_time(db: Database, kind
     assert await _count(db, kind) == 1
 
 
-async def test_a_claimed_job_is_nobody_elses(db: Database, kind: str) -> None:
+async def test_a_claimed_job_belongs_to_one_worker(db: Database, kind: str) -> None:
     for subject in "abc":
         await jobs.put(db, 1, kind, subject)
     claims = await asyncio.gather(*(jobs.claim(db, {kind: 1}) for _ in range(6)))
     assert sorted(job.subject for claim in claims for job in claim) == ["a", "b", "c"]
 
 
-async def test_who_was_frozen_past_its_lease_cannot_end_the_job(db: Database, kind: str) -> None:
+async def test_a_worker_stalled_past_its_lease_cannot_finish_the_job(
+    db: Database, kind: str
+) -> None:
     await jobs.put(db, 1, kind, "a")
     frozen = await _claim_one(db, kind)
     await _end_lease(db, kind)
@@ -60,7 +62,7 @@ async def test_who_was_frozen_past_its_lease_cannot_end_the_job(db: Database, ki
     assert await _count(db, kind) == 0
 
 
-async def test_a_new_cause_while_it_runs_is_not_lost(db: Database, kind: str) -> None:
+async def test_a_job_requested_again_while_it_runs_is_not_lost(db: Database, kind: str) -> None:
     await jobs.put(db, 1, kind, "a")
     running = await _claim_one(db, kind)
     await jobs.put(db, 1, kind, "a")
@@ -68,7 +70,7 @@ async def test_a_new_cause_while_it_runs_is_not_lost(db: Database, kind: str) ->
     assert (await _claim_one(db, kind)).subject == "a"
 
 
-async def test_a_job_that_keeps_failing_is_parked_and_the_others_go_on(
+async def test_a_job_that_keeps_failing_is_set_aside_and_the_others_continue(
     db: Database, kind: str
 ) -> None:
     await jobs.put(db, 1, kind, "poison")
@@ -99,7 +101,7 @@ async def test_a_job_that_keeps_failing_is_parked_and_the_others_go_on(
     assert (await _claim_one(db, kind)).failures == 0
 
 
-async def test_a_runner_does_what_is_due_and_puts_off_what_is_not_done(
+async def test_a_runner_does_due_jobs_and_reschedules_unfinished_ones(
     db: Database, kind: str
 ) -> None:
     for number in range(30):
@@ -128,7 +130,7 @@ async def test_a_runner_does_what_is_due_and_puts_off_what_is_not_done(
     assert most <= 4
 
 
-async def test_a_runner_that_is_told_to_stop_lets_its_jobs_finish(db: Database, kind: str) -> None:
+async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -> None:
     await jobs.put(db, 1, kind, "slow")
     begun, stop = asyncio.Event(), asyncio.Event()
 
@@ -143,7 +145,7 @@ async def test_a_runner_that_is_told_to_stop_lets_its_jobs_finish(db: Database, 
     assert await _count(db, kind) == 0
 
 
-async def test_a_runner_rests_only_when_a_whole_round_has_found_nothing(
+async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With as many merchants as places, nobody comes behind the last: the first is next."""
@@ -163,7 +165,7 @@ async def test_a_runner_rests_only_when_a_whole_round_has_found_nothing(
     assert len(done) == len(set(done)) == 12
 
 
-async def test_a_lease_is_renewed_while_its_job_is_worked_on(
+async def test_a_lease_is_renewed_while_its_job_runs(
     db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "RENEW_SECONDS", 0.01)

@@ -23,7 +23,7 @@ MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, UTC)
 
 
 @pytest.mark.parametrize("key", [("TXN1",), (MOMENT, "x")])
-def test_a_cursor_leads_back_to_its_key(key: tuple[object, ...]) -> None:
+def test_a_cursor_decodes_to_its_key(key: tuple[object, ...]) -> None:
     kind = tuple[str] if len(key) == 1 else tuple[datetime, str]
     assert listing.read_cursor(kind, listing.cursor(key)) == key
 
@@ -43,19 +43,19 @@ def test_a_cursor_leads_back_to_its_key(key: tuple[object, ...]) -> None:
         listing.cursor(None),
     ],
 )
-def test_a_cursor_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_cursor_is_rejected(text: str) -> None:
     with pytest.raises(BadCursor) as refused:
         listing.read_cursor(tuple[str], text)
     assert refused.value.status == 400
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63), 2**80])
-def test_a_number_that_the_database_cannot_hold_is_refused(number: int) -> None:
+def test_a_number_too_large_for_the_database_is_rejected(number: int) -> None:
     with pytest.raises(BadCursor):
         listing.read_cursor(int, listing.cursor(number))
 
 
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_a_time_without_a_time_zone_is_rejected() -> None:
     with pytest.raises(BadCursor):
         listing.read_cursor(tuple[datetime, str], listing.cursor(("2026-01-01T00:00:00", "x")))
 
@@ -84,19 +84,19 @@ def test_a_filter_is_read_from_a_form() -> None:
         {"search": "a\x00b"},
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(given: dict[str, str]) -> None:
+def test_an_impossible_filter_is_rejected(given: dict[str, str]) -> None:
     with pytest.raises(BadFilter) as refused:
         listing.read_filter(_Filter, given)
     assert refused.value.status == 400
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\nb", "x" * 201])
-def test_a_search_that_cannot_be_is_refused(text: str) -> None:
+def test_an_impossible_search_is_rejected(text: str) -> None:
     with pytest.raises(BadFilter):
         listing.searched(text)
 
 
-def test_values_never_become_part_of_the_statement() -> None:
+def test_values_are_never_interpolated_into_sql() -> None:
     conditions = Conditions().add("a = {}", "'; DROP").add_given("b = {}", None)
     conditions.add("({}, {}) < (c, d)", 1, 2)
     assert conditions.sql == "a = $1 AND ($2, $3) < (c, d)"
@@ -104,7 +104,7 @@ def test_values_never_become_part_of_the_statement() -> None:
     assert Conditions().sql == "true"
 
 
-def test_an_id_says_when_it_was_made() -> None:
+def test_an_id_contains_its_creation_time() -> None:
     before = datetime.now(UTC)
     trx_id, notification_id = trx_ids.new(7), notification_ids.new(7)
     for moment in (trx_ids.moment_of(trx_id), NOTIFICATION_IDS.moment_of(notification_id)):
@@ -119,5 +119,5 @@ def test_an_id_says_when_it_was_made() -> None:
 @pytest.mark.parametrize(
     "text", ["", "TXN", "TXN123", "XYZ0000000000", "TXNzzzzzzzzzz", "TXN" + "Z" * 10]
 )
-def test_what_is_no_id_has_no_time(text: str) -> None:
+def test_text_that_is_not_an_id_has_no_time(text: str) -> None:
     assert trx_ids.moment_of(text) is None

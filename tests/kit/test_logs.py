@@ -5,7 +5,7 @@ import sys
 from manilla.kit.logs import HIDDEN, redact
 
 
-def test_secrets_are_hidden_however_deep_they_stand() -> None:
+def test_secrets_are_hidden_at_any_depth() -> None:
     planted = {
         "merchant": 7,
         "headers": {"X-Signature": "sig", "X-API-Key": "key", "Accept": "json"},

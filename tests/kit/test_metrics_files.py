@@ -31,7 +31,7 @@ def _run(program: str, folder: Path, **environment: str) -> str:
     ).stdout
 
 
-def test_files_of_ended_processes_are_merged_and_no_count_is_lost(tmp_path: Path) -> None:
+def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_path: Path) -> None:
     for waiting in ("7", "4"):
         _run(COUNT, tmp_path, WAITING=waiting)
     for _ in range(2):  # the second time there is nothing left to merge

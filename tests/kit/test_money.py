@@ -12,13 +12,13 @@ currencies = st.sampled_from(sorted(DECIMALS))
 
 
 @given(currencies, minors)
-def test_an_amount_survives_the_wire_both_ways(currency: str, minor: int) -> None:
+def test_an_amount_survives_serialization_and_parsing(currency: str, minor: int) -> None:
     amount = Money(currency, minor).amount
     sent = strict_json.encode({"amount": amount})
     assert Money.of(strict_json.decode(sent)["amount"], currency) == Money(currency, minor)
 
 
-def test_more_digits_than_a_float_has_come_back_as_they_were() -> None:
+def test_amounts_with_more_digits_than_a_float_are_exact() -> None:
     document = b'{"amount":90071992547409.93}'
     assert strict_json.encode(strict_json.decode(document)) == document
 
@@ -28,7 +28,7 @@ def test_more_digits_than_a_float_has_come_back_as_they_were() -> None:
     [("1", "NGN", 100), ("0.01", "NGN", 1), ("5", "JPY", 5)]
     + [("1.234", "KWD", 1234), ("-0.5", "NGN", -50), ("999999999999999.99", "NGN", MINOR_MAX)],
 )
-def test_amounts_are_held_exactly(amount: str, currency: str, minor: int) -> None:
+def test_amounts_are_stored_exactly(amount: str, currency: str, minor: int) -> None:
     assert Money.of(amount, currency) == Money(currency, minor)
 
 
@@ -53,7 +53,7 @@ def test_amounts_are_held_exactly(amount: str, currency: str, minor: int) -> Non
     + [(" 1", "NGN"), ("\u0663", "NGN"), ("", "NGN"), ("1e99999999999999999999", "NGN")]
     + [("1000000000000000", "NGN"), ("1", "XXX"), ("1", "ngn"), ("1." + "0" * 40 + "1", "NGN")],
 )
-def test_what_cannot_be_held_exactly_is_refused(amount: str, currency: str) -> None:
+def test_an_amount_that_cannot_be_exact_is_rejected(amount: str, currency: str) -> None:
     with pytest.raises(MoneyError):
         Money.of(amount, currency)
 
@@ -74,12 +74,12 @@ def test_a_percentage_is_within_half_a_minor_unit(minor: int, rate: Decimal) -> 
     )
 
 
-def test_an_exponent_is_a_number_s_and_not_a_text_s_way_of_writing() -> None:
+def test_an_exponent_is_allowed_in_numbers_and_not_in_text() -> None:
     assert Money.of(Decimal("1e2"), "NGN") == Money("NGN", 10000)
     with pytest.raises(MoneyError):
         Money.of(Decimal("1e400"), "NGN")
 
 
-def test_different_currencies_do_not_add() -> None:
+def test_amounts_in_different_currencies_cannot_be_added() -> None:
     with pytest.raises(AssertionError):
         Money("NGN", 1) + Money("USD", 1)

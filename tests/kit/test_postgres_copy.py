@@ -89,7 +89,7 @@ def _copies(cache: Path) -> set[str]:
     return {path.name for path in cache.iterdir() if path.is_dir()}
 
 
-def test_four_servers_that_start_at_the_same_moment_share_one_copy(
+def test_four_servers_starting_together_share_one_copy(
     private: Path, cache: Path, tmp_path: Path
 ) -> None:
     four = [Server(tmp_path / f"data {number}", private, cache) for number in range(4)]
@@ -104,7 +104,9 @@ def test_four_servers_that_start_at_the_same_moment_share_one_copy(
         assert (tmp_path / f"data {number}" / "postgres" / "PG_VERSION").exists()
 
 
-def test_a_copy_is_removed_once_nobody_uses_it(private: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_copy_is_removed_when_no_server_uses_it(
+    private: Path, cache: Path, tmp_path: Path
+) -> None:
     first = Server(tmp_path / "first", private, cache)
     old = first.binaries()
     (private.parent / "share" / "release-notes").write_text("another version")
@@ -121,7 +123,7 @@ def test_a_copy_is_removed_once_nobody_uses_it(private: Path, cache: Path, tmp_p
     assert len(_copies(cache)) == 1
 
 
-def test_the_same_contents_use_the_same_copy_whenever_they_were_installed(
+def test_identical_contents_share_a_copy_whenever_they_were_installed(
     private: Path, cache: Path, tmp_path: Path
 ) -> None:
     first = Server(tmp_path / "first", private, cache)
@@ -133,9 +135,7 @@ def test_the_same_contents_use_the_same_copy_whenever_they_were_installed(
         each.end()
 
 
-def test_a_cache_that_others_can_write_to_is_not_used(
-    private: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_a_cache_writable_by_others_is_not_used(private: Path, cache: Path, tmp_path: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)
     temporary = cache.with_name("temporary")

@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.ratelimit import RateLimiter, address_bucket
 
 
-async def test_the_count_is_exact_over_several_limiters_at_once(db: Database) -> None:
+async def test_the_count_is_exact_across_several_limiters(db: Database) -> None:
     limiters = [RateLimiter(db) for _ in range(4)]
     taken = await asyncio.gather(
         *(limiters[number % 4].take("exact", 120) for number in range(300))
@@ -17,13 +17,13 @@ async def test_the_count_is_exact_over_several_limiters_at_once(db: Database) ->
     assert Counter(allowance.exceeded for allowance in taken) == {False: 120, True: 180}
 
 
-async def test_buckets_do_not_know_each_other(db: Database) -> None:
+async def test_buckets_are_independent(db: Database) -> None:
     limiter = RateLimiter(db)
     taken = await asyncio.gather(*(limiter.take(f"own {n % 10}", 1) for n in range(20)))
     assert Counter(allowance.used for allowance in taken) == {1: 10, 2: 10}
 
 
-async def test_looking_counts_nothing_and_begins_no_window(db: Database) -> None:
+async def test_peeking_counts_nothing_and_starts_no_window(db: Database) -> None:
     limiter = RateLimiter(db)
     assert (await limiter.take("look", 5, cost=0)).remaining == 5
     await _age(db, "look", 59)
@@ -41,7 +41,7 @@ async def test_a_window_lasts_sixty_seconds_from_its_first_request(db: Database)
     assert not (await limiter.take("window", 1)).exceeded
 
 
-async def test_ended_windows_are_forgotten_and_open_ones_kept(db: Database) -> None:
+async def test_expired_windows_are_deleted_and_open_ones_kept(db: Database) -> None:
     limiter = RateLimiter(db)
     await limiter.take("ended", 1)
     await limiter.take("open", 1)
@@ -74,5 +74,5 @@ async def _age(db: Database, bucket: str, seconds: int) -> None:
         ("unix:" + "x" * 100, "unix:" + "x" * 59),
     ],
 )
-def test_an_address_has_one_bucket_however_it_is_written(address: str, bucket: str) -> None:
+def test_an_ip_address_has_one_bucket_in_every_notation(address: str, bucket: str) -> None:
     assert address_bucket(address) == bucket

@@ -26,7 +26,7 @@ from manilla.kit.strict_json import JsonError
         (b'{"a":' * 17 + b"1" + b"}" * 17, "nested more than 16"),
     ],
 )
-def test_what_is_ambiguous_or_malformed_is_refused(document: bytes, complaint: str) -> None:
+def test_ambiguous_or_malformed_json_is_rejected(document: bytes, complaint: str) -> None:
     with pytest.raises(JsonError, match=complaint):
         strict_json.decode(document)
 
@@ -40,23 +40,23 @@ def test_numbers_are_exact_and_large_exponents_are_not_expanded() -> None:
     ]
 
 
-def test_sixteen_levels_are_accepted() -> None:
+def test_sixteen_levels_of_nesting_are_accepted() -> None:
     assert strict_json.decode(b"[" * 16 + b"]" * 16)
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x00b", "\ud800", "x\udfff", "\udc00\ud800"])
-def test_text_that_cannot_be_stored_is_noticed_anywhere(text: str) -> None:
+def test_text_that_postgresql_cannot_store_is_found_at_any_depth(text: str) -> None:
     assert not strict_json.is_storable(text)
     assert not strict_json.is_storable({"deep": [{"er": text}]})
     assert not strict_json.is_storable({text: 1})
 
 
-def test_ordinary_text_of_any_language_is_storable() -> None:
+def test_ordinary_text_in_any_language_can_be_stored() -> None:
     assert strict_json.is_storable({"name": "Adébáyọ̀ ₦ 😀 \u202e\u200b", "list": [1, None, True]})
 
 
 @pytest.mark.parametrize(
     "number", ["9" * 5000, "1e99999999999999999999", "1e-99999999999999999999"]
 )
-def test_a_number_that_nothing_can_hold_is_beyond_all_bounds(number: str) -> None:
+def test_an_enormous_number_compares_as_larger_than_any_limit(number: str) -> None:
     assert strict_json.decode(f'{{"a": {number}}}'.encode()) == {"a": strict_json.BEYOND_BOUNDS}

@@ -16,7 +16,9 @@ from tests.ledger.test_postings import batched_postings, move, open_wallets
 MERCHANTS = range(5_000_000, 5_000_020)
 
 
-async def test_nothing_acknowledged_is_lost_and_service_resumes_by_itself(tmp_path: Path) -> None:
+async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically(
+    tmp_path: Path,
+) -> None:
     instance = Instance(tmp_path / "data", "--no-demo").wait()
     try:
         url = json.loads((instance.folder / "instance.json").read_text())["database_url"]

@@ -23,12 +23,12 @@ DAMAGE = {
 }
 
 
-def test_there_is_damage_for_every_invariant() -> None:
+def test_every_invariant_has_a_test_violation() -> None:
     assert set(DAMAGE) == {invariant.name for invariant in LEDGER}
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-async def test_an_invariant_finds_its_damage(
+async def test_an_invariant_finds_its_violation(
     name: str, db: Database, owner: Database, merchant_id: int
 ) -> None:
     posting = await db.value("SELECT min(id) FROM posting WHERE merchant_id = $1", merchant_id)
@@ -54,7 +54,7 @@ class _Undo(Exception):
 
 @pytest.mark.parametrize("table", ["posting", "entry"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET merchant_id = 1", "DELETE FROM {}"])
-async def test_the_application_cannot_rewrite_the_books(
+async def test_the_application_cannot_rewrite_postings(
     db: Database, table: str, statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -67,7 +67,9 @@ async def test_the_application_cannot_rewrite_the_books(
 @pytest.mark.parametrize(
     "statement", ["UPDATE {} SET merchant_id = 1", "DELETE FROM {}", "TRUNCATE {}"]
 )
-async def test_nor_can_the_owner_by_mistake(owner: Database, table: str, statement: str) -> None:
+async def test_the_owner_cannot_rewrite_postings_by_mistake(
+    owner: Database, table: str, statement: str
+) -> None:
     with pytest.raises(asyncpg.RaiseError, match="append-only"):
         await owner.execute(statement.format(table))
 
@@ -79,6 +81,6 @@ async def test_the_application_cannot_change_the_schema(db: Database) -> None:
         await db.execute("CREATE TABLE mine (id int)")
 
 
-async def test_the_database_refuses_a_wallet_below_zero(db: Database, merchant_id: int) -> None:
+async def test_the_database_rejects_a_negative_wallet(db: Database, merchant_id: int) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await db.execute("UPDATE wallet SET balance_minor = -1 WHERE merchant_id = $1", merchant_id)

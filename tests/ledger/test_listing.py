@@ -24,7 +24,7 @@ async def fund(db: Database, tenant: Tenant, naira: int) -> str:
     return funded.trx_id
 
 
-async def test_a_statement_runs_back_through_the_wallets_balances(
+async def test_a_statement_lists_balances_backwards(
     db: Database, keyring: Keyring, merchant_id: int
 ) -> None:
     tenant = Tenant(merchant_id, Environment.PRODUCTION)
@@ -90,7 +90,7 @@ async def test_postings_are_listed_with_their_entries(db: Database, merchant_id:
     assert await found(production, until=row.posted_at) == []
 
 
-async def test_parked_jobs_are_listed_for_a_person(db: Database, merchant_id: int) -> None:
+async def test_failed_jobs_are_listed(db: Database, merchant_id: int) -> None:
     async def park(kind: str, subject: str, hours: int) -> None:
         await db.execute(
             """

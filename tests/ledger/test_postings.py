@@ -66,7 +66,7 @@ async def balance(db: Database, merchant_id: int, environment: str = "sandbox") 
     return minor
 
 
-async def test_every_outcome_in_one_statement_and_none_touches_its_neighbours(
+async def test_one_statement_can_have_every_outcome_independently(
     db: Database,
 ) -> None:
     merchant, other, nobody = next(_merchants), next(_merchants), next(_merchants)
@@ -100,7 +100,7 @@ async def test_every_outcome_in_one_statement_and_none_touches_its_neighbours(
     assert (await balance(db, merchant), await balance(db, other)) == (0, 70)
 
 
-async def test_a_posting_of_the_platforms_accounts_needs_no_wallet(db: Database) -> None:
+async def test_a_posting_between_platform_accounts_needs_no_wallet(db: Database) -> None:
     merchant = next(_merchants)
     settled = Posting(
         merchant_id=merchant,
@@ -115,7 +115,7 @@ async def test_a_posting_of_the_platforms_accounts_needs_no_wallet(db: Database)
     assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.DUPLICATE]
 
 
-async def test_a_wallet_has_a_largest_balance_and_says_so(db: Database) -> None:
+async def test_a_wallet_has_a_maximum_balance(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     largest = [move(merchant, 10**17 - 1) for _ in range(91)]
@@ -123,7 +123,7 @@ async def test_a_wallet_has_a_largest_balance_and_says_so(db: Database) -> None:
     assert outcomes == {Outcome.POSTED: 90, Outcome.BALANCE_LIMIT: 1}
 
 
-async def test_what_does_not_sum_to_zero_is_refused_by_the_database_itself(db: Database) -> None:
+async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     crooked = move(merchant, 10)
@@ -158,7 +158,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
     assert await balance(db, merchant) == 1000 - 142 * 7
 
 
-async def test_who_waits_for_a_wallet_holds_none_that_stands_behind_it(db: Database) -> None:
+async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
     """So that no two statements can wait for each other, however their items are mixed."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
@@ -177,7 +177,7 @@ async def test_who_waits_for_a_wallet_holds_none_that_stands_behind_it(db: Datab
     assert [result.balance_minor for result in await waiting] == [7, 3]
 
 
-async def test_one_posting_submitted_from_everywhere_is_posted_once(db: Database) -> None:
+async def test_one_posting_submitted_concurrently_is_posted_once(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     once = move(merchant, 3)
@@ -188,7 +188,9 @@ async def test_one_posting_submitted_from_everywhere_is_posted_once(db: Database
     assert await balance(db, merchant) == 3
 
 
-async def test_one_posting_over_two_wallets_at_once_is_posted_once(db: Database) -> None:
+async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
+    db: Database,
+) -> None:
     """Their locks do not meet; the key of the posting does, and the loser is told so."""
     for _ in range(20):
         merchant = next(_merchants)
@@ -227,7 +229,7 @@ def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posti
 
 @settings(max_examples=100, deadline=None)
 @given(chosen=orders, seed=st.integers(0, 2**32))
-async def test_any_interleaving_from_many_connections_keeps_the_books(
+async def test_any_interleaving_of_connections_keeps_the_ledger_consistent(
     db: Database, chosen: list[Order], seed: int
 ) -> None:
     merchants = [next(_merchants) for _ in range(3)]
@@ -262,7 +264,7 @@ async def test_any_interleaving_from_many_connections_keeps_the_books(
 
 @settings(max_examples=100, deadline=None)
 @given(chosen=orders)
-async def test_the_batcher_gives_the_same_books_as_one_by_one(
+async def test_batched_postings_give_the_same_ledger_as_single_ones(
     db: Database, chosen: list[Order]
 ) -> None:
     one_by_one = [next(_merchants) for _ in range(3)]

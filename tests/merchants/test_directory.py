@@ -59,7 +59,7 @@ def loads(merchant: Merchant, monkeypatch: pytest.MonkeyPatch) -> Loads:
     return loads
 
 
-async def test_a_hundred_first_requests_at_once_are_one_load(
+async def test_a_hundred_concurrent_first_requests_cause_one_load(
     directory: Directory, merchant: Merchant, loads: Loads
 ) -> None:
     asking = [
@@ -74,7 +74,7 @@ async def test_a_hundred_first_requests_at_once_are_one_load(
     assert loads.count == 1
 
 
-async def test_a_load_from_before_a_change_is_not_shared_after_it(
+async def test_a_load_started_before_a_change_is_not_used_after_it(
     directory: Directory, merchant: Merchant, loads: Loads, db: Database, keyring: Keyring
 ) -> None:
     early = asyncio.create_task(directory.of(merchant.environment, merchant.new.id))

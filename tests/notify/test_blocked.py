@@ -24,7 +24,7 @@ async def _pages(visitor: SignedInUser) -> list[bool]:
     return [b"Notifications are not sent to" in reply.body for reply in replies]
 
 
-async def test_the_dashboard_warns_at_the_first_blocked_delivery_until_one_gets_through(
+async def test_the_dashboard_warns_of_blocked_deliveries_until_one_succeeds(
     deliveries: Deliveries, visitor: SignedInUser
 ) -> None:
     url = f"http://localhost:{deliveries.receiver.port}/ipn"
@@ -43,7 +43,7 @@ async def test_the_dashboard_warns_at_the_first_blocked_delivery_until_one_gets_
     assert await _pages(visitor) == [False, False]
 
 
-async def test_other_failures_bring_no_such_warning(
+async def test_other_delivery_failures_show_no_blocked_warning(
     deliveries: Deliveries, visitor: SignedInUser
 ) -> None:
     deliveries.receiver.answers.append(answer(500))

@@ -64,7 +64,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_a_failed_attempt_is_followed_by_two_more_at_their_times(
+async def test_a_failed_attempt_is_retried_twice_on_schedule(
     deliveries: Deliveries, name: str
 ) -> None:
     deliveries.receiver.answers = [BAD[name]] * 3
@@ -92,7 +92,7 @@ async def test_a_failed_attempt_is_followed_by_two_more_at_their_times(
     ],
     ids=["hangs", "drips"],
 )
-async def test_an_attempt_has_a_deadline_over_all(
+async def test_an_attempt_has_one_deadline_for_the_whole_exchange(
     deliveries: Deliveries,
     behave: Behave,
     status: int | None,
@@ -112,7 +112,7 @@ async def test_an_attempt_has_a_deadline_over_all(
     assert bool(kept.answer) == (status is not None)  # as far as it came
 
 
-async def test_an_endless_answer_is_cut_off(deliveries: Deliveries) -> None:
+async def test_an_endless_response_is_cut_off(deliveries: Deliveries) -> None:
     deliveries.receiver.answers = [endless()]
     trx_id = await deliveries.finish_payment()
     await deliveries.deliver()
@@ -122,7 +122,9 @@ async def test_an_endless_answer_is_cut_off(deliveries: Deliveries) -> None:
     assert await deliveries.state(trx_id) == "delivered"
 
 
-async def test_notifications_of_a_transaction_keep_their_order(deliveries: Deliveries) -> None:
+async def test_notifications_of_a_transaction_are_delivered_in_order(
+    deliveries: Deliveries,
+) -> None:
     trx_id = await deliveries.finish_payment(Outcome.CANCEL)
     await deliveries.services.checkout.pretend(trx_id, Outcome.PAY)
     deliveries.receiver.answers = [answer(500)]
@@ -137,7 +139,7 @@ async def test_notifications_of_a_transaction_keep_their_order(deliveries: Deliv
     assert statuses == ["canceled", "canceled", "completed"]
 
 
-async def test_what_was_given_up_or_delivered_can_be_sent_again(deliveries: Deliveries) -> None:
+async def test_failed_and_delivered_notifications_can_be_resent(deliveries: Deliveries) -> None:
     trx_id = await deliveries.finish_payment()
     await deliveries.deliver()
     [first] = await deliveries.notifications(trx_id)
@@ -149,7 +151,7 @@ async def test_what_was_given_up_or_delivered_can_be_sent_again(deliveries: Deli
     assert [kept.number for kept in await deliveries.attempts(trx_id)] == [1, 2]
 
 
-async def test_all_that_failed_since_a_time_are_sent_again(deliveries: Deliveries) -> None:
+async def test_all_notifications_failed_since_a_time_are_resent(deliveries: Deliveries) -> None:
     deliveries.receiver.answers = [answer(500)] * 6
     first = await _given_up(deliveries)
     second = await _given_up(deliveries)
@@ -166,7 +168,7 @@ async def test_all_that_failed_since_a_time_are_sent_again(deliveries: Deliverie
     )
 
 
-async def test_what_is_sent_again_during_its_last_attempt_is_not_given_up(
+async def test_a_resend_during_the_last_attempt_is_not_marked_failed(
     deliveries: Deliveries,
 ) -> None:
     trx_id = await deliveries.finish_payment()
@@ -186,7 +188,9 @@ async def test_what_is_sent_again_during_its_last_attempt_is_not_given_up(
     assert [kept.number for kept in await deliveries.attempts(trx_id)] == [1, 2, 3, 4]
 
 
-async def test_of_a_transaction_the_older_is_sent_again_first(deliveries: Deliveries) -> None:
+async def test_resending_a_transaction_starts_with_its_oldest_notification(
+    deliveries: Deliveries,
+) -> None:
     deliveries.receiver.answers = [answer(500)] * 6
     trx_id = await deliveries.finish_payment(Outcome.CANCEL)
     await deliveries.services.checkout.pretend(trx_id, Outcome.PAY)
@@ -213,7 +217,7 @@ async def _given_up(deliveries: Deliveries) -> str:
     return trx_id
 
 
-async def test_another_event_of_the_transaction_does_not_hurry_a_retry(
+async def test_a_new_event_does_not_bring_forward_a_retry_of_the_same_transaction(
     deliveries: Deliveries,
 ) -> None:
     deliveries.receiver.answers = [answer(500)]

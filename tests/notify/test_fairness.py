@@ -50,7 +50,7 @@ async def _working(services: Services, db: Database) -> AsyncIterator[None]:
             await asyncio.wait_for(task, 12)
 
 
-async def test_a_hundredth_of_the_endpoints_hanging_delays_nobody_else(
+async def test_one_percent_hanging_endpoints_do_not_delay_others(
     services: Services,
     site: Site,
     db: Database,
@@ -75,7 +75,7 @@ async def test_a_hundredth_of_the_endpoints_hanging_delays_nobody_else(
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
-async def test_a_backlog_of_one_merchant_does_not_stand_before_another(
+async def test_one_merchants_backlog_does_not_delay_another_merchant(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
     busy, other = [await new_merchant(site, db, keyring) for _ in range(2)]
@@ -86,7 +86,7 @@ async def test_a_backlog_of_one_merchant_does_not_stand_before_another(
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
-async def test_what_is_under_way_or_held_stands_before_nobody(
+async def test_running_and_held_notifications_delay_nobody(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
     """Also where a merchant's share is one job: the oldest that can be had."""
@@ -119,7 +119,7 @@ async def test_what_is_under_way_or_held_stands_before_nobody(
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
-def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
+def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
     doors = Hosts()
     entered = [doors.enter("a", 1)[0] for _ in range(hosts.NEW_AT_ONCE + 1)]
     assert entered == [True] * hosts.NEW_AT_ONCE + [False]  # until it has answered
@@ -135,7 +135,7 @@ def test_a_host_has_its_share_of_calls_and_a_slow_one_less() -> None:
     assert doors.enter("a", 1) == (True, False)
 
 
-def test_all_slow_hosts_together_leave_places_for_the_others() -> None:
+def test_slow_hosts_together_leave_capacity_for_the_others() -> None:
     doors = Hosts()
     for number in range(100):
         assert doors.enter(f"slow{number}", 1)[0]

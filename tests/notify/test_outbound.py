@@ -32,12 +32,12 @@ PUBLIC = ["8.8.8.8", "1.1.1.1", "102.89.0.1", "2606:4700:4700::1111", "2c0f:f248
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_what_is_not_the_public_internet_is_refused(address: str) -> None:
+def test_private_addresses_are_rejected(address: str) -> None:
     assert not outbound.is_public(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_the_public_internet_is_allowed(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert outbound.is_public(address)
 
 
@@ -53,7 +53,7 @@ async def _post(url: str, **session: Any) -> int:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost"]
 )
-async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
+async def test_loopback_is_rejected_in_every_notation(receiver: Receiver, host: str) -> None:
     url = f"http://{host}:{receiver.port}/ipn"
     said = r"not a (public|canonical IPv4) address"
     with pytest.raises(aiohttp.ClientError, match=said) as refused:
@@ -62,7 +62,7 @@ async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, hos
     assert receiver.received == []
 
 
-async def test_who_chose_a_name_does_not_learn_what_it_means_in_our_network() -> None:
+async def test_an_error_does_not_reveal_what_a_hostname_resolves_to() -> None:
     told = set()
     for host in ("localhost", "10.1.2.3", "no-such-name.invalid"):
         with pytest.raises(aiohttp.ClientError) as refused:
@@ -71,11 +71,11 @@ async def test_who_chose_a_name_does_not_learn_what_it_means_in_our_network() ->
     assert told == {outbound.NOT_REACHED}
 
 
-async def test_in_development_loopback_is_a_target_like_any_other(receiver: Receiver) -> None:
+async def test_loopback_is_allowed_in_development_mode(receiver: Receiver) -> None:
     assert await _post(receiver.url, is_public_only=False) == 200
 
 
-async def test_a_name_that_turns_to_loopback_is_refused_at_the_socket(
+async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name is asked for anew, and means another address each time; only the socket's counts."""
@@ -109,7 +109,7 @@ async def test_a_name_that_turns_to_loopback_is_refused_at_the_socket(
     assert receiver.received == []
 
 
-async def test_names_that_nobody_resolves_do_not_keep_us_from_resolving_our_own(
+async def test_unresolvable_names_do_not_block_resolving_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name server that does not answer holds a thread, for longer than the call waits."""

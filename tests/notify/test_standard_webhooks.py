@@ -9,7 +9,7 @@ from manilla.notify.signing import standard_key
 from tests.notify.deliveries import Deliveries
 
 
-async def test_a_stock_verifier_accepts_ours_and_refuses_a_changed_one(
+async def test_a_standard_webhooks_verifier_accepts_ours_and_rejects_tampering(
     deliveries: Deliveries,
 ) -> None:
     await deliveries.finish_payment()
@@ -22,7 +22,9 @@ async def test_a_stock_verifier_accepts_ours_and_refuses_a_changed_one(
         verifier.verify(received.body + b" ", received.headers)
 
 
-async def test_after_a_rotation_the_newer_secret_signs(deliveries: Deliveries) -> None:
+async def test_notifications_are_signed_with_the_newer_secret_after_rotation(
+    deliveries: Deliveries,
+) -> None:
     services = deliveries.services
     rotated = await merchants.rotate(
         services.db,

@@ -44,7 +44,7 @@ async def _back_up(project: Path, programs: Path, url: str, file: Path) -> str:
 @pytest.mark.parametrize("in_query", [False, True], ids=["before the host", "in the query"])
 @pytest.mark.parametrize("password", PASSWORDS)
 @pytest.mark.usefixtures("settings")  # whose database is there
-async def test_the_password_is_handed_over_in_a_file_that_is_gone_afterwards(
+async def test_the_password_is_passed_in_a_file_that_is_deleted_afterwards(
     cluster: Cluster, project: Path, tmp_path: Path, password: str, in_query: bool
 ) -> None:
     await _set_password(cluster, password)

@@ -28,7 +28,7 @@ def test_the_platforms_wheel_contains_neither_simulator_nor_client(
     assert not [name for name in names if "simulator" in name or "/shop/" in name]
 
 
-def test_every_program_can_be_imported_without_them(project: Path) -> None:
+def test_every_process_can_be_imported_without_them(project: Path) -> None:
     modules = "manilla.app, manilla.worker, manilla.cli.up, manilla.cli.programs"
     check = f"{WITHOUT}\nimport {modules}\nfrom manilla import development\n"
     done = run("-c", f"{check}print(development.find())", at=project)

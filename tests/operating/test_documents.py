@@ -33,12 +33,12 @@ def documents(project: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("made", MADE, ids=lambda made: made.name)
-def test_a_table_of_the_documents_is_what_the_code_has(project: Path, made: Made) -> None:
+def test_generated_tables_match_the_code(project: Path, made: Made) -> None:
     text = (project / made.file).read_text()
     assert text == made.written_into(text), "run `make docs`"
 
 
-def test_every_variable_that_is_read_is_documented_and_no_other(project: Path) -> None:
+def test_every_environment_variable_is_documented_and_no_other(project: Path) -> None:
     read: set[str] = set()
     for file in (project / "manilla").rglob("*.py"):
         if not ELSEWHERE & set(file.parts) and file.name != "variables.py":
@@ -66,7 +66,7 @@ def queries(project: Path) -> Iterator[str]:
         yield from (target["expr"] for target in panel.get("targets", ()))
 
 
-def test_every_metric_that_is_asked_for_exists(project: Path) -> None:
+def test_every_queried_metric_exists(project: Path) -> None:
     asked = {
         name for query in queries(project) for name in NAME.findall(QUERY_WORDS.sub(" ", query))
     }
@@ -79,7 +79,7 @@ def test_every_metric_is_on_the_dashboard_or_alerted_on(project: Path) -> None:
     assert [each._name for each in tables.collectors() if each._name not in text] == []
 
 
-def test_every_label_that_is_asked_for_exists(project: Path) -> None:
+def test_every_queried_label_exists(project: Path) -> None:
     labels = {label for each in tables.collectors() for label in each._labelnames}
     for query in queries(project):
         asked = re.findall(r"by \(([^)]*)\)", query)
@@ -88,13 +88,13 @@ def test_every_label_that_is_asked_for_exists(project: Path) -> None:
         assert named <= labels | {"le", "job"}, query
 
 
-def test_every_kind_of_case_has_its_part_in_the_manual(project: Path) -> None:
+def test_every_kind_of_case_has_a_section_in_the_manual(project: Path) -> None:
     text = (project / OPERATING / "incidents.md").read_text()
     cases = text[text.index("# Cases") :]
     assert re.findall(r"^### (\w+)$", cases, re.MULTILINE) == [kind.value for kind in Kind]
 
 
-def test_every_alert_is_explained_and_leads_to_a_part_that_exists(project: Path) -> None:
+def test_every_alert_is_documented_and_links_to_an_existing_section(project: Path) -> None:
     explained = (project / OPERATING / "monitoring.md").read_text()
     for rule in alerts(project):
         assert f"`{rule['alert']}`" in explained
@@ -102,7 +102,7 @@ def test_every_alert_is_explained_and_leads_to_a_part_that_exists(project: Path)
         assert anchor in _anchors(project / file), rule["alert"]
 
 
-def test_an_alert_about_what_no_longer_happens_fires_also_if_it_never_did(project: Path) -> None:
+def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) -> None:
     """A comparison with a metric that does not exist is empty, and so never fires."""
     about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
     assert len(about_times) >= 3
@@ -110,7 +110,7 @@ def test_an_alert_about_what_no_longer_happens_fires_also_if_it_never_did(projec
         assert "absent(" in rule["expr"], rule["alert"]
 
 
-def test_every_link_of_the_manual_leads_somewhere(project: Path) -> None:
+def test_every_link_in_the_manual_resolves(project: Path) -> None:
     for document in documents(project):
         for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
             file, _, anchor = target.partition("#")
@@ -126,7 +126,7 @@ def _anchors(file: Path) -> set[str]:
     return {each.replace(" ", "-") for each in bare}
 
 
-def test_every_command_of_the_manual_exists_with_its_options(project: Path) -> None:
+def test_every_command_in_the_manual_exists_with_its_options(project: Path) -> None:
     spoken = re.compile(r"(?:`|\$ |bin/|^)manilla ([a-z][^`|\n]*)", re.MULTILINE)
     said = [
         (doc.name, line) for doc in documents(project) for line in spoken.findall(doc.read_text())
@@ -144,14 +144,14 @@ def test_every_command_of_the_manual_exists_with_its_options(project: Path) -> N
         assert options <= known | {"--help"}, f"{document}: manilla {line}"
 
 
-def test_the_scripts_are_sound(project: Path) -> None:
+def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
     for script in sorted((project / "deploy").glob("*.sh")):
         # What others only source has no interpreter line, and is not to be run.
         assert bool(script.stat().st_mode & 0o111) is script.read_text().startswith("#!")
         subprocess.run(["sh", "-n", script], check=True)
 
 
-def test_the_manual_s_way_to_take_over_the_environment_takes_all_of_it(
+def test_the_manuals_command_loads_the_whole_environment_file(
     project: Path, tmp_path: Path
 ) -> None:
     """A shell that reads the file as a program ends a value at the first ampersand."""
@@ -166,7 +166,7 @@ def test_the_manual_s_way_to_take_over_the_environment_takes_all_of_it(
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_systemd_finds_nothing_wrong_with_the_units(project: Path, tmp_path: Path) -> None:
+def test_systemd_verifies_the_units(project: Path, tmp_path: Path) -> None:
     for unit in (project / "deploy/systemd").glob("*.service"):
         text = unit.read_text().replace("/opt/manilla/.venv/bin/manilla", "/usr/bin/env")
         (tmp_path / unit.name.replace("@", "@8000")).write_text(text)
@@ -182,7 +182,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(project: Path, tmp_path: Pat
     assert (done.returncode, ours) == (0, [])
 
 
-def test_nothing_but_the_network_and_its_own_folder_is_open_to_a_unit(project: Path) -> None:
+def test_a_unit_can_access_only_the_network_and_its_own_directory(project: Path) -> None:
     for unit in (project / "deploy/systemd").glob("*.service"):
         text = unit.read_text()
         for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=manilla", "LimitCORE=0"):

@@ -60,7 +60,7 @@ async def sent(simulator: ProviderSimulator) -> list[str]:
     return sorted(transfer["reference"] for transfer in listed)
 
 
-async def test_after_an_older_backup_is_restored_nothing_is_paid_twice(
+async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
     cluster: Cluster, settings: Settings, project: Path, tmp_path: Path
 ) -> None:
     before = await database(cluster, settings, "drill_before")

@@ -50,14 +50,14 @@ def _a_system_user_has_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/nonexistent")
 
 
-async def test_the_urls_are_accepted_up_to_the_connection(urls: list[str]) -> None:
+async def test_the_urls_are_valid_up_to_the_connection(urls: list[str]) -> None:
     for url in urls:
         with pytest.raises(Unavailable) as refused:
             await connect(_on(url, f"127.0.0.1:{free_port()},localhost:{free_port()}"))
         assert "Connect call failed" in refused.value.facts["cause"]
 
 
-async def test_a_url_that_names_no_certificates_is_refused_with_the_reason(urls: list[str]) -> None:
+async def test_a_url_without_certificates_is_rejected_with_the_reason(urls: list[str]) -> None:
     for url in urls:
         bare = _on(url, f"127.0.0.1:{free_port()}").replace("&sslrootcert=system", "")
         with pytest.raises(UnusableDatabase, match="root certificate"):
@@ -139,7 +139,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server.close()
 
 
-async def test_the_system_s_certificates_decide_whom_the_urls_trust(
+async def test_the_system_certificates_are_trusted_by_default(
     urls: list[str], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for url in urls:
@@ -154,7 +154,7 @@ async def test_the_system_s_certificates_decide_whom_the_urls_trust(
     assert [b"manilla" in each for each in server.heard] == [True, True]
 
 
-async def test_a_file_of_certificates_is_trusted_instead(urls: list[str], server: Server) -> None:
+async def test_a_certificate_file_is_trusted_instead(urls: list[str], server: Server) -> None:
     for url in urls:
         named = url.replace("sslrootcert=system", f"sslrootcert={server.certificate}")
         with pytest.raises(Unavailable):

@@ -62,7 +62,7 @@ async def references(payer: PayoutMerchant, rail: str = "a") -> list[str]:
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_held_payout_is_taken_and_not_sent_and_a_release_sends_it_once(
+async def test_a_held_payout_is_accepted_and_sent_once_after_release(
     payer: PayoutMerchant, services: Services, db: Database, rail: str
 ) -> None:
     await payer.order()
@@ -81,7 +81,7 @@ async def test_a_held_payout_is_taken_and_not_sent_and_a_release_sends_it_once(
     assert await payer.balance() == 900_000
 
 
-async def test_what_was_sent_before_the_hold_is_asked_about_and_decided(
+async def test_payouts_sent_before_the_hold_are_queried_and_decided(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -90,7 +90,7 @@ async def test_what_was_sent_before_the_hold_is_asked_about_and_decided(
     await payer.check_until(trx_id, "completed")
 
 
-async def test_what_the_provider_lost_is_not_sent_again_while_held(
+async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     await payer.simulator.control(
@@ -106,7 +106,7 @@ async def test_what_the_provider_lost_is_not_sent_again_while_held(
     assert await references(payer) == [trx_id]
 
 
-async def test_a_send_that_a_restored_database_has_forgotten_is_never_sent_again(
+async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     """Not even where the provider would refuse it for another reason than its repetition."""
@@ -131,7 +131,7 @@ async def test_a_send_that_a_restored_database_has_forgotten_is_never_sent_again
     assert await references(payer) == [trx_id]
 
 
-async def test_the_worker_finds_a_forgotten_send_by_itself_while_held(
+async def test_the_worker_finds_a_send_missing_from_the_database_during_a_hold(
     payer: PayoutMerchant, db: Database
 ) -> None:
     await payer.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
@@ -144,7 +144,7 @@ async def test_the_worker_finds_a_forgotten_send_by_itself_while_held(
     assert await references(payer) == [trx_id]
 
 
-async def test_a_release_is_refused_while_a_provider_does_not_say_what_it_knows(
+async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -161,7 +161,7 @@ async def test_a_release_is_refused_while_a_provider_does_not_say_what_it_knows(
     assert await platform.payouts_held_since(db) is not None
 
 
-async def test_what_may_have_been_sent_is_not_rejected_without_asking(
+async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     """Elsewhere a payout that was never sent by our books is a person's to end."""
@@ -186,12 +186,12 @@ async def test_what_may_have_been_sent_is_not_rejected_without_asking(
     await payer.check_until(trx_id, "completed")
 
 
-async def test_what_is_not_held_cannot_be_released(services: Services, db: Database) -> None:
+async def test_a_release_without_a_hold_is_rejected(services: Services, db: Database) -> None:
     with pytest.raises(NotHeld):
         await holding.release(db, services.rails)
 
 
-async def test_transfers_that_a_restored_database_lacks_are_found_by_the_providers_list(
+async def test_transfers_missing_from_a_restored_database_are_found_in_the_providers_list(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     known, forgotten = await payer.pay_out(), trx_ids.new(payer.merchant.new.id)
@@ -212,7 +212,7 @@ async def test_transfers_that_a_restored_database_lacks_are_found_by_the_provide
     assert [each.has_moved_nothing for each in found] == [False, True]
 
 
-async def test_a_release_without_that_proof_needs_a_second_administrator(
+async def test_a_release_without_a_complete_check_needs_a_second_administrator(
     services: Services, db: Database
 ) -> None:
     await holding.hold(db)
@@ -227,7 +227,7 @@ async def test_a_release_without_that_proof_needs_a_second_administrator(
 @pytest.mark.parametrize(
     ("method", "is_asked"), [("providera-ngn", True), ("providerc-ngn", False)]
 )
-async def test_refunds_are_held_too(
+async def test_refunds_are_held_as_well(
     shop: Shop, services: Services, db: Database, method: str, is_asked: bool
 ) -> None:
     started = await shop.start()

@@ -19,7 +19,7 @@ async def measured(db: Database) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-async def test_what_waits_is_measured_and_ends_when_it_ends(
+async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     await payer.order()  # what earlier tests have left is put off

@@ -105,7 +105,7 @@ class Load:
         return is_kept
 
 
-async def test_a_rolling_restart_resets_no_connection_and_answers_every_request(
+async def test_a_rolling_restart_drops_no_connection_and_loses_no_request(
     backends: list[Backend],
 ) -> None:
     for backend in backends:

@@ -10,7 +10,7 @@ from tests.conftest import serving
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-async def test_the_front_page_leads_everywhere(
+async def test_the_home_page_links_to_every_area(
     browser: Browser, site: Site, width: int, scheme: str
 ) -> None:
     page = await browser.new_page(
@@ -38,7 +38,7 @@ async def test_the_front_page_leads_everywhere(
     await page.close()
 
 
-async def test_in_production_there_is_no_shop_and_no_sign_to_the_console(
+async def test_in_production_the_home_page_has_no_shop_and_no_console_link(
     services: Services,
 ) -> None:
     asgi = pages.build(msgspec.structs.replace(services, is_development=False), [])
@@ -50,7 +50,7 @@ async def test_in_production_there_is_no_shop_and_no_sign_to_the_console(
         assert word not in reply.body
 
 
-async def test_pages_carry_a_strict_policy(site: Site) -> None:
+async def test_pages_have_a_strict_content_security_policy(site: Site) -> None:
     reply = await site.send("GET", "/")
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -61,7 +61,7 @@ async def test_pages_carry_a_strict_policy(site: Site) -> None:
 
 @pytest.mark.parametrize("target", ["/", "/nothing", "/static/logo.svg", "/api/openapi.json"])
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-async def test_every_answer_is_hardened(site: Site, target: str, method: str) -> None:
+async def test_every_response_has_security_headers(site: Site, target: str, method: str) -> None:
     reply = await site.send(method, target)
     assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert reply.headers["x-content-type-options"] == "nosniff"
@@ -71,7 +71,7 @@ async def test_every_answer_is_hardened(site: Site, target: str, method: str) ->
 
 
 @pytest.mark.parametrize("target", ["/", "/readyz", "/docs", "/dashboard/", "/api/openapi.json"])
-async def test_who_asks_for_the_head_gets_that_alone(site: Site, target: str) -> None:
+async def test_a_head_request_gets_headers_only(site: Site, target: str) -> None:
     whole, head = await site.send("GET", target), await site.send("HEAD", target)
     assert (head.status, head.body) == (whole.status, b"")
     assert head.headers["content-type"] == whole.headers["content-type"]
@@ -87,7 +87,7 @@ async def test_health_readiness_and_metrics(site: Site) -> None:
     assert b'manilla_requests_total{endpoint="/api/v1/site-info",status="401"}' in metrics.body
 
 
-async def test_metrics_are_not_given_to_who_comes_through_a_proxy(site: Site) -> None:
+async def test_metrics_are_not_served_through_a_proxy(site: Site) -> None:
     assert (await site.send("GET", "/metrics")).status == 404
     for word in (b"Forwarded: for=192.0.2.1", b"X-Real-IP: 192.0.2.1", b"Via: 1.1 front"):
         request = b"GET /metrics HTTP/1.1\r\nHost: m\r\nConnection: close\r\n%b\r\n\r\n" % word

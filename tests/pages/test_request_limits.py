@@ -37,7 +37,7 @@ async def _until_closed(site: Site, request: bytes) -> bytes:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("framing", ["Content-Length: 900", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("path", ROUTES)
-async def test_a_body_that_does_not_arrive_ends_the_connection(
+async def test_a_body_that_does_not_arrive_closes_the_connection(
     site: Site, path: str, framing: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "BODY_SECONDS_MAX", 0.2)
@@ -63,15 +63,13 @@ async def test_a_request_without_exactly_one_host_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/dashboard/sign-in", "/console/sign-in", "/none"])
-async def test_pages_let_no_other_site_use_their_resources_or_features(
-    site: Site, path: str
-) -> None:
+async def test_pages_do_not_allow_other_sites_to_use_their_resources(site: Site, path: str) -> None:
     headers = (await site.send("GET", path)).headers
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "camera=()" in headers["permissions-policy"]
 
 
-async def test_answers_of_the_api_are_not_for_other_sites_to_embed(site: Site) -> None:
+async def test_api_responses_cannot_be_embedded_by_other_sites(site: Site) -> None:
     for path in ("/api/v1/site-info", "/api/openapi.json", "/webhooks/a"):
         headers = (await site.send("GET", path)).headers
         assert headers["cross-origin-resource-policy"] == "same-origin"

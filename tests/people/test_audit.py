@@ -25,7 +25,7 @@ async def about(accounts: Accounts, person_id: int) -> list[Entry]:
     return (await audit.listed(accounts.db, Filters(subject=f"person:{person_id}")))[::-1]
 
 
-async def test_what_is_done_to_the_consoles_people(accounts: Accounts) -> None:
+async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
     db, email = accounts.db, new_email()
     with acting(ADA):
         new = await console_people.create(db, email=email, name="Bola", role=ConsoleRole.SUPPORT)
@@ -59,7 +59,7 @@ async def test_what_is_done_to_the_consoles_people(accounts: Accounts) -> None:
         assert str(secret) not in written
 
 
-async def test_what_is_done_to_a_merchants_people(accounts: Accounts) -> None:
+async def test_changes_to_merchant_users_are_logged(accounts: Accounts) -> None:
     db, owner = accounts.db, await accounts.owner()
     merchant_id = owner.merchant_id
     with acting(ADA):
@@ -99,7 +99,7 @@ async def test_what_is_done_to_a_merchants_people(accounts: Accounts) -> None:
     assert token not in repr([line.detail for line in lines])
 
 
-async def test_what_people_do_to_their_own_account(accounts: Accounts) -> None:
+async def test_changes_to_a_users_own_account_are_logged(accounts: Accounts) -> None:
     owner = await accounts.owner()
     app, codes = await accounts.turn_on_totp(owner.visitor)
     await passwords.change(accounts.db, owner.visitor, PASSWORD, NEW_PASSWORD)

@@ -41,7 +41,9 @@ async def accept(
     )
 
 
-async def test_somebody_new_chooses_a_password_and_is_in(db: Database, accounts: Accounts) -> None:
+async def test_an_invited_new_user_chooses_a_password_and_is_signed_in(
+    db: Database, accounts: Accounts
+) -> None:
     owner, email = await accounts.owner(), new_email()
     token = await invite(accounts, owner, email.upper())
     shown = await invitations.look_at(db, Realm.DASHBOARD, token)
@@ -62,13 +64,13 @@ async def test_somebody_new_chooses_a_password_and_is_in(db: Database, accounts:
     "email",
     ["x<tag>@e.example", "x@e", "a b@e.example", "x@e.example,y@e.example", "x\u202e@e.example"],
 )
-async def test_only_an_email_address_is_invited(accounts: Accounts, email: str) -> None:
+async def test_only_a_valid_email_can_be_invited(accounts: Accounts, email: str) -> None:
     owner = await accounts.owner()
     with pytest.raises(BadPerson):
         await invite(accounts, owner, email)
 
 
-async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(accounts: Accounts) -> None:
+async def test_an_invitation_works_once_even_when_used_concurrently(accounts: Accounts) -> None:
     owner = await accounts.owner()
     token = await invite(accounts, owner, new_email())
     answers = await asyncio.gather(
@@ -83,7 +85,7 @@ async def test_an_invitation_is_good_once_even_for_two_at_the_same_time(accounts
         await accept(accounts, token)
 
 
-async def test_an_invitation_that_expired_was_withdrawn_or_replaced_is_no_good(
+async def test_an_expired_withdrawn_or_replaced_invitation_is_invalid(
     db: Database, accounts: Accounts
 ) -> None:
     owner, email = await accounts.owner(), new_email()
@@ -107,7 +109,7 @@ async def test_an_invitation_that_expired_was_withdrawn_or_replaced_is_no_good(
     assert len(await members.list_of(db, owner.merchant_id)) == 1
 
 
-async def test_who_has_an_account_joins_only_while_signed_in(
+async def test_an_existing_user_joins_only_while_signed_in(
     db: Database, accounts: Accounts
 ) -> None:
     owner, known, stranger = [await accounts.owner() for _ in range(3)]
@@ -125,13 +127,13 @@ async def test_who_has_an_account_joins_only_while_signed_in(
     await accounts.sign_in(known.email)
 
 
-async def test_an_invitation_is_of_one_realm(accounts: Accounts) -> None:
+async def test_an_invitation_is_valid_in_one_realm_only(accounts: Accounts) -> None:
     owner = await accounts.owner()
     token = await invite(accounts, owner, new_email())
     with pytest.raises(BadInvitation):
         await accept(accounts, token, Realm.CONSOLE)
 
 
-async def test_nobody_is_invited_to_a_merchant_that_is_not_there(db: Database) -> None:
+async def test_inviting_to_an_unknown_merchant_is_rejected(db: Database) -> None:
     with pytest.raises(MerchantNotFound):
         await invitations.invite(db, None, 999_999_999, new_email(), Role.VIEWER)

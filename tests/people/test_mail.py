@@ -18,7 +18,7 @@ def program(folder: Path, script: str) -> str:
     return str(file)
 
 
-async def test_the_program_gets_one_document_and_none_of_our_secrets(
+async def test_the_mail_program_gets_one_document_and_no_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MANILLA_MASTER_KEY", "secret")
@@ -35,7 +35,7 @@ async def test_the_program_gets_one_document_and_none_of_our_secrets(
     assert "MANILLA_" not in (tmp_path / "env").read_text()
 
 
-async def test_nobody_waits_until_a_letter_is_written_or_found_not_to_be(tmp_path: Path) -> None:
+async def test_response_time_does_not_reveal_whether_a_mail_is_sent(tmp_path: Path) -> None:
     """How long the page took would tell who has an account."""
     post, has_answered = Mailer(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
 
@@ -53,7 +53,7 @@ async def test_nobody_waits_until_a_letter_is_written_or_found_not_to_be(tmp_pat
     assert json.loads((tmp_path / "got").read_text())["email"] == LETTER.email
 
 
-async def test_a_program_that_fails_hangs_or_is_not_there_is_survived(tmp_path: Path) -> None:
+async def test_a_mail_program_that_fails_hangs_or_is_missing_is_tolerated(tmp_path: Path) -> None:
     assert not await Mailer(program(tmp_path, "exit 3")).send(LETTER)
     assert not await Mailer(program(tmp_path, "exec sleep 60"), timeout_seconds=0.2).send(LETTER)
     assert not await Mailer(str(tmp_path / "missing")).send(LETTER)

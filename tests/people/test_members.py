@@ -22,7 +22,7 @@ async def hire(accounts: Accounts, owner: Owner, role: Role) -> Owner:
     return new
 
 
-async def test_a_role_changes_with_the_next_request(db: Database, accounts: Accounts) -> None:
+async def test_a_changed_role_applies_to_the_next_request(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     member = await hire(accounts, owner, Role.VIEWER)
     await members.change_role(db, owner.merchant_id, member.visitor.person_id, Role.FINANCE)
@@ -31,7 +31,7 @@ async def test_a_role_changes_with_the_next_request(db: Database, accounts: Acco
     assert listed == {owner.email: "owner", member.email: "finance"}
 
 
-async def test_who_is_removed_loses_the_sessions_with_that_merchant_alone(
+async def test_a_removed_member_loses_only_sessions_with_that_merchant(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -49,7 +49,7 @@ async def test_who_is_removed_loses_the_sessions_with_that_merchant_alone(
         await members.remove(db, owner.merchant_id, member.visitor.person_id)
 
 
-async def test_a_session_moves_between_merchants_of_its_person(
+async def test_a_session_can_switch_between_its_users_merchants(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -65,7 +65,7 @@ async def test_a_session_moves_between_merchants_of_its_person(
         await sessions.choose_merchant(db, owner.visitor, member.merchant_id)
 
 
-async def test_the_last_owner_stays(db: Database, accounts: Accounts) -> None:
+async def test_the_last_owner_cannot_be_removed(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     await hire(accounts, owner, Role.FINANCE)
     person_id = owner.visitor.person_id
@@ -80,7 +80,7 @@ async def test_the_last_owner_stays(db: Database, accounts: Accounts) -> None:
         await members.remove(db, owner.merchant_id, person_id)
 
 
-async def test_two_owners_who_remove_each_other_at_once_leave_one(
+async def test_two_owners_removing_each_other_concurrently_leave_one(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -94,7 +94,7 @@ async def test_two_owners_who_remove_each_other_at_once_leave_one(
     assert len(await members.list_of(db, owner.merchant_id)) == 1
 
 
-async def test_a_profile_is_changed_within_bounds(db: Database, accounts: Accounts) -> None:
+async def test_a_profile_change_is_validated(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     person_id = owner.visitor.person_id
     await persons.change_profile(db, person_id, " Ada Eze ", "+234 801 234 5678")
@@ -105,7 +105,7 @@ async def test_a_profile_is_changed_within_bounds(db: Database, accounts: Accoun
             await persons.change_profile(db, person_id, name, phone)
 
 
-async def test_who_is_made_for_the_console_chooses_a_password_by_invitation(
+async def test_a_new_console_user_chooses_a_password_by_invitation(
     db: Database, accounts: Accounts
 ) -> None:
     email = new_email()
@@ -128,7 +128,7 @@ async def test_who_is_made_for_the_console_chooses_a_password_by_invitation(
         await console_people.invite_again(db, new.person.id)
 
 
-async def test_the_last_administrator_stays(db: Database, accounts: Accounts) -> None:
+async def test_the_last_administrator_cannot_be_removed(db: Database, accounts: Accounts) -> None:
     await db.execute("UPDATE person SET status = 'disabled' WHERE realm = 'console'")
     first, _ = await accounts.administrator()
     invited = await console_people.create(
@@ -149,9 +149,7 @@ async def test_the_last_administrator_stays(db: Database, accounts: Accounts) ->
     assert sorted(type(each).__name__ for each in answers) == ["LastAdministrator", "NoneType"]
 
 
-async def test_a_merchants_person_has_no_role_in_the_console(
-    db: Database, accounts: Accounts
-) -> None:
+async def test_a_merchant_user_has_no_console_role(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     with pytest.raises(PersonNotFound):
         await console_people.change_role(db, owner.visitor.person_id, ConsoleRole.ADMINISTRATOR)

@@ -27,12 +27,12 @@ def test_a_weak_password_is_refused(password: str) -> None:
         passwords.check(password, email=email, name="Adaeze Nkem Obi")
 
 
-def test_a_long_phrase_in_any_script_is_taken() -> None:
+def test_a_long_phrase_in_any_script_is_accepted() -> None:
     for password in (PASSWORD, "ọ̀rọ̀ aṣínà mi gùn", "密码密码一二三四五六七八", "x" * 8 + "yzuvw!"):
         passwords.check(password, email="ada@example.com", name="Ada")
 
 
-async def test_what_is_kept_is_argon2id_and_is_true_for_its_password_alone() -> None:
+async def test_a_password_is_stored_as_an_argon2id_hash() -> None:
     kept = await passwords.hash_of(PASSWORD)
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert (await passwords.verify(kept, PASSWORD)).is_right
@@ -41,7 +41,7 @@ async def test_what_is_kept_is_argon2id_and_is_true_for_its_password_alone() -> 
     assert not (await passwords.verify(None, PASSWORD)).is_right
 
 
-def test_an_unknown_email_costs_as_much_as_a_wrong_password() -> None:
+def test_an_unknown_email_takes_as_long_as_a_wrong_password() -> None:
     hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
     assert not hasher.check_needs_rehash(passwords.NOBODYS)
     # A mismatch is found by computing it all; a malformed hash would be refused at once.
@@ -49,12 +49,12 @@ def test_an_unknown_email_costs_as_much_as_a_wrong_password() -> None:
         hasher.verify(passwords.NOBODYS, PASSWORD)
 
 
-async def test_a_password_is_the_same_however_its_letters_are_composed() -> None:
+async def test_a_password_matches_in_every_unicode_normalization() -> None:
     kept = await passwords.hash_of("caf\u00e9 caf\u00e9 caf\u00e9")
     assert (await passwords.verify(kept, "cafe\u0301 cafe\u0301 cafe\u0301")).is_right
 
 
-async def test_a_hash_of_an_older_cost_is_renewed_by_signing_in(
+async def test_a_hash_with_an_older_cost_is_renewed_at_sign_in(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()

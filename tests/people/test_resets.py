@@ -46,7 +46,7 @@ async def test_the_second_factor_survives_a_reset(db: Database, accounts: Accoun
     assert isinstance(await accounts.try_sign_in(owner.email, NEW), NeedsCode)
 
 
-async def test_a_link_that_is_old_replaced_or_overtaken_is_no_good(
+async def test_an_expired_replaced_or_superseded_link_is_invalid(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -71,7 +71,7 @@ async def test_a_link_that_is_old_replaced_or_overtaken_is_no_good(
         await resets.use(db, Realm.DASHBOARD, of_the_other_realm, "yet another phrase")
 
 
-async def test_asking_makes_a_link_for_who_is_known_and_is_throttled_for_all(
+async def test_a_reset_request_creates_a_link_for_known_emails_and_is_rate_limited(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()

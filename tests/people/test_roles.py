@@ -15,18 +15,18 @@ CONSOLE = {
 }
 
 
-def test_every_role_may_do_what_its_row_says_and_no_more() -> None:
+def test_every_role_has_exactly_its_listed_permissions() -> None:
     assert set(DASHBOARD) == set(Role)
     assert set(CONSOLE) == set(ConsoleRole)
     for role, words in (DASHBOARD | CONSOLE).items():
         assert permissions_of(role) == {Permission(word) for word in words.split()}, role
 
 
-def test_no_role_and_an_unknown_role_may_do_nothing() -> None:
+def test_no_role_and_an_unknown_role_have_no_permissions() -> None:
     assert permissions_of(None) == permissions_of("root") == frozenset()
 
 
-def test_no_permission_is_in_both_realms() -> None:
+def test_no_permission_belongs_to_both_realms() -> None:
     dashboard = frozenset[Permission]().union(*map(permissions_of, Role))
     console = frozenset[Permission]().union(*map(permissions_of, ConsoleRole))
     assert not dashboard & console

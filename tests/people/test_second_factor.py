@@ -21,7 +21,7 @@ from manilla.settings import Settings
 from tests.people.accounts import PASSWORD, Accounts, code_of
 
 
-async def test_it_is_asked_for_only_after_a_code_has_confirmed_it(
+async def test_a_code_is_required_only_after_enrollment_is_confirmed(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -45,7 +45,7 @@ async def test_it_is_asked_for_only_after_a_code_has_confirmed_it(
         await second_factor.confirm(db, accounts.keyring, owner.visitor, "123456")
 
 
-async def test_a_code_is_good_once_even_for_two_at_the_same_time(accounts: Accounts) -> None:
+async def test_a_code_works_once_even_when_used_concurrently(accounts: Accounts) -> None:
     owner = await accounts.owner()
     app, _ = await accounts.turn_on_totp(owner.visitor)
     code = code_of(app)
@@ -61,7 +61,9 @@ async def test_a_code_is_good_once_even_for_two_at_the_same_time(accounts: Accou
         await sessions.step_up(accounts.db, accounts.keyring, owner.visitor, code=code)
 
 
-async def test_the_code_that_confirmed_does_not_sign_in(db: Database, accounts: Accounts) -> None:
+async def test_the_code_used_for_enrollment_cannot_sign_in(
+    db: Database, accounts: Accounts
+) -> None:
     owner = await accounts.owner()
     begun = await second_factor.begin(db, accounts.keyring, owner.visitor)
     code = code_of(pyotp.TOTP(begun.secret))
@@ -70,7 +72,7 @@ async def test_the_code_that_confirmed_does_not_sign_in(db: Database, accounts: 
         await accounts.try_sign_in(owner.email, code=code)
 
 
-async def test_neighbouring_steps_are_good_and_earlier_ones_after_them_are_not(
+async def test_adjacent_time_steps_are_accepted_and_earlier_ones_are_not(
     accounts: Accounts,
 ) -> None:
     owner = await accounts.owner()
@@ -86,7 +88,7 @@ async def test_neighbouring_steps_are_good_and_earlier_ones_after_them_are_not(
         await accounts.try_sign_in(owner.email, code=now)
 
 
-async def test_a_recovery_code_is_good_once_however_it_is_typed(
+async def test_a_recovery_code_works_once_however_it_is_typed(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -102,7 +104,7 @@ async def test_a_recovery_code_is_good_once_however_it_is_typed(
     assert not any(code in row or code.replace("-", "") in row for code in codes)
 
 
-async def test_new_recovery_codes_end_those_of_before_and_need_a_step_up(
+async def test_new_recovery_codes_replace_the_old_ones_and_need_a_step_up(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -134,7 +136,7 @@ async def test_turning_it_off_needs_a_step_up(db: Database, accounts: Accounts) 
     await accounts.turn_on_totp(owner.visitor)
 
 
-async def test_the_secret_is_sealed_for_its_own_row_and_moves_to_a_new_master_key(
+async def test_the_secret_is_encrypted_for_its_row_and_moves_to_a_new_master_key(
     db: Database, settings: Settings, accounts: Accounts
 ) -> None:
     owner, other = await accounts.owner(), await accounts.owner()

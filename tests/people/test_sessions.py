@@ -24,7 +24,7 @@ SECOND = timedelta(seconds=1)
         (Realm.CONSOLE, "expires_at", timedelta(hours=12)),
     ],
 )
-async def test_a_session_ends_when_it_is_idle_or_old(
+async def test_a_session_expires_when_idle_or_old(
     accounts: Accounts, realm: Realm, column: str, limit: timedelta
 ) -> None:
     if realm is Realm.CONSOLE:
@@ -49,7 +49,7 @@ async def test_a_session_ends_when_it_is_idle_or_old(
     }
 
 
-async def test_being_seen_is_written_at_most_once_a_minute(
+async def test_last_activity_is_written_at_most_once_a_minute(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -62,7 +62,7 @@ async def test_being_seen_is_written_at_most_once_a_minute(
     assert await db.value(seen, owner.visitor.session_id) > first - 61 * SECOND
 
 
-async def test_what_is_no_token_finds_nobody(accounts: Accounts) -> None:
+async def test_an_invalid_token_finds_no_session(accounts: Accounts) -> None:
     for token in ("", "x", "x" * 100_000, "\x00", "\ud800"):
         assert not await accounts.is_signed_in(token)
 
@@ -90,7 +90,7 @@ async def test_sessions_are_listed_and_revoked_one_by_one_or_all_others(
     assert await accounts.is_signed_in(stranger.token)
 
 
-async def test_disabling_somebody_ends_their_sessions_at_once(
+async def test_disabling_a_user_ends_their_sessions_immediately(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -101,7 +101,7 @@ async def test_disabling_somebody_ends_their_sessions_at_once(
     await accounts.sign_in(owner.email)
 
 
-async def test_a_person_keeps_fifty_sessions_and_the_oldest_goes(
+async def test_a_user_keeps_fifty_sessions_and_the_oldest_is_ended(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -122,9 +122,7 @@ async def test_a_person_keeps_fifty_sessions_and_the_oldest_goes(
     assert not await accounts.is_signed_in(owner.token)
 
 
-async def test_step_up_by_password_is_good_for_ten_minutes(
-    db: Database, accounts: Accounts
-) -> None:
+async def test_step_up_by_password_lasts_ten_minutes(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     assert not owner.visitor.is_stepped_up
     with pytest.raises(StepUpNeeded):
@@ -140,9 +138,7 @@ async def test_step_up_by_password_is_good_for_ten_minutes(
     assert not other.is_stepped_up
 
 
-async def test_step_up_is_by_the_second_factor_where_there_is_one(
-    db: Database, accounts: Accounts
-) -> None:
+async def test_step_up_uses_the_second_factor_if_enrolled(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     app, _ = await accounts.turn_on_totp(owner.visitor)
     with pytest.raises(CodeRefused):
@@ -151,7 +147,7 @@ async def test_step_up_is_by_the_second_factor_where_there_is_one(
     assert (await accounts.visitor(owner.token)).is_stepped_up
 
 
-async def test_guesses_at_step_up_are_few(db: Database, accounts: Accounts) -> None:
+async def test_step_up_attempts_are_limited(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     for _ in range(10):
         with pytest.raises(WrongPassword):
@@ -162,7 +158,7 @@ async def test_guesses_at_step_up_are_few(db: Database, accounts: Accounts) -> N
     await accounts.sign_in(owner.email)
 
 
-async def test_what_ended_long_ago_is_forgotten(db: Database, accounts: Accounts) -> None:
+async def test_long_expired_sessions_are_deleted(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
     other = await accounts.sign_in(owner.email)
     session_id = owner.visitor.session_id

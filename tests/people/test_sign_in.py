@@ -19,7 +19,7 @@ async def sessions_of(db: Database, person_id: int) -> int:
     return count
 
 
-async def test_the_right_password_opens_and_email_case_does_not_matter(
+async def test_the_right_password_signs_in_whatever_the_case_of_the_email(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner("Chi.Ma@Example.com")
@@ -37,7 +37,7 @@ async def test_the_right_password_opens_and_email_case_does_not_matter(
     assert person.last_login_at is not None
 
 
-async def test_the_refusal_does_not_tell_why(db: Database, accounts: Accounts) -> None:
+async def test_the_error_does_not_reveal_the_reason(db: Database, accounts: Accounts) -> None:
     owner, disabled = await accounts.owner(), await accounts.owner()
     await persons.disable(db, disabled.visitor.person_id)
     before = await sessions_of(db, owner.visitor.person_id)
@@ -60,7 +60,7 @@ async def test_the_refusal_does_not_tell_why(db: Database, accounts: Accounts) -
     assert await sessions_of(db, disabled.visitor.person_id) == 0
 
 
-async def test_the_realms_never_mix(accounts: Accounts) -> None:
+async def test_sessions_of_one_realm_do_not_work_in_the_other(accounts: Accounts) -> None:
     owner = await accounts.owner()
     _, administrator = await accounts.administrator(ConsoleRole.SUPPORT)
     with pytest.raises(SignInRefused):
@@ -76,7 +76,7 @@ async def test_the_realms_never_mix(accounts: Accounts) -> None:
         await sessions.choose_merchant(accounts.db, visitor, owner.merchant_id)
 
 
-async def test_every_sign_in_has_a_new_token_of_which_only_the_hash_is_kept(
+async def test_every_sign_in_creates_a_new_token_stored_only_as_a_hash(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -91,7 +91,7 @@ async def test_every_sign_in_has_a_new_token_of_which_only_the_hash_is_kept(
     assert not any(token in row["row"] for row in kept for token in made)
 
 
-async def test_guesses_at_one_email_from_one_address_are_few_even_at_once(
+async def test_attempts_for_one_email_from_one_ip_are_limited_even_concurrently(
     accounts: Accounts,
 ) -> None:
     owner, address = await accounts.owner(), new_address()
@@ -110,7 +110,7 @@ async def test_guesses_at_one_email_from_one_address_are_few_even_at_once(
     assert 0 < (refused.value.retry_after_seconds or 0) <= 900
 
 
-async def test_a_strangers_wrong_passwords_do_not_lock_the_person_out(accounts: Accounts) -> None:
+async def test_a_strangers_wrong_passwords_do_not_lock_the_user_out(accounts: Accounts) -> None:
     owner, stranger = await accounts.owner(), new_address()
     for n in range(12):
         with pytest.raises((SignInRefused, TooManyAttempts)):
@@ -118,7 +118,7 @@ async def test_a_strangers_wrong_passwords_do_not_lock_the_person_out(accounts: 
     assert isinstance(await accounts.try_sign_in(owner.email), SignedIn)
 
 
-async def test_guesses_at_one_email_from_many_addresses_are_limited(accounts: Accounts) -> None:
+async def test_attempts_for_one_email_from_many_ips_are_limited(accounts: Accounts) -> None:
     owner = await accounts.owner()
     answers = await asyncio.gather(
         *(accounts.try_sign_in(owner.email, f"guess number {n}") for n in range(54)),
@@ -131,7 +131,7 @@ async def test_guesses_at_one_email_from_many_addresses_are_limited(accounts: Ac
         await accounts.try_sign_in(owner.email)
 
 
-async def test_a_known_device_gets_through_and_has_few_guesses_of_its_own(
+async def test_a_known_device_is_not_locked_out_and_has_its_own_limit(
     accounts: Accounts,
 ) -> None:
     owner = await accounts.owner()
@@ -147,7 +147,7 @@ async def test_a_known_device_gets_through_and_has_few_guesses_of_its_own(
         await accounts.try_sign_in(owner.email, device=device)
 
 
-async def test_only_the_persons_own_device_is_known(accounts: Accounts) -> None:
+async def test_a_device_is_known_only_for_its_own_user(accounts: Accounts) -> None:
     owner, other = await accounts.owner(), await accounts.owner()
     person_id = owner.visitor.person_id
     mine = devices.issue(accounts.keyring, Realm.DASHBOARD, person_id)
@@ -167,7 +167,7 @@ async def test_only_the_persons_own_device_is_known(accounts: Accounts) -> None:
             await accounts.try_sign_in(owner.email, device=cookie)
 
 
-async def test_a_right_code_gets_past_the_limit_with_the_right_password_alone(
+async def test_a_valid_code_gets_past_the_limit_only_with_the_right_password(
     accounts: Accounts,
 ) -> None:
     owner = await accounts.owner()
@@ -184,7 +184,7 @@ async def test_a_right_code_gets_past_the_limit_with_the_right_password_alone(
     assert isinstance(await accounts.try_sign_in(owner.email, code=code_of(app)), SignedIn)
 
 
-async def test_past_the_limit_an_address_has_few_tries_and_a_person_few_codes(
+async def test_past_the_limit_an_ip_and_a_user_have_few_attempts(
     accounts: Accounts,
 ) -> None:
     owner, address = await accounts.owner(), new_address()
@@ -203,7 +203,7 @@ async def test_past_the_limit_an_address_has_few_tries_and_a_person_few_codes(
         await accounts.try_sign_in(owner.email, code=code_of(app))
 
 
-async def test_an_unknown_email_is_throttled_like_a_known_one(accounts: Accounts) -> None:
+async def test_an_unknown_email_is_rate_limited_like_a_known_one(accounts: Accounts) -> None:
     email, address = new_email(), new_address()
     for _ in range(10):
         with pytest.raises(SignInRefused):
@@ -215,7 +215,7 @@ async def test_an_unknown_email_is_throttled_like_a_known_one(accounts: Accounts
         await accounts.try_sign_in(email)
 
 
-async def test_an_email_that_was_shut_opens_when_the_window_ends(
+async def test_a_locked_email_can_sign_in_after_the_window_ends(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -237,7 +237,7 @@ async def test_an_email_that_was_shut_opens_when_the_window_ends(
     assert isinstance(await accounts.try_sign_in(owner.email, address=address), SignedIn)
 
 
-async def test_guesses_from_one_address_are_few_and_then_harm_no_email(
+async def test_attempts_from_one_ip_are_limited_and_then_lock_no_email(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -255,14 +255,14 @@ async def test_guesses_from_one_address_are_few_and_then_harm_no_email(
     await accounts.sign_in(owner.email)
 
 
-async def test_signing_in_often_is_no_failure(accounts: Accounts) -> None:
+async def test_frequent_sign_ins_are_not_failures(accounts: Accounts) -> None:
     owner = await accounts.owner()
     address = new_address()
     for _ in range(12):
         assert isinstance(await accounts.try_sign_in(owner.email, address=address), SignedIn)
 
 
-async def test_a_code_is_asked_for_only_after_the_right_password(accounts: Accounts) -> None:
+async def test_a_code_is_requested_only_after_the_right_password(accounts: Accounts) -> None:
     owner = await accounts.owner()
     app, _ = await accounts.turn_on_totp(owner.visitor)
     with pytest.raises(SignInRefused):
@@ -276,7 +276,7 @@ async def test_a_code_is_asked_for_only_after_the_right_password(accounts: Accou
     assert (visitor.has_totp, visitor.second_factor) == (True, True)
 
 
-async def test_guesses_at_the_code_count_like_guesses_at_the_password(accounts: Accounts) -> None:
+async def test_wrong_codes_count_like_wrong_passwords(accounts: Accounts) -> None:
     owner = await accounts.owner()
     await accounts.turn_on_totp(owner.visitor)
     for _ in range(10):

@@ -36,7 +36,7 @@ async def counts(db: Database) -> tuple[int, int]:
     )
 
 
-async def test_whoever_signs_up_owns_a_pending_merchant_with_keys_of_both_environments(
+async def test_a_new_user_owns_a_pending_merchant_with_keys_for_both_environments(
     db: Database, accounts: Accounts
 ) -> None:
     signed = await apply(accounts)
@@ -50,7 +50,7 @@ async def test_whoever_signs_up_owns_a_pending_merchant_with_keys_of_both_enviro
     assert (visitor.merchant_id, visitor.merchant_status) == (merchant.id, "pending")
 
 
-async def test_a_known_address_is_refused_and_makes_nothing(
+async def test_a_known_email_is_rejected_and_nothing_is_created(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
@@ -61,7 +61,7 @@ async def test_a_known_address_is_refused_and_makes_nothing(
     assert await counts(db) == before
 
 
-async def test_of_two_who_sign_up_with_one_address_at_once_one_succeeds(
+async def test_of_two_concurrent_sign_ups_with_one_email_one_succeeds(
     db: Database, accounts: Accounts
 ) -> None:
     email, before = new_email(), await counts(db)
@@ -76,7 +76,7 @@ async def test_of_two_who_sign_up_with_one_address_at_once_one_succeeds(
     assert await counts(db) == (before[0] + 1, before[1] + 1)
 
 
-async def test_bad_fields_make_nothing(db: Database, accounts: Accounts) -> None:
+async def test_invalid_fields_create_nothing(db: Database, accounts: Accounts) -> None:
     before = await counts(db)
     for refusal, changed in [
         (BadPerson, {"email": "nobody"}),
@@ -90,7 +90,7 @@ async def test_bad_fields_make_nothing(db: Database, accounts: Accounts) -> None
     assert await counts(db) == before
 
 
-async def test_few_may_sign_up_from_one_address(accounts: Accounts) -> None:
+async def test_sign_ups_from_one_ip_are_limited(accounts: Accounts) -> None:
     owner, address = await accounts.owner(), new_address()
     for _ in range(10):
         with pytest.raises(SignUpRefused):

@@ -179,7 +179,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
 
 
 @pytest.mark.parametrize("provider", Provider)
-async def test_the_account_numbers_that_force_an_outcome(rails: Rails, provider: Provider) -> None:
+async def test_test_account_numbers_force_their_outcome(rails: Rails, provider: Provider) -> None:
     each = adapter(rails, provider)
     fails = await transfer(each, "0000000001")
     assert isinstance(await each.send(fails), Done)
@@ -198,7 +198,7 @@ async def test_the_account_numbers_that_force_an_outcome(rails: Rails, provider:
     assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
 
 
-async def test_a_bank_code_of_another_rail_is_refused(rails: Rails) -> None:
+async def test_a_bank_code_of_another_rail_is_rejected(rails: Rails) -> None:
     codes: dict[Provider, set[str]] = {}
     for provider in Provider:
         banks = await adapter(rails, provider).banks()
@@ -214,7 +214,7 @@ async def test_a_bank_code_of_another_rail_is_refused(rails: Rails) -> None:
 
 @pytest.mark.parametrize("provider", Provider)
 @pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
-async def test_a_transfer_accepted_without_an_answer_is_unknown_and_then_found(
+async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
     rails: Rails,
     setup: SimulatorSetup,
     provider: Provider,
@@ -230,7 +230,7 @@ async def test_a_transfer_accepted_without_an_answer_is_unknown_and_then_found(
 
 
 @pytest.mark.parametrize("provider", Provider)
-async def test_a_transfer_that_was_lost_is_not_found_and_can_be_sent_again(
+async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
     rails: Rails, setup: SimulatorSetup, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
@@ -246,7 +246,7 @@ async def test_a_transfer_that_was_lost_is_not_found_and_can_be_sent_again(
 
 
 @pytest.mark.parametrize("provider", [Provider.A, Provider.C])
-async def test_forged_webhooks_are_seen_through(
+async def test_forged_webhooks_are_detected(
     rails: Rails, setup: SimulatorSetup, provider: Provider
 ) -> None:
     each = adapter(rails, provider)
@@ -283,7 +283,7 @@ async def test_a_hosted_charge_is_paid(
     )
 
 
-async def test_virtual_accounts_of_a_and_b(rails: Rails, setup: SimulatorSetup) -> None:
+async def test_virtual_accounts_at_providers_a_and_b(rails: Rails, setup: SimulatorSetup) -> None:
     for provider in (Provider.A, Provider.B):
         each = adapter(rails, provider)
         order = msgspec.structs.replace(CHARGE, reference=trx_ids.new(1) + "-1")
@@ -314,7 +314,7 @@ async def test_a_paid_charge_is_refunded(
     assert answer.value.status in (RefundStatus.PENDING, RefundStatus.PAID)
 
 
-async def test_wrong_credentials_are_neither_a_yes_nor_a_no(
+async def test_wrong_credentials_are_neither_success_nor_refusal(
     rails: Rails, db: Database, keyring: Keyring
 ) -> None:
     await credentials.change(db, keyring, Provider.A, {"secret_key": "wrong"})

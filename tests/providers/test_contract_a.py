@@ -118,7 +118,9 @@ class TestProviderA:
         assert await a.charge_state("TXN0-1") == Done(state)
         assert server.recorded[0].target == "/merchant/api/v1/charges/TXN0-1"
 
-    async def test_banks_resolve_and_balance(self, a: Adapter, server: Scripted) -> None:
+    async def test_bank_list_name_resolution_and_balance(
+        self, a: Adapter, server: Scripted
+    ) -> None:
         server.answers(
             200, ok([{"name": "Access Bank", "slug": "access", "code": "044", "country": "NG"}])
         )
@@ -207,7 +209,7 @@ class TestProviderA:
         assert await a.transfer_state("TXN1") == Done(expected)
         assert server.recorded[0].target == "/merchant/api/v1/transactions/TXN1"
 
-    async def test_not_found_is_an_answer(self, a: Adapter, server: Scripted) -> None:
+    async def test_not_found_is_a_definite_answer(self, a: Adapter, server: Scripted) -> None:
         server.answers(404, {"status": False, "message": "Transaction not found", "data": None})
         assert await a.transfer_state("TXN1") == Done(TransferState(TransferStatus.NOT_FOUND))
         assert await a.charge_state("TXN1-1") == Done(ChargeState(ChargeStatus.NOT_FOUND))
@@ -248,7 +250,9 @@ class TestProviderA:
         server.answers(status, {"status": False, "message": message, "data": None})
         assert await a.send(TRANSFER) == Refused(code, message)
 
-    async def test_a_duplicate_is_no_refusal(self, a: Adapter, server: Scripted) -> None:
+    async def test_a_duplicate_reference_is_not_a_refusal(
+        self, a: Adapter, server: Scripted
+    ) -> None:
         duplicate = {"status": False, "message": "Duplicate Transaction Reference", "data": None}
         for status in (409, 400):
             server.answers(status, duplicate)

@@ -110,7 +110,9 @@ class TestProviderB:
             assert isinstance(answer, Done)
             assert (answer.value.status, answer.value.paid) == (status, None)
 
-    async def test_banks_resolve_and_balance(self, b: Adapter, server: Scripted) -> None:
+    async def test_bank_list_name_resolution_and_balance(
+        self, b: Adapter, server: Scripted
+    ) -> None:
         server.answers(
             200,
             ok(
@@ -187,13 +189,15 @@ class TestProviderB:
         server.answers(status, {"status": False, "message": message, "data": None})
         assert await b.send(TRANSFER) == Refused(code, message)
 
-    async def test_a_duplicate_is_no_refusal(self, b: Adapter, server: Scripted) -> None:
+    async def test_a_duplicate_reference_is_not_a_refusal(
+        self, b: Adapter, server: Scripted
+    ) -> None:
         server.answers(
             400, {"status": False, "message": "Transfer reference already exists", "data": None}
         )
         assert isinstance(await b.send(TRANSFER), Unknown)
 
-    async def test_there_is_no_refund(self, b: Adapter, server: Scripted) -> None:
+    async def test_refunds_are_not_supported(self, b: Adapter, server: Scripted) -> None:
         answer = await b.refund(REFUND)
         assert isinstance(answer, Refused)
         assert answer.code is RefusalCode.NOT_SUPPORTED

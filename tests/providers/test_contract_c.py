@@ -74,9 +74,7 @@ class TestProviderC:
         )
         assert server.recorded[0].target == "/v3/transactions/verify_by_reference?tx_ref=TXN0-1"
 
-    async def test_refund_goes_by_the_providers_own_number(
-        self, c: Adapter, server: Scripted
-    ) -> None:
+    async def test_refund_uses_the_providers_own_id(self, c: Adapter, server: Scripted) -> None:
         charge = {
             "id": 77,
             "tx_ref": "TXN0-1",
@@ -98,7 +96,9 @@ class TestProviderC:
         assert server.recorded[-1].target == "/v3/transactions/77/refund"
         assert server.recorded[-1].json == {"amount": 1015.5, "reference": "TXN9"}
 
-    async def test_banks_resolve_and_balance(self, c: Adapter, server: Scripted) -> None:
+    async def test_bank_list_name_resolution_and_balance(
+        self, c: Adapter, server: Scripted
+    ) -> None:
         server.answers(200, success([{"id": 1, "code": "044", "name": "Access Bank"}]))
         assert await c.banks() == Done([Bank("044", "Access Bank")])
         server.answers(200, success({"account_number": "0690000031", "account_name": "ADA OBI"}))
@@ -189,7 +189,9 @@ class TestProviderC:
         server.answers(400, {"status": "error", "message": message, "data": None})
         assert await c.send(TRANSFER) == Refused(code, message)
 
-    async def test_a_duplicate_is_no_refusal(self, c: Adapter, server: Scripted) -> None:
+    async def test_a_duplicate_reference_is_not_a_refusal(
+        self, c: Adapter, server: Scripted
+    ) -> None:
         server.answers(400, {"status": "error", "message": "Duplicate reference", "data": None})
         assert isinstance(await c.send(TRANSFER), Unknown)
 
@@ -223,7 +225,7 @@ class TestProviderC:
             assert c.read_webhook({b"x-providerc-signature": [signature]}, raw) == expected
             assert c.read_webhook({b"x-providerc-signature": [b"0" * 64]}, raw) == Forged()
 
-    def test_a_signed_message_outside_the_contract_is_unreadable(self, c: Adapter) -> None:
+    def test_a_signed_webhook_outside_the_contract_is_unreadable(self, c: Adapter) -> None:
         listed = b'{"event": "transfer.completed", "data": [1]}'
         for raw in (
             b"{}",

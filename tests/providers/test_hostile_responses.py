@@ -104,7 +104,7 @@ def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-async def test_what_cannot_be_read_is_unknown(rails: Rails, server: Scripted, how: str) -> None:
+async def test_an_unreadable_response_is_unknown(rails: Rails, server: Scripted, how: str) -> None:
     server.behaviour = UNREADABLE[how]
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else EVERY_CALL[::5]:
         _mend(rails)
@@ -113,7 +113,7 @@ async def test_what_cannot_be_read_is_unknown(rails: Rails, server: Scripted, ho
 
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
-async def test_a_yes_without_its_data_is_unknown(
+async def test_a_success_response_without_data_is_unknown(
     rails: Rails, server: Scripted, provider: Provider, call: str
 ) -> None:
     for data in EMPTY_DATA:
@@ -127,7 +127,7 @@ async def test_a_yes_without_its_data_is_unknown(
 
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
-async def test_an_error_inside_a_200_is_unknown(
+async def test_an_error_in_a_200_response_is_unknown(
     rails: Rails, server: Scripted, provider: Provider, call: str
 ) -> None:
     server.answers(200, envelope(provider, None, success=False, message="Insufficient funds"))
@@ -135,7 +135,7 @@ async def test_an_error_inside_a_200_is_unknown(
 
 
 @pytest.mark.parametrize("provider", Provider)
-async def test_no_other_status_is_a_refusal_of_a_transfer(
+async def test_only_documented_statuses_refuse_a_transfer(
     rails: Rails, server: Scripted, provider: Provider
 ) -> None:
     refusal = envelope(provider, None, success=False, message="Insufficient funds")
@@ -155,14 +155,14 @@ async def test_no_other_status_is_a_refusal_of_a_transfer(
             assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), odd
 
 
-def test_a_refusal_of_a_repeated_send_is_unknown() -> None:
+def test_a_refusal_of_a_resent_transfer_is_unknown() -> None:
     from manilla.providers.port import RefusalCode
 
     refused = Refused(RefusalCode.PROVIDER_INSUFFICIENT_BALANCE, "too low")
     assert isinstance(after_unknown(refused), Unknown)
 
 
-async def test_an_answer_about_another_transaction_is_unknown(
+async def test_a_response_about_another_transaction_is_unknown(
     a: Adapter, b: Adapter, c: Adapter, server: Scripted
 ) -> None:
     other = {
@@ -186,7 +186,9 @@ async def test_an_answer_about_another_transaction_is_unknown(
 @pytest.mark.parametrize(
     "amount", ["NaN", "Infinity", "1e400", "5000,50", "0x10", "", "1_0", True, [5], "5000.505"]
 )
-async def test_an_amount_that_is_none_is_unknown(a: Adapter, server: Scripted, amount: Any) -> None:
+async def test_an_invalid_amount_in_a_response_is_unknown(
+    a: Adapter, server: Scripted, amount: Any
+) -> None:
     data = {"reference": "TXN1", "status": "success", "amount": amount, "currency": "NGN"}
     server.answers(200, envelope(Provider.A, data))
     assert isinstance(await a.transfer_state("TXN1"), Unknown)
@@ -197,7 +199,7 @@ async def test_an_amount_that_is_none_is_unknown(a: Adapter, server: Scripted, a
     "address",
     ["javascript:alert(1)", "data:text/html,x", "//x", "ftp://x", "x", "http://[", "https:x", 5],
 )
-async def test_a_customer_is_sent_nowhere_but_to_the_web(
+async def test_a_customer_is_redirected_only_to_http_urls(
     a: Adapter, server: Scripted, address: Any
 ) -> None:
     server.answers(200, envelope(Provider.A, {"reference": "TXN0-1", "checkout_url": address}))
@@ -231,7 +233,7 @@ json_values = st.recursive(
     status=st.sampled_from([200, 201, 400, 403, 404, 409, 500]),
     chosen=st.sampled_from(EVERY_CALL),
 )
-async def test_any_document_at_all_gets_one_of_three_answers(
+async def test_any_response_body_maps_to_one_of_three_results(
     rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[Provider, str]
 ) -> None:
     _mend(rails)

@@ -22,7 +22,7 @@ from tests.providers.scripted import Scripted
 from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 
-async def test_credentials_are_sealed_and_shown_without_their_secrets(
+async def test_credentials_are_encrypted_and_shown_without_their_secrets(
     db: Database, keyring: Keyring
 ) -> None:
     await credentials.change(db, keyring, Provider.A, {"secret_key": "planted-secret-4711"})
@@ -36,7 +36,7 @@ async def test_credentials_are_sealed_and_shown_without_their_secrets(
 
 
 @pytest.mark.parametrize("provider", Provider)
-async def test_a_provider_is_valid_when_what_it_needs_is_set(
+async def test_a_provider_is_valid_once_its_required_settings_are_set(
     db: Database, keyring: Keyring, provider: Provider
 ) -> None:
     await credentials.clear(db, provider)
@@ -49,7 +49,7 @@ async def test_a_provider_is_valid_when_what_it_needs_is_set(
     await credentials.clear(db, provider)
 
 
-async def test_the_api_key_of_c_is_another_name_for_its_secret_key(
+async def test_api_key_of_provider_c_is_an_alias_of_its_secret_key(
     db: Database, keyring: Keyring
 ) -> None:
     await credentials.clear(db, Provider.C)
@@ -78,14 +78,14 @@ async def test_the_api_key_of_c_is_another_name_for_its_secret_key(
         (Provider.C, "secret_key", "x" * 501),
     ],
 )
-async def test_a_bad_setting_is_refused(
+async def test_an_invalid_setting_is_rejected(
     db: Database, keyring: Keyring, provider: Provider, name: str, value: str
 ) -> None:
     with pytest.raises(BadCredentials):
         await credentials.change(db, keyring, provider, {name: value})
 
 
-async def test_only_what_is_configured_and_switched_on_is_offered(
+async def test_only_configured_and_enabled_rails_are_offered(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
     methods = Catalogue(db, Watch(db), rails)
@@ -114,7 +114,7 @@ async def test_only_what_is_configured_and_switched_on_is_offered(
     assert rails.adapter(Provider.A) is None
 
 
-async def test_a_test_account_is_not_offered_where_real_money_moves(
+async def test_a_sandbox_account_is_not_offered_in_production(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
     await credentials.change(db, keyring, Provider.A, {"sandbox": "true"})
@@ -146,7 +146,7 @@ async def test_a_change_is_in_effect_within_a_second(
         watching.cancel()
 
 
-async def test_a_rail_that_is_down_is_left_alone_until_it_answers_a_probe(
+async def test_a_rail_that_is_down_is_not_called_until_a_probe_succeeds(
     db: Database, rails: Rails, server: Scripted, b: Adapter
 ) -> None:
     server.answers(503, {})
@@ -171,7 +171,7 @@ async def test_a_rail_that_is_down_is_left_alone_until_it_answers_a_probe(
     assert isinstance(await b.balance("NGN"), Done)
 
 
-async def test_other_processes_learn_that_a_rail_is_down(
+async def test_other_processes_see_that_a_rail_is_down(
     db: Database, keyring: Keyring, rails: Rails, server: Scripted, a: Adapter
 ) -> None:
     async with open_session() as session:
@@ -189,7 +189,7 @@ async def test_other_processes_learn_that_a_rail_is_down(
         assert not elsewhere.is_down(Provider.A, Direction.PAY_OUT)
 
 
-async def test_refusals_and_odd_answers_do_not_trip_the_breaker(
+async def test_refusals_and_malformed_responses_do_not_trip_the_breaker(
     rails: Rails, server: Scripted, a: Adapter
 ) -> None:
     for status in (400, 404, 200, 429) * 3:
@@ -198,7 +198,7 @@ async def test_refusals_and_odd_answers_do_not_trip_the_breaker(
     assert not rails.is_down(Provider.A, Direction.PAY_OUT)
 
 
-async def test_figures_are_kept_for_people_to_see(
+async def test_rail_statistics_are_stored(
     db: Database, rails: Rails, server: Scripted, c: Adapter
 ) -> None:
     await db.execute("DELETE FROM rail_minute")
@@ -214,7 +214,7 @@ async def test_figures_are_kept_for_people_to_see(
     assert rail.last_error_at is not None
 
 
-async def test_figures_counted_while_others_are_written_or_fail_to_be_are_not_lost(
+async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
     db: Database, rails: Rails, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await db.execute("DELETE FROM rail_minute")
@@ -261,7 +261,7 @@ async def test_concurrency_per_provider_is_bounded(
     assert most == 64
 
 
-async def test_secrets_reach_neither_logs_nor_errors_nor_metrics(
+async def test_secrets_never_appear_in_logs_errors_or_metrics(
     db: Database,
     keyring: Keyring,
     rails: Rails,

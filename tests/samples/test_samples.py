@@ -106,7 +106,7 @@ def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Sho
 
 
 @pytest.mark.parametrize("sample", ["sign_and_pay", "payout"])
-def test_a_refusal_is_shown_and_is_no_success(
+def test_an_error_is_shown_and_is_not_a_success(
     runner: Runner, environment: dict[str, str], sample: str
 ) -> None:
     run = runner.run(sample, **{**environment, "MANILLA_API_SECRET": "test_wrong"})
@@ -114,7 +114,7 @@ def test_a_refusal_is_shown_and_is_no_success(
     assert b"INVALID_CREDENTIALS" in run.stdout + run.stderr
 
 
-def test_the_first_payment_of_the_guide_is_made(
+def test_the_guides_first_payment_succeeds(
     environment: dict[str, str], project: Path, tmp_path: Path
 ) -> None:
     program = python_blocks(project)[0]
@@ -130,7 +130,7 @@ def test_the_first_payment_of_the_guide_is_made(
     assert run.stdout.endswith(b"\nsuccess\n")
 
 
-def test_the_receiver_of_the_guide_handles_each_once(project: Path) -> None:
+def test_the_guides_receiver_handles_each_notification_once(project: Path) -> None:
     program = next(block for block in python_blocks(project) if "def receive(" in block)
     names: dict[str, Any] = {}
     exec(program, names)

@@ -60,7 +60,9 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_verifier_tells_good_from_bad(runner: Runner, name: str, tmp_path: Path) -> None:
+def test_a_verifier_accepts_valid_and_rejects_invalid_signatures(
+    runner: Runner, name: str, tmp_path: Path
+) -> None:
     case = CASES[name]
     (tmp_path / "body").write_bytes(case.body)
     run = runner.run(
@@ -69,7 +71,7 @@ def test_a_verifier_tells_good_from_bad(runner: Runner, name: str, tmp_path: Pat
     assert (run.returncode, run.stderr) == (0 if case.is_good else 1, b"")
 
 
-def test_what_we_send_is_what_the_verifiers_check() -> None:
+def test_the_verifiers_accept_what_we_send() -> None:
     headers = signing.headers(
         SECRET.encode(), notification_id="msg_1", environment="sandbox", body=BODY, now=1794722351
     )
@@ -84,5 +86,5 @@ def test_what_we_send_is_what_the_verifiers_check() -> None:
 
 
 @pytest.mark.parametrize("language", VERIFIERS)
-def test_the_page_shows_each_verifier_as_it_is(language: str) -> None:
+def test_the_page_shows_each_verifiers_source(language: str) -> None:
     assert f"\n{file(language, 'verify_ipn').read_text()}```\n" in PAGE.read_text()

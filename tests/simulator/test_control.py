@@ -21,7 +21,7 @@ PRODUCTION = SimulatorSettings(
 )
 
 
-async def test_the_simulator_refuses_to_start_in_production() -> None:
+async def test_the_simulator_does_not_start_in_production() -> None:
     with pytest.raises(NotInProduction, match="never runs in production"):
         build(PRODUCTION)
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(NotInProduction):
@@ -42,7 +42,7 @@ async def test_the_state_shows_all_three_providers(platform: Platform) -> None:
     }
 
 
-async def test_a_provider_goes_by_either_name(platform: Platform) -> None:
+async def test_a_provider_can_be_addressed_by_either_name(platform: Platform) -> None:
     await platform.control("providerb/balance", {"available": 5})
     assert await platform.available("b") == 5
 
@@ -64,7 +64,7 @@ async def test_a_provider_goes_by_either_name(platform: Platform) -> None:
         ("a/transfers/TXN9/settle", {"status": "gone"}, 400, "Invalid enum value"),
     ],
 )  # fmt: skip
-async def test_a_command_that_makes_no_sense_is_refused(
+async def test_an_invalid_command_is_rejected(
     platform: Platform, target: str, body: Any, status: int, error: str
 ) -> None:
     reply = await platform.send("POST", f"/control/api/{target}", body)
@@ -72,7 +72,7 @@ async def test_a_command_that_makes_no_sense_is_refused(
     assert error in reply.json["error"]
 
 
-async def test_what_no_provider_does_needs_insistence(platform: Platform) -> None:
+async def test_an_unrealistic_command_needs_force(platform: Platform) -> None:
     await platform.transfer("a", "TXN1")
     await platform.settled("a", "TXN1", "success")
     target = "/control/api/a/transfers/TXN1/settle"
@@ -85,7 +85,7 @@ async def test_what_no_provider_does_needs_insistence(platform: Platform) -> Non
     assert events == {"transfer.success", "transfer.failed"}
 
 
-async def test_a_charge_is_paid_once_unless_insisted(platform: Platform) -> None:
+async def test_a_charge_is_paid_once_unless_forced(platform: Platform) -> None:
     await platform.open_hosted("a", "TXN1-1")
     before = await platform.available("a")
     await platform.control("a/charges/TXN1-1/pay", {"outcome": "failed"})
@@ -96,7 +96,7 @@ async def test_a_charge_is_paid_once_unless_insisted(platform: Platform) -> None
     assert await platform.available("a") == before + 985
 
 
-async def test_the_journal_keeps_requests_without_their_secrets(platform: Platform) -> None:
+async def test_the_journal_keeps_requests_without_secrets(platform: Platform) -> None:
     await platform.open_account("a", "TXN1-1")
     (request,) = (await platform.control("a/requests?reference=TXN1-1"))["requests"]
     assert (request["call"], request["method"], request["status"]) == ("charge", "POST", 200)
@@ -114,7 +114,7 @@ async def test_lists_are_newest_first_and_bounded(platform: Platform) -> None:
     assert reply.status == 400
 
 
-async def test_a_reset_forgets_everything(platform: Platform) -> None:
+async def test_a_reset_clears_all_state(platform: Platform) -> None:
     await platform.transfer("a", "TXN1")
     await platform.control("a/faults", {"outage": True, "settle_seconds": 9})
     await platform.control("reset", {})
@@ -123,14 +123,14 @@ async def test_a_reset_forgets_everything(platform: Platform) -> None:
     assert (await platform.control("a/webhooks"))["webhooks"] == []
 
 
-async def test_another_sites_page_cannot_steer_the_simulator(platform: Platform) -> None:
+async def test_another_sites_page_cannot_control_the_simulator(platform: Platform) -> None:
     reply = await platform.send(
         "POST", "/control/api/reset", {}, headers={"Sec-Fetch-Site": "cross-site"}
     )
     assert reply.status == 403
 
 
-def test_a_full_shelf_loses_its_oldest_charge_under_all_its_names() -> None:
+def test_a_full_store_drops_its_oldest_charge_under_all_its_names() -> None:
     shelf = ChargeShelf(most=2)
     for number in range(3):
         shelf.put(new_charge(number))
@@ -156,7 +156,7 @@ def new_charge(number: int) -> Charge:
     )
 
 
-async def test_the_program_serves_until_it_is_told_to_stop() -> None:
+async def test_the_process_serves_until_it_is_stopped() -> None:
     """Also while somebody is left hanging on purpose."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
@@ -190,6 +190,6 @@ asyncio.run(run(settings, listener))
 """
 
 
-async def test_a_body_that_is_too_large_is_refused(platform: Platform) -> None:
+async def test_an_oversized_body_is_rejected(platform: Platform) -> None:
     reply = await platform.call("a", "POST", "/merchant/api/v1/refunds/initiate", b"x" * 70_000)
     assert reply.status == 413

@@ -27,7 +27,7 @@ async def exists(platform: Platform, key: str, reference: str) -> bool:
 @pytest.mark.parametrize(
     ("fault", "accepted"), [("timeout_before", False), ("timeout_after_accept", True)]
 )
-async def test_a_timeout_tells_nothing_of_what_happened(
+async def test_a_timeout_hides_whether_the_request_was_processed(
     platform: Platform, key: str, fault: str, accepted: bool
 ) -> None:
     await plan(platform, key, fault)
@@ -42,7 +42,7 @@ async def test_a_timeout_tells_nothing_of_what_happened(
 
 @every_provider
 @pytest.mark.parametrize(("fault", "accepted"), [("5xx_before", False), ("5xx_after_accept", True)])
-async def test_a_5xx_tells_nothing_of_what_happened(
+async def test_a_5xx_hides_whether_the_request_was_processed(
     platform: Platform, key: str, fault: str, accepted: bool
 ) -> None:
     await plan(platform, key, fault, status=503)
@@ -51,7 +51,7 @@ async def test_a_5xx_tells_nothing_of_what_happened(
     assert await exists(platform, key, "TXN1") is accepted
 
 
-async def test_a_5xx_can_come_in_the_providers_envelope(platform: Platform) -> None:
+async def test_a_5xx_can_use_the_providers_envelope(platform: Platform) -> None:
     await plan(platform, "a", "5xx_after_accept", message="Internal error")
     reply = await platform.transfer("a", "TXN1")
     assert reply.refusal == (502, "Internal error")
@@ -60,7 +60,7 @@ async def test_a_5xx_can_come_in_the_providers_envelope(platform: Platform) -> N
 
 @every_provider
 @pytest.mark.parametrize(("fault", "accepted"), [("reset", False), ("reset_after_accept", True)])
-async def test_a_connection_breaks(
+async def test_a_connection_can_be_dropped(
     platform: Platform, key: str, fault: str, accepted: bool
 ) -> None:
     await plan(platform, key, fault)
@@ -69,7 +69,7 @@ async def test_a_connection_breaks(
     assert await exists(platform, key, "TXN1") is accepted
 
 
-async def test_an_answer_that_does_not_parse(platform: Platform) -> None:
+async def test_a_response_can_be_unparsable(platform: Platform) -> None:
     await plan(platform, "c", "garbage_after_accept")
     reply = await platform.transfer("c", "TXN1")
     assert reply.status == 200
@@ -79,7 +79,7 @@ async def test_an_answer_that_does_not_parse(platform: Platform) -> None:
 
 
 @every_provider
-async def test_every_documented_refusal_can_be_had(platform: Platform, key: str) -> None:
+async def test_every_documented_refusal_can_be_forced(platform: Platform, key: str) -> None:
     refusals = (await platform.control("state"))[key]["refusals"]
     assert len(refusals) >= 5
     for number, refusal in enumerate(refusals):
@@ -89,7 +89,7 @@ async def test_every_documented_refusal_can_be_had(platform: Platform, key: str)
         assert not await exists(platform, key, f"TXN{number}")
 
 
-async def test_a_fault_lasts_as_often_as_it_was_told(platform: Platform) -> None:
+async def test_a_fault_applies_for_the_given_number_of_calls(platform: Platform) -> None:
     await plan(platform, "a", "refuse", message="No", status=422, times=2)
     statuses = [(await platform.transfer("a", f"TXN{n}")).status for n in range(3)]
     assert statuses == [422, 422, 200]
@@ -100,7 +100,7 @@ async def test_a_fault_lasts_as_often_as_it_was_told(platform: Platform) -> None
     assert (await platform.transfer("a", "TXN20")).status == 200
 
 
-async def test_a_fault_meets_only_the_call_it_names(platform: Platform) -> None:
+async def test_a_fault_applies_only_to_its_endpoint(platform: Platform) -> None:
     await plan(platform, "a", "5xx_before", call="transfer_status")
     assert (await platform.transfer("a", "TXN1")).status == 200
     assert (await platform.ask_transfer("a", "TXN1")).status == 502
@@ -109,7 +109,7 @@ async def test_a_fault_meets_only_the_call_it_names(platform: Platform) -> None:
     assert (await platform.call("a", "GET", "/merchant/api/v1/balances")).status == 502
 
 
-async def test_latency_delays_every_answer(platform: Platform) -> None:
+async def test_latency_delays_every_response(platform: Platform) -> None:
     await platform.control("a/faults", {"latency_seconds": 0.2})
     began = time.monotonic()
     await platform.transfer("a", "TXN1")
@@ -119,7 +119,7 @@ async def test_latency_delays_every_answer(platform: Platform) -> None:
     assert time.monotonic() - began < 0.2
 
 
-async def test_an_outage_takes_a_whole_provider_down_and_no_other(platform: Platform) -> None:
+async def test_an_outage_affects_one_provider_only(platform: Platform) -> None:
     page = await platform.open_hosted("a", "TXN1-1")
     await platform.transfer("a", "TXN1", "0000000003")
     planned = [{"call": "transfer", "fault": "refuse", "message": "No"}]
@@ -140,7 +140,7 @@ async def test_an_outage_takes_a_whole_provider_down_and_no_other(platform: Plat
     assert (await platform.transfer("a", "TXN2")).refusal == (400, "No")
 
 
-async def test_settling_takes_as_long_as_it_was_told(platform: Platform) -> None:
+async def test_settling_takes_the_configured_time(platform: Platform) -> None:
     await platform.control("a/faults", {"settle_seconds": 60})
     await platform.transfer("a", "TXN1")
     await asyncio.sleep(0.2)

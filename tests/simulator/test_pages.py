@@ -56,7 +56,7 @@ async def test_a_customer_pays_and_comes_back(
     await platform.webhooks(1)
 
 
-async def test_a_customer_is_taken_back_without_doing_anything(
+async def test_a_customer_is_redirected_back_automatically(
     platform: Platform, browser: Browser
 ) -> None:
     async with opened(browser, await platform.open_hosted("a", "TXN1-1")) as page:
@@ -71,7 +71,7 @@ async def test_a_customer_is_taken_back_without_doing_anything(
         ("Insufficient funds", "Insufficient funds", "insufficient_funds"),
     ],
 )
-async def test_a_bank_says_no(
+async def test_a_bank_declines_a_payment(
     platform: Platform, browser: Browser, card: str, heading: str, reason: str
 ) -> None:
     async with opened(browser, await platform.open_hosted("a", "TXN1-1")) as page:
@@ -98,7 +98,7 @@ async def test_a_customer_cancels_and_the_charge_stays_open(
     assert not platform.received
 
 
-async def test_a_page_is_used_once(platform: Platform, browser: Browser) -> None:
+async def test_a_payment_page_works_once(platform: Platform, browser: Browser) -> None:
     address = await platform.open_hosted("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/pay", {})
     async with opened(browser, address) as page:
@@ -111,7 +111,7 @@ async def test_a_page_is_used_once(platform: Platform, browser: Browser) -> None
         await expect(page.get_by_role("heading", name="This page has expired")).to_be_visible()
 
 
-async def test_an_unknown_payment_has_a_page_too(platform: Platform) -> None:
+async def test_an_unknown_payment_shows_an_error_page(platform: Platform) -> None:
     reply = await platform.send("GET", "/a/checkout/nothing")
     assert reply.status == 404
     assert b"We do not know this payment" in reply.body
@@ -136,7 +136,7 @@ async def test_money_is_transferred_to_a_virtual_account(
     ("choice", "paid"),
     [("Less than expected", 900), ("More than expected", 1100), ("Another amount", 1234.5)],
 )
-async def test_a_takes_what_comes(
+async def test_provider_a_accepts_any_amount(
     platform: Platform, browser: Browser, choice: str, paid: float
 ) -> None:
     account = await platform.open_account("a", "TXN1-1")
@@ -151,7 +151,7 @@ async def test_a_takes_what_comes(
     assert (await platform.webhooks(1))[0].json["data"]["amount"] == paid
 
 
-async def test_b_takes_exactly_the_amount(platform: Platform) -> None:
+async def test_provider_b_accepts_only_the_exact_amount(platform: Platform) -> None:
     account = await platform.open_account("b", "TXN1-1")
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for choice in (b"choice=less", b"choice=more", b"choice=other&amount=1"):
@@ -168,7 +168,7 @@ async def test_b_takes_exactly_the_amount(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(("key", "status"), [("a", "success"), ("b", "SUCCESS")])
-async def test_money_that_comes_late_is_still_notified(
+async def test_a_late_payment_still_sends_a_webhook(
     platform: Platform, key: str, status: str
 ) -> None:
     account = await platform.open_account(key, "TXN1-1")
@@ -180,7 +180,7 @@ async def test_money_that_comes_late_is_still_notified(
 
 
 @looks
-async def test_the_control_page_steers_a_provider(
+async def test_the_control_page_controls_a_provider(
     platform: Platform, browser: Browser, width: int, scheme: str
 ) -> None:
     await platform.open_hosted("a", "TXN0-1", amount="1015.00")
@@ -204,14 +204,14 @@ async def test_the_control_page_steers_a_provider(
     assert state["faults"]["next"][0]["times"] is None
 
 
-async def test_the_control_page_says_what_is_wrong(platform: Platform) -> None:
+async def test_the_control_page_shows_errors(platform: Platform) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     reply = await platform.send("POST", "/control/a/balance", b"available=lots", form)
     assert reply.status == 400
     assert b'role="alert"' in reply.body
 
 
-async def test_pages_run_no_script_and_show_what_was_sent_as_text(platform: Platform) -> None:
+async def test_pages_run_no_script_and_escape_what_was_sent(platform: Platform) -> None:
     await platform.transfer("a", "TXN1")
     evil = {"outcome": "failed", "reason": "<script>alert(1)</script>"}
     await platform.open_hosted("a", "TXN1-1")

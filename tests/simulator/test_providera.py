@@ -21,9 +21,7 @@ def assert_signed(received: Received) -> None:
 @pytest.mark.parametrize(
     "headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer é"}]
 )
-async def test_without_the_secret_key_nothing_is_told(
-    platform: Platform, headers: dict[str, str]
-) -> None:
+async def test_the_secret_key_is_required(platform: Platform, headers: dict[str, str]) -> None:
     reply = await platform.send("GET", f"/a{ROOT}/balances", headers=headers)
     assert reply.refusal == (401, "Unauthorized")
 
@@ -37,7 +35,7 @@ async def test_balances_are_exact_numbers(platform: Platform) -> None:
     )
 
 
-async def test_banks_have_the_central_banks_codes(platform: Platform) -> None:
+async def test_banks_use_the_central_bank_codes(platform: Platform) -> None:
     reply = await platform.call("a", "GET", f"{ROOT}/misc/banks?countryCode=NG")
     listed = {bank["code"]: bank for bank in reply.data}
     assert listed["044"] == {
@@ -67,7 +65,7 @@ async def test_an_account_is_resolved_to_its_holder(platform: Platform) -> None:
         ("058", "12345", (400, "account must be 10 digits")),
     ],
 )
-async def test_what_cannot_be_resolved_is_refused(
+async def test_an_unresolvable_account_is_rejected(
     platform: Platform, bank: str, account: str, refusal: tuple[int, str]
 ) -> None:
     body = {"bank": bank, "account": account, "currency": "NGN"}
@@ -75,7 +73,7 @@ async def test_what_cannot_be_resolved_is_refused(
     assert reply.refusal == refusal
 
 
-async def test_a_transfer_is_accepted_then_delivered_and_notified(platform: Platform) -> None:
+async def test_a_transfer_is_accepted_delivered_and_reported_by_webhook(platform: Platform) -> None:
     accepted = await platform.transfer("a", "TXN1", amount="1000.10")
     trace_id = accepted.data["trace_id"]
     assert accepted.data == {
@@ -113,7 +111,7 @@ async def test_a_transfer_is_accepted_then_delivered_and_notified(platform: Plat
     }
 
 
-async def test_a_hosted_charge_is_paid_and_sent_to_its_own_address(platform: Platform) -> None:
+async def test_a_hosted_charge_is_paid_and_reported_to_its_own_url(platform: Platform) -> None:
     body = charge_a("TXN1-1", "1015.00", notification_url=f"{platform.url}/elsewhere")
     reply = await platform.call("a", "POST", f"{ROOT}/charges/initialize", body)
     assert reply.data["reference"] == "TXN1-1"
@@ -156,7 +154,7 @@ async def test_a_virtual_account_needs_a_bvn(platform: Platform) -> None:
     assert reply.refusal == (400, "kyc.bvn must be 11 digits")
 
 
-async def test_an_expired_charge_says_so_and_can_still_be_paid(platform: Platform) -> None:
+async def test_an_expired_charge_is_reported_and_can_still_be_paid(platform: Platform) -> None:
     await platform.open_account("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/expire", {})
     assert (await platform.charge_status("a", "TXN1-1"))["status"] == "expired"
@@ -166,7 +164,7 @@ async def test_an_expired_charge_says_so_and_can_still_be_paid(platform: Platfor
 
 
 @pytest.mark.parametrize("reason", ["insufficient_funds", "declined"])
-async def test_a_declined_charge_says_why(platform: Platform, reason: str) -> None:
+async def test_a_declined_charge_has_a_reason(platform: Platform, reason: str) -> None:
     await platform.open_hosted("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/pay", {"outcome": "failed", "reason": reason})
     charge = await platform.charge_status("a", "TXN1-1")
@@ -175,7 +173,7 @@ async def test_a_declined_charge_says_why(platform: Platform, reason: str) -> No
     assert (webhook.json["event"], webhook.json["data"]["message"]) == ("charge.failed", reason)
 
 
-async def test_a_refund_is_processed_then_done(platform: Platform) -> None:
+async def test_a_refund_is_processed_then_completed(platform: Platform) -> None:
     await platform.open_hosted("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/pay", {})
     await platform.webhooks(1)
@@ -193,7 +191,7 @@ async def test_a_refund_is_processed_then_done(platform: Platform) -> None:
     assert too_much.refusal == (400, "Refund amount exceeds the amount paid")
 
 
-async def test_a_refund_that_fails_gives_the_money_back(platform: Platform) -> None:
+async def test_a_failed_refund_returns_the_money(platform: Platform) -> None:
     await platform.open_hosted("a", "TXN1-1")
     await platform.control("a/charges/TXN1-1/pay", {})
     await platform.webhooks(1)
@@ -206,7 +204,7 @@ async def test_a_refund_that_fails_gives_the_money_back(platform: Platform) -> N
 
 
 @pytest.mark.parametrize("kind", ["charges", "transactions", "refunds"])
-async def test_what_is_not_known_is_not_found(platform: Platform, kind: str) -> None:
+async def test_an_unknown_reference_is_not_found(platform: Platform, kind: str) -> None:
     reply = await platform.call("a", "GET", f"{ROOT}/{kind}/TXN404")
     assert reply.refusal == (404, "Transaction not found")
 
@@ -227,7 +225,7 @@ async def test_what_is_not_known_is_not_found(platform: Platform, kind: str) -> 
          "redirect_url must be an http or https address"),
     ],
 )  # fmt: skip
-async def test_a_charge_that_makes_no_sense_is_refused(
+async def test_an_invalid_charge_is_rejected(
     platform: Platform, body: object, message: str
 ) -> None:
     reply = await platform.call("a", "POST", f"{ROOT}/charges/initialize", body)

@@ -20,18 +20,18 @@ WALLET = "/pms/api/external/request/wallet"
         {"api-key": "wrong", "api-secret": "Bearer sim_b_secret"},
     ],
 )
-async def test_both_keys_are_needed(platform: Platform, headers: dict[str, str]) -> None:
+async def test_both_keys_are_required(platform: Platform, headers: dict[str, str]) -> None:
     reply = await platform.send("GET", f"/b{WALLET}/balance/", headers=headers)
     assert reply.refusal == (401, "Unauthorized")
 
 
-async def test_balances_are_strings_and_show_what_is_under_way(platform: Platform) -> None:
+async def test_balances_are_strings_and_include_pending_transfers(platform: Platform) -> None:
     await platform.transfer("b", "TXN1", account="0000000003", amount="1000.00")
     reply = await platform.call("b", "GET", f"{WALLET}/balance/")
     assert reply.data == {"available_balance": "9998985.00", "ledger_balance": "10000000.00"}
 
 
-async def test_banks_have_the_interbank_codes(platform: Platform) -> None:
+async def test_banks_use_the_interbank_codes(platform: Platform) -> None:
     reply = await platform.call("b", "GET", f"{WALLET}/banks/")
     expected = {"bank_code": "000014", "bank_name": "Access Bank", "is_active": True}
     assert expected in reply.data
@@ -63,7 +63,7 @@ async def test_an_account_is_validated_and_the_enquiry_has_a_reference(platform:
         ("058", "0123456789", (400, "Invalid bank code")),
     ],
 )
-async def test_what_cannot_be_validated_is_refused(
+async def test_an_account_that_cannot_be_validated_is_rejected(
     platform: Platform, bank: str, account: str, refusal: tuple[int, str]
 ) -> None:
     body = {"account_number": account, "bank_code": bank}
@@ -87,7 +87,7 @@ async def test_a_transfer_is_delivered_without_a_webhook(platform: Platform) -> 
     assert not platform.received
 
 
-async def test_an_amount_that_is_no_string_is_refused(platform: Platform) -> None:
+async def test_a_numeric_amount_is_rejected(platform: Platform) -> None:
     body = {
         "reference": "TXN1",
         "amount": 1000,
@@ -130,7 +130,7 @@ async def test_a_payment_is_confirmed_and_signed_with_the_secret_key(platform: P
     }
 
 
-async def test_a_declined_payment_is_not_notified(platform: Platform) -> None:
+async def test_a_declined_payment_sends_no_webhook(platform: Platform) -> None:
     await platform.open_hosted("b", "TXN1-1")
     command = {"outcome": "failed", "reason": "insufficient_funds"}
     await platform.control("b/charges/TXN1-1/pay", command)
@@ -140,7 +140,7 @@ async def test_a_declined_payment_is_not_notified(platform: Platform) -> None:
     assert not platform.received
 
 
-async def test_reserved_accounts_one_for_each_bank(platform: Platform) -> None:
+async def test_one_reserved_account_is_created_for_each_bank(platform: Platform) -> None:
     body = {
         "businessid": "sim_b_business",
         "reference": "TXN1-1",
@@ -169,7 +169,7 @@ async def test_reserved_accounts_one_for_each_bank(platform: Platform) -> None:
     assert other.refusal == (400, "Invalid businessid")
 
 
-async def test_what_is_not_known_is_not_found(platform: Platform) -> None:
+async def test_an_unknown_reference_is_not_found(platform: Platform) -> None:
     charge = await platform.call("b", "GET", "/pms/transactions/TXN404/confirm/")
     transfer = await platform.ask_transfer("b", "TXN404")
     assert charge.refusal == transfer.refusal == (404, "Transaction not found")

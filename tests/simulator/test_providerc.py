@@ -15,13 +15,13 @@ def assert_signed(received: Received) -> None:
     assert received.headers["X-ProviderC-Signature"] == expected
 
 
-async def test_errors_come_in_its_own_envelope(platform: Platform) -> None:
+async def test_errors_use_provider_cs_envelope(platform: Platform) -> None:
     reply = await platform.send("GET", "/c/v3/balances/NGN")
     assert reply.status == 401
     assert reply.json == {"status": "error", "message": "Unauthorized", "data": None}
 
 
-async def test_balance_banks_and_names(platform: Platform) -> None:
+async def test_balance_bank_list_and_name_resolution(platform: Platform) -> None:
     balance = await platform.call("c", "GET", "/v3/balances/NGN")
     assert balance.json["status"] == "success"
     assert balance.data == {
@@ -38,7 +38,7 @@ async def test_balance_banks_and_names(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(("bank", "account"), [("C058", "0000000002"), ("058", "0123456789")])
-async def test_what_cannot_be_resolved_is_refused(
+async def test_an_unresolvable_account_is_rejected(
     platform: Platform, bank: str, account: str
 ) -> None:
     body = {"account_number": account, "account_bank": bank}
@@ -46,7 +46,9 @@ async def test_what_cannot_be_resolved_is_refused(
     assert reply.refusal == (400, "Account resolve failed")
 
 
-async def test_a_transfer_is_new_then_successful_and_notified(platform: Platform) -> None:
+async def test_a_transfer_is_new_then_successful_and_reported_by_webhook(
+    platform: Platform,
+) -> None:
     accepted = await platform.transfer("c", "TXN1", amount="90071992.93")
     assert accepted.refusal == (400, "Insufficient wallet balance to complete this transfer")
     accepted = await platform.transfer("c", "TXN1", amount="1000.93")
@@ -86,7 +88,7 @@ async def test_a_transfer_is_new_then_successful_and_notified(platform: Platform
     ]
 
 
-async def test_a_transfer_is_notified_where_it_asked_for(platform: Platform) -> None:
+async def test_a_transfer_webhook_goes_to_the_requested_url(platform: Platform) -> None:
     body = {
         "reference": "TXN1",
         "account_bank": "C058",
@@ -99,14 +101,14 @@ async def test_a_transfer_is_notified_where_it_asked_for(platform: Platform) -> 
     assert (await platform.webhooks(1))[0].path == "/elsewhere"
 
 
-async def test_failures_are_completed_too(platform: Platform) -> None:
+async def test_a_failed_transfer_is_reported_as_completed_too(platform: Platform) -> None:
     await platform.transfer("c", "TXN1", account="0000000001")
     (webhook,) = await platform.webhooks(1)
     assert webhook.json["event"] == "transfer.completed"
     assert webhook.json["data"]["status"] == "FAILED"
 
 
-async def test_less_than_the_minimum_is_refused(platform: Platform) -> None:
+async def test_an_amount_below_the_minimum_is_rejected(platform: Platform) -> None:
     reply = await platform.transfer("c", "TXN1", amount="499.99")
     assert reply.refusal == (400, "Minimum transfer amount is 500")
     assert (await platform.ask_transfer("c", "TXN1")).data == []
@@ -125,7 +127,7 @@ async def test_less_than_the_minimum_is_refused(platform: Platform) -> None:
         ),
     ],
 )
-async def test_a_payment_link_is_verified_and_notified(
+async def test_a_payment_link_is_verified_and_reported_by_webhook(
     platform: Platform, command: dict[str, str], status: str, response: str, charged: str
 ) -> None:
     address = await platform.open_hosted("c", "TXN1-1", amount="1015.00")
@@ -158,7 +160,7 @@ async def test_a_payment_link_is_verified_and_notified(
     }
 
 
-async def test_a_refund_is_completed_at_once(platform: Platform) -> None:
+async def test_a_refund_is_completed_immediately(platform: Platform) -> None:
     await platform.open_hosted("c", "TXN1-1")
     await platform.control("c/charges/TXN1-1/pay", {})
     number = (await platform.charge_status("c", "TXN1-1"))["id"]
@@ -184,7 +186,7 @@ async def test_a_refund_can_be_pending_or_refused(platform: Platform) -> None:
     assert refused.refusal == (400, "Refund could not be processed")
 
 
-async def test_an_unknown_address_is_answered_in_the_envelope(platform: Platform) -> None:
+async def test_an_unknown_url_returns_the_error_envelope(platform: Platform) -> None:
     reply = await platform.call("c", "GET", "/v3/nothing")
     assert json.loads(reply.body)["status"] == "error"
     assert reply.status == 404

@@ -36,7 +36,7 @@ UNRESOLVABLE = {
 
 @every_provider
 @pytest.mark.parametrize("account", ["0000000000", "0123456789"])
-async def test_an_ordinary_account_is_delivered_to(
+async def test_an_ordinary_account_receives_the_transfer(
     platform: Platform, key: str, account: str
 ) -> None:
     accepted = await platform.transfer(key, "TXN1", account)
@@ -73,7 +73,7 @@ async def test_0000000003_stays_pending_until_it_is_settled(platform: Platform, 
 
 
 @every_provider
-async def test_0000000004_is_refused_for_the_wallets_balance(platform: Platform, key: str) -> None:
+async def test_0000000004_is_refused_for_insufficient_balance(platform: Platform, key: str) -> None:
     assert (await platform.transfer(key, "TXN1", "0000000004")).refusal == INSUFFICIENT[key]
 
 
@@ -88,7 +88,7 @@ async def test_a_wallet_must_cover_amount_and_fee(platform: Platform, key: str) 
 
 
 @every_provider
-async def test_a_reference_moves_money_once(platform: Platform, key: str) -> None:
+async def test_a_reference_is_sent_at_most_once(platform: Platform, key: str) -> None:
     replies = await asyncio.gather(*(platform.transfer(key, "TXN1") for _ in range(20)))
     assert [reply.status for reply in replies].count(200) == 1
     refused = [reply.refusal for reply in replies if reply.status != 200]
@@ -99,7 +99,7 @@ async def test_a_reference_moves_money_once(platform: Platform, key: str) -> Non
 
 
 @every_provider
-async def test_a_duplicate_is_named_also_when_the_wallet_is_empty(
+async def test_a_duplicate_reference_is_reported_even_with_an_empty_wallet(
     platform: Platform, key: str
 ) -> None:
     await platform.transfer(key, "TXN1")
@@ -108,14 +108,14 @@ async def test_a_duplicate_is_named_also_when_the_wallet_is_empty(
 
 
 @every_provider
-async def test_a_refused_transfer_does_not_exist(platform: Platform, key: str) -> None:
+async def test_a_refused_transfer_is_not_stored(platform: Platform, key: str) -> None:
     await platform.transfer(key, "TXN1", "0000000002")
     asked = await platform.ask_transfer(key, "TXN1")
     assert (asked.data == []) if key == "c" else (asked.status == 404)
 
 
 @every_provider
-async def test_a_delivered_transfer_can_come_back(platform: Platform, key: str) -> None:
+async def test_a_delivered_transfer_can_be_reversed(platform: Platform, key: str) -> None:
     await platform.transfer(key, "TXN1")
     await platform.settled(key, "TXN1", SUCCESS[key])
     command = {"status": "reversed", "reason": "Account closed"}
@@ -124,7 +124,7 @@ async def test_a_delivered_transfer_can_come_back(platform: Platform, key: str) 
     assert await platform.available(key) == OPENING
 
 
-async def test_a_reversal_is_notified_by_a_and_c(platform: Platform) -> None:
+async def test_providers_a_and_c_send_a_webhook_about_a_reversal(platform: Platform) -> None:
     for key in "ac":
         await platform.transfer(key, "TXN1")
         await platform.settled(key, "TXN1", SUCCESS[key])
@@ -140,7 +140,9 @@ async def test_a_reversal_is_notified_by_a_and_c(platform: Platform) -> None:
 
 
 @every_provider
-async def test_codes_of_one_rail_are_not_valid_on_another(platform: Platform, key: str) -> None:
+async def test_bank_codes_of_one_rail_are_not_valid_on_another(
+    platform: Platform, key: str
+) -> None:
     from manilla_simulator import banks
 
     codes = {"a": banks.PROVIDER_A, "b": banks.PROVIDER_B, "c": banks.PROVIDER_C}

@@ -23,7 +23,7 @@ def references(received: list[Received]) -> list[str]:
     return [each.json["data"]["reference"] for each in received]
 
 
-async def test_a_lost_webhook_never_comes(platform: Platform) -> None:
+async def test_a_lost_webhook_is_never_sent(platform: Platform) -> None:
     await webhooks_are(platform, mode="lost")
     await platform.transfer("a", "TXN1")
     await platform.settled("a", "TXN1", "success")
@@ -33,7 +33,7 @@ async def test_a_lost_webhook_never_comes(platform: Platform) -> None:
     assert [each["status"] for each in listed["webhooks"]] == ["lost"]
 
 
-async def test_duplicates_are_the_same_bytes(platform: Platform) -> None:
+async def test_duplicate_webhooks_are_byte_identical(platform: Platform) -> None:
     await webhooks_are(platform, mode="duplicate", copies=5)
     await platform.transfer("a", "TXN1")
     received = await platform.webhooks(5)
@@ -41,7 +41,7 @@ async def test_duplicates_are_the_same_bytes(platform: Platform) -> None:
     assert all(is_signed(each) for each in received)
 
 
-async def test_reordered_webhooks_come_newest_first(platform: Platform) -> None:
+async def test_reordered_webhooks_arrive_newest_first(platform: Platform) -> None:
     await webhooks_are(platform, mode="reorder", delay_seconds=0.3)
     for reference in ("TXN1", "TXN2", "TXN3"):
         await platform.transfer("a", reference)
@@ -49,7 +49,7 @@ async def test_reordered_webhooks_come_newest_first(platform: Platform) -> None:
     assert references(await platform.webhooks(3)) == ["TXN3", "TXN2", "TXN1"]
 
 
-async def test_a_delayed_webhook_comes_later(platform: Platform) -> None:
+async def test_a_delayed_webhook_arrives_later(platform: Platform) -> None:
     await webhooks_are(platform, delay_seconds=0.3)
     await platform.transfer("a", "TXN1")
     await platform.settled("a", "TXN1", "success")
@@ -57,7 +57,7 @@ async def test_a_delayed_webhook_comes_later(platform: Platform) -> None:
     assert references(await platform.webhooks(1)) == ["TXN1"]
 
 
-async def test_a_forged_webhook_has_another_signature(platform: Platform) -> None:
+async def test_a_forged_webhook_has_a_wrong_signature(platform: Platform) -> None:
     await webhooks_are(platform, mode="forge")
     platform.answers = [401]
     await platform.transfer("a", "TXN1")
@@ -77,7 +77,7 @@ async def test_held_webhooks_wait_to_be_released(platform: Platform) -> None:
     assert sorted(references(await platform.webhooks(2))) == ["TXN1", "TXN2"]
 
 
-async def test_a_webhook_is_sent_again_until_it_is_taken(platform: Platform) -> None:
+async def test_a_webhook_is_resent_until_it_is_accepted(platform: Platform) -> None:
     platform.answers = [500, 302]
     await platform.transfer("a", "TXN1")
     received = await platform.webhooks(3)
@@ -88,7 +88,7 @@ async def test_a_webhook_is_sent_again_until_it_is_taken(platform: Platform) -> 
     assert webhook["status"] == "delivered"
 
 
-async def test_a_webhook_is_given_up_after_four_attempts(platform: Platform) -> None:
+async def test_a_webhook_fails_after_four_attempts(platform: Platform) -> None:
     platform.answers = [500] * 10
     await platform.transfer("a", "TXN1")
     await platform.webhooks(4)
@@ -97,7 +97,7 @@ async def test_a_webhook_is_given_up_after_four_attempts(platform: Platform) -> 
     assert (await platform.control("a/webhooks"))["webhooks"][0]["status"] == "failed"
 
 
-async def test_a_platform_that_is_away_is_noted(platform: Platform) -> None:
+async def test_an_unreachable_platform_is_recorded(platform: Platform) -> None:
     command = {"body": {"event": "charge.success"}, "url": "http://127.0.0.1:1/"}
     await platform.control("a/webhooks/send", command)
     listed = await platform.control("a/webhooks")
@@ -108,7 +108,7 @@ async def test_a_platform_that_is_away_is_noted(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c"])
-async def test_any_bytes_can_be_sent_as_the_provider_would_sign_them(
+async def test_any_bytes_can_be_sent_with_the_providers_signature(
     platform: Platform, key: str
 ) -> None:
     raw = b'{"event": "charge.success", "data": {"amount": 90071992547409.930}}'
@@ -123,7 +123,7 @@ async def test_any_bytes_can_be_sent_as_the_provider_would_sign_them(
     assert received.headers[header] == hmac.new(secret, raw, digest).hexdigest()
 
 
-async def test_a_webhook_can_come_before_the_answer(platform: Platform) -> None:
+async def test_a_webhook_can_arrive_before_the_response(platform: Platform) -> None:
     command = {
         "settle_seconds": 0,
         "next": [{"call": "transfer", "fault": "timeout_after_accept"}],

@@ -99,7 +99,7 @@ def test_functions_are_never_dropped() -> None:
         "ALTER TABLE payment ADD COLUMN mark text NOT NULL;",
     ],
 )
-def test_what_would_stop_the_running_version_is_found(sql: str) -> None:
+def test_a_migration_that_would_break_the_running_version_is_detected(sql: str) -> None:
     assert len(problems(sql)) == 1
 
 
@@ -112,11 +112,11 @@ def test_what_would_stop_the_running_version_is_found(sql: str) -> None:
         "ALTER TABLE payment ADD COLUMN mark text NOT NULL DEFAULT '', ADD other text;",
     ],
 )
-def test_what_the_running_version_does_not_notice_is_allowed(sql: str) -> None:
+def test_a_migration_that_the_running_version_tolerates_is_allowed(sql: str) -> None:
     assert problems(sql) == []
 
 
-async def test_an_index_that_a_crash_left_invalid_is_built_again(
+async def test_an_index_left_invalid_by_a_crash_is_rebuilt(
     cluster: Cluster, settings: Settings
 ) -> None:
     on = await database(cluster, settings, "half_migrated")

@@ -148,7 +148,7 @@ async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
-async def test_every_statement_of_a_payment_and_a_payout_goes_by_a_whole_key(
+async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
@@ -172,7 +172,7 @@ def _is_narrow(scan: Scan) -> bool:
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
-async def test_a_request_reads_as_little_after_many_as_after_none(
+async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
@@ -182,7 +182,7 @@ async def test_a_request_reads_as_little_after_many_as_after_none(
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
-async def test_an_initiation_needs_no_statistics_at_all(
+async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     """Its plan is kept by every process, and must be right before anybody migrates again."""

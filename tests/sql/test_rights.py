@@ -23,12 +23,12 @@ NAMED_ELSEWHERE = {
 NEEDED_BEFORE: set[tuple[str, str]] = set()
 
 
-async def test_every_table_has_its_rights(owner: Database) -> None:
+async def test_every_table_has_listed_privileges(owner: Database) -> None:
     tables = await owner.records("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert {record["tablename"] for record in tables} == set(rights.RIGHTS)
 
 
-async def test_the_role_has_exactly_these_rights(owner: Database) -> None:
+async def test_the_role_has_exactly_the_listed_privileges(owner: Database) -> None:
     granted = await owner.records(
         """
         SELECT table_name, privilege_type FROM information_schema.role_table_grants
@@ -44,7 +44,7 @@ async def test_the_role_has_exactly_these_rights(owner: Database) -> None:
     ["payment", "payout", "refund", "charge", "wallet", "posting", "entry", "timeline", "merchant"]
     + ["notification", "operator_case", "case_event", "audit", "person", "setting", "payout_batch"],
 )
-async def test_what_merchants_and_people_did_cannot_be_deleted(db: Database, table: str) -> None:
+async def test_records_of_merchants_and_users_cannot_be_deleted(db: Database, table: str) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await db.execute(f"DELETE FROM {table}")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -52,7 +52,7 @@ async def test_what_merchants_and_people_did_cannot_be_deleted(db: Database, tab
 
 
 @pytest.mark.parametrize("table", ["posting", "entry", "timeline", "audit", "merchant_key"])
-async def test_what_is_written_once_cannot_be_changed(db: Database, table: str) -> None:
+async def test_append_only_rows_cannot_be_changed(db: Database, table: str) -> None:
     column = await db.value(
         "SELECT column_name FROM information_schema.columns WHERE table_name = $1 LIMIT 1", table
     )
@@ -68,11 +68,11 @@ GRANTED = {
 }
 
 
-def test_every_statement_has_its_right(project: Path) -> None:
+def test_every_statement_has_the_privilege_it_needs(project: Path) -> None:
     assert _written_by_all(project) - GRANTED == set()
 
 
-def test_no_right_is_granted_that_no_statement_needs(project: Path) -> None:
+def test_no_privilege_is_granted_that_no_statement_needs(project: Path) -> None:
     assert GRANTED - _written_by_all(project) - NAMED_ELSEWHERE - NEEDED_BEFORE == set()
 
 

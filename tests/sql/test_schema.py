@@ -35,7 +35,7 @@ async def empty(cluster: Cluster) -> str:
     return cluster.url(postgres.OWNER, "another")
 
 
-async def test_several_processes_may_migrate_at_once(cluster: Cluster, empty: str) -> None:
+async def test_several_processes_may_migrate_at_the_same_time(cluster: Cluster, empty: str) -> None:
     environment = {
         "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION, "another"),
         "MANILLA_MIGRATION_URL": empty,
@@ -60,7 +60,7 @@ async def test_migrating_again_changes_nothing(settings: Settings) -> None:
     assert await migrate.is_current(settings.database_url)
 
 
-async def test_one_role_for_everything_is_possible_and_guarded(empty: str) -> None:
+async def test_a_single_database_role_is_possible_and_restricted(empty: str) -> None:
     await migrate.upgrade(empty, empty)
     db = await Database.open(empty, size=1, name="tests")
     with pytest.raises(Exception, match="append-only"):
@@ -68,7 +68,7 @@ async def test_one_role_for_everything_is_possible_and_guarded(empty: str) -> No
     await db.close()
 
 
-async def test_a_table_that_grows_begins_its_keys_with_the_merchant(owner: Database) -> None:
+async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -> None:
     """So that a merchant can move to another cell: see the decision record on growth."""
     keys = await owner.records(
         """

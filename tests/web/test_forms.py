@@ -17,7 +17,7 @@ from manilla.web.forms import BadForm, Form
         ("NGN 1500.5", 150_050),
     ],
 )
-def test_amounts_are_read_as_people_write_them(typed: str, minor: int) -> None:
+def test_amounts_are_read_in_common_notations(typed: str, minor: int) -> None:
     assert Form({"amount": typed}).money("amount", "NGN") == Money("NGN", minor)
 
 
