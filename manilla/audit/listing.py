@@ -7,7 +7,10 @@ from manilla.audit.audit import Filters
 from manilla.audit.entry import Entry
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Page
+
+FIELDS = Fields(Entry, actor="actor_name")
 
 
 async def entries(

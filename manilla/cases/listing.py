@@ -9,9 +9,12 @@ from manilla.cases.cases import CASE, Case, Kind
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
+
+FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
 
 
 class CaseStatus(StrEnum):

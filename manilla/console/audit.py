@@ -2,18 +2,14 @@
 
 import asyncio
 
-import msgspec
-
 from manilla.audit import audit, listing
 from manilla.audit.audit import Filters
-from manilla.audit.entry import Entry
 from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
@@ -22,17 +18,8 @@ from manilla.web.routes import Answer, Route, form, page
 VERIFY_SECONDS = 20.0
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
-COLUMNS: tuple[Column[Entry], ...] = (
-    Column("id", lambda line: line.id),
-    Column("at", lambda line: line.at),
-    Column("actor_kind", lambda line: line.actor_kind),
-    Column("actor_realm", lambda line: line.actor_realm),
-    Column("actor", lambda line: line.actor_name),
-    Column("action", lambda line: line.action),
-    Column("subject", lambda line: line.subject),
-    Column("merchant_id", lambda line: line.merchant_id),
-    Column("detail", lambda line: msgspec.json.encode(line.detail).decode()),
-    Column("hash", lambda line: line.hash.hex()),
+COLUMNS = listing.FIELDS.select(
+    "id at actor_kind actor_realm actor action subject merchant_id detail hash"
 )
 
 

@@ -19,7 +19,6 @@ from manilla.people.roles import Permission
 from manilla.providers import asking
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -50,20 +49,9 @@ ACTIONS: dict[str, str] = {
     Action.REVERSE: "Mark the payout as reversed",
 }
 
-COLUMNS: tuple[Column[Case], ...] = (
-    Column("id", lambda row: row.id),
-    Column("merchant_id", lambda row: row.merchant_id or None),
-    Column("environment", lambda row: row.environment),
-    Column("kind", lambda row: row.kind),
-    Column("reference", lambda row: row.reference),
-    Column("trx_id", lambda row: row.trx_id),
-    Column("currency", lambda row: row.currency),
-    Column("amount", lambda row: row.amount.amount if row.amount else None),
-    Column("detail", lambda row: row.detail),
-    Column("status", lambda row: row.status),
-    Column("resolution", lambda row: row.resolution),
-    Column("opened_at", lambda row: row.opened_at),
-    Column("resolved_at", lambda row: row.resolved_at),
+COLUMNS = listing.FIELDS.select(
+    "id merchant_id environment kind reference trx_id currency amount detail status resolution"
+    " opened_at resolved_at"
 )
 
 

@@ -3,28 +3,19 @@
 from manilla.console import queues
 from manilla.kit import parked
 from manilla.kit.errors import Refusal
-from manilla.kit.parked import ParkedFilter, ParkedJob
+from manilla.kit.parked import ParkedFilter
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.platform import work
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
 # Pages of a job's subject, by kind of job.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
-COLUMNS: tuple[Column[ParkedJob], ...] = (
-    Column("merchant_id", lambda row: row.merchant_id or None),
-    Column("kind", lambda row: row.kind),
-    Column("subject", lambda row: row.subject),
-    Column("attempts", lambda row: row.attempts),
-    Column("failures", lambda row: row.failures),
-    Column("parked_at", lambda row: row.parked_at),
-    Column("last_error", lambda row: row.last_error),
-)
+COLUMNS = parked.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
 
 
 class JobPages:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from decimal import Decimal
 
 import msgspec
 
@@ -14,13 +13,12 @@ from manilla.kit.money import Money
 from manilla.ledger import balances
 from manilla.ledger import listing as books
 from manilla.ledger.balances import AccountBalance
-from manilla.ledger.listing import EntryLine, PostingFilter, PostingLine
+from manilla.ledger.listing import PostedEntry, PostingFilter, PostingLine
 from manilla.ledger.scope import Everyone
 from manilla.people.roles import Permission
 from manilla.proofs import proofs
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page, part
 
@@ -46,30 +44,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment | None = None
 
 
-class Line(msgspec.Struct, frozen=True):
-    """An entry with its posting, for exports."""
-
-    posting: PostingLine
-    entry: EntryLine
-
-
-def _balance(line: Line) -> Decimal | None:
-    minor = line.entry.balance_minor
-    return None if minor is None else Money(line.posting.currency, minor).amount
-
-
-COLUMNS: tuple[Column[Line], ...] = (
-    Column("posting", lambda line: line.posting.id),
-    Column("posted_at", lambda line: line.posting.posted_at),
-    Column("merchant_id", lambda line: line.posting.merchant_id),
-    Column("environment", lambda line: line.posting.environment),
-    Column("kind", lambda line: line.posting.kind),
-    Column("trx_id", lambda line: line.posting.trx_id),
-    Column("reason", lambda line: line.posting.reason),
-    Column("account", lambda line: line.entry.account),
-    Column("currency", lambda line: line.posting.currency),
-    Column("amount", lambda line: Money(line.posting.currency, line.entry.amount_minor).amount),
-    Column("balance", _balance),
+COLUMNS = books.ENTRY_FIELDS.select(
+    "posting posted_at merchant_id environment kind trx_id reason account currency amount balance"
 )
 
 
@@ -107,7 +83,7 @@ class LedgerPages:
         scope, wanted = _scope(request), _filter(request)
         db = self._desk.db
         if exports.is_wanted(request):
-            lines = _lines(books.all_postings(db, scope, wanted))
+            lines = _entries(books.all_postings(db, scope, wanted))
             return exports.send(request, "postings", COLUMNS, lines)
         found = await books.postings(db, scope, wanted, after=lists.after(request))
         return request.page(
@@ -146,9 +122,9 @@ def _explain(account: str) -> str:
     return EXPLANATIONS[account.partition(":")[0]]
 
 
-async def _lines(pages: AsyncIterator[list[PostingLine]]) -> AsyncIterator[list[Line]]:
+async def _entries(pages: AsyncIterator[list[PostingLine]]) -> AsyncIterator[list[PostedEntry]]:
     async for rows in pages:
-        yield [Line(posting, entry) for posting in rows for entry in posting.entries]
+        yield books.posted_entries(rows)
 
 
 def _scope(request: PageRequest) -> Everyone:

@@ -36,7 +36,6 @@ from manilla.people.mail import Letter
 from manilla.people.roles import Permission, Realm, Role
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -64,19 +63,9 @@ CHECKS = {
     "payouts": ("payouts_enabled", "Payouts"),
 }
 
-COLUMNS: tuple[Column[MerchantRow], ...] = (
-    Column("id", lambda row: row.id),
-    Column("name", lambda row: row.name),
-    Column("email", lambda row: row.email),
-    Column("status", lambda row: row.status),
-    Column("status_reason", lambda row: row.status_reason),
-    Column("commission_percent", lambda row: row.commission_percent),
-    Column("commission_bearer", lambda row: row.commission_bearer),
-    Column("payouts", lambda row: "on" if row.payouts_enabled else "off"),
-    Column("kyc_verified", lambda row: "yes" if row.kyc_verified else "no"),
-    Column("phone_verified", lambda row: "yes" if row.phone_verified else "no"),
-    Column("currencies", lambda row: " ".join(row.currencies)),
-    Column("created_at", lambda row: row.created_at),
+COLUMNS = roster.FIELDS.select(
+    "id name email status status_reason commission_percent commission_bearer payouts kyc_verified"
+    " phone_verified currencies created_at"
 )
 
 

@@ -11,7 +11,6 @@ from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -20,18 +19,8 @@ from manilla.web.routes import Answer, Route, form, page
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
 STATES = (State.FAILED, State.WAITING, State.DELIVERED)
 
-COLUMNS: tuple[Column[Notification], ...] = (
-    Column("id", lambda row: row.id),
-    Column("merchant_id", lambda row: row.merchant_id),
-    Column("environment", lambda row: row.environment),
-    Column("event", lambda row: row.event),
-    Column("status", lambda row: row.status),
-    Column("trx_id", lambda row: row.trx_id),
-    Column("url", lambda row: row.url),
-    Column("state", lambda row: row.state),
-    Column("attempts", lambda row: row.attempts),
-    Column("created_at", lambda row: row.created_at),
-    Column("decided_at", lambda row: row.decided_at),
+COLUMNS = listing.FIELDS.select(
+    "id merchant_id environment event status trx_id url state attempts created_at decided_at"
 )
 
 

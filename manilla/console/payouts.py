@@ -14,7 +14,7 @@ from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
-from manilla.payouts import lost, manual, queue
+from manilla.payouts import listing, lost, manual, queue
 from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Stuck, Waiting
@@ -22,7 +22,6 @@ from manilla.payouts.story import PayoutStory, payout_story
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists, story
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
@@ -35,45 +34,18 @@ DONE = {
     "requeue": "The job is running. Reload the page in a moment.",
 }
 
-COLUMNS: tuple[Column[Payout], ...] = (
-    Column("trx_id", lambda row: row.trx_id),
-    Column("merchant_id", lambda row: row.merchant_id),
-    Column("environment", lambda row: str(row.environment)),
-    Column("ref_trx", lambda row: row.ref_trx),
-    Column("currency", lambda row: row.currency),
-    Column("payout_amount", lambda row: row.amount.amount),
-    Column("fee", lambda row: row.fee.amount),
-    Column("bank", lambda row: row.bank),
-    Column("account_number", lambda row: row.account_number),
-    Column("account_name", lambda row: row.account_name),
-    Column("description", lambda row: row.description),
-    Column("created_at", lambda row: row.created_at),
+COLUMNS = listing.FIELDS.select(
+    "trx_id merchant_id environment ref_trx currency payout_amount fee bank account_number"
+    " account_name description created_at"
 )
-STUCK_COLUMNS: tuple[Column[Stuck], ...] = (
-    Column("trx_id", lambda row: row.payout.trx_id),
-    Column("merchant_id", lambda row: row.payout.merchant_id),
-    Column("provider", lambda row: row.payout.provider),
-    Column("currency", lambda row: row.payout.currency),
-    Column("payout_amount", lambda row: row.payout.amount.amount),
-    Column("attempts", lambda row: row.progress.attempts),
-    Column("failures", lambda row: row.progress.failures),
-    Column("last_error", lambda row: row.progress.last_error),
-    Column("parked_at", lambda row: row.progress.parked_at),
-    Column("case", lambda row: row.case_id),
-    Column("created_at", lambda row: row.payout.created_at),
+STUCK_COLUMNS = queue.STUCK_FIELDS.select(
+    "trx_id merchant_id provider currency payout_amount attempts failures last_error parked_at case"
+    " created_at"
 )
 
 
-ON_HOLD_COLUMNS: tuple[Column[Waiting], ...] = (
-    Column("trx_id", lambda row: row.payout.trx_id),
-    Column("merchant_id", lambda row: row.payout.merchant_id),
-    Column("environment", lambda row: str(row.payout.environment)),
-    Column("ref_trx", lambda row: row.payout.ref_trx),
-    Column("provider", lambda row: row.payout.provider),
-    Column("currency", lambda row: row.payout.currency),
-    Column("payout_amount", lambda row: row.payout.amount.amount),
-    Column("reason", lambda row: row.hold.text),
-    Column("created_at", lambda row: row.payout.created_at),
+ON_HOLD_COLUMNS = queue.ON_HOLD_FIELDS.select(
+    "trx_id merchant_id environment ref_trx provider currency payout_amount reason created_at"
 )
 
 

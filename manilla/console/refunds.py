@@ -21,7 +21,6 @@ from manilla.payments.story import payment_story
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists, story
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
@@ -29,19 +28,9 @@ from manilla.web.routes import Answer, Route, form, page
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
 
-COLUMNS: tuple[Column[Refund], ...] = (
-    Column("trx_id", lambda row: row.trx_id),
-    Column("payment_trx_id", lambda row: row.payment_trx_id),
-    Column("merchant_id", lambda row: row.merchant_id),
-    Column("environment", lambda row: str(row.environment)),
-    Column("status", lambda row: str(row.status)),
-    Column("currency", lambda row: row.currency),
-    Column("amount", lambda row: row.amount.amount),
-    Column("reason", lambda row: row.reason),
-    Column("provider", lambda row: row.provider),
-    Column("by_operator", lambda row: "yes" if row.by_operator else "no"),
-    Column("detail", lambda row: row.detail),
-    Column("created_at", lambda row: row.created_at),
+COLUMNS = payments.REFUND_FIELDS.select(
+    "trx_id payment_trx_id merchant_id environment status currency amount reason provider"
+    " by_operator detail created_at"
 )
 
 

@@ -12,8 +12,8 @@ from manilla.console import finding
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.fields import Columns
 from manilla.kit.listing import Page
-from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
@@ -29,7 +29,6 @@ from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists, story
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
@@ -62,49 +61,20 @@ class Named(msgspec.Struct, frozen=True):
     merchant: str
 
 
-PAYMENT_COLUMNS: tuple[Column[Named], ...] = (
-    Column("trx_id", lambda each: each.row.trx_id),
-    Column("ref_trx", lambda each: each.row.ref_trx),
-    Column("merchant_id", lambda each: each.row.merchant_id),
-    Column("merchant", lambda each: each.merchant),
-    Column("environment", lambda each: str(each.row.environment)),
-    Column("status", lambda each: str(each.row.status)),
-    Column("error_code", lambda each: each.row.error_code and str(each.row.error_code)),
-    Column("currency", lambda each: each.row.currency),
-    Column("amount", lambda each: each.row.amount.amount),
-    Column("commission_fee", lambda each: each.row.quote.commission.amount),
-    Column("commission_bearer", lambda each: str(each.row.commission_bearer)),
-    Column("refunded", lambda each: Money(each.row.currency, each.row.refunded_minor).amount),
-    Column("customer_name", lambda each: each.row.customer_name),
-    Column("customer_email", lambda each: each.row.customer_email),
-    Column("created_at", lambda each: each.row.created_at),
-    Column("updated_at", lambda each: each.row.updated_at),
-)
-PAYOUT_COLUMNS: tuple[Column[Named], ...] = (
-    *PAYMENT_COLUMNS[:9],
-    Column("fee", lambda each: each.row.fee.amount),
-    Column("method", lambda each: each.row.method_code),
-    Column("provider", lambda each: each.row.provider),
-    Column("provider_reference", lambda each: each.row.provider_reference),
-    Column("bank", lambda each: each.row.bank),
-    Column("account_number", lambda each: each.row.account_number),
-    Column("account_name", lambda each: each.row.account_name),
-    *PAYMENT_COLUMNS[-2:],
-)
-REFUND_COLUMNS: tuple[Column[Named], ...] = (
-    PAYMENT_COLUMNS[0],
-    Column("payment_trx_id", lambda each: each.row.payment_trx_id),
-    *PAYMENT_COLUMNS[2:6],
-    Column("currency", lambda each: each.row.amount.currency),
-    Column("amount", lambda each: each.row.amount.amount),
-    Column("reason", lambda each: each.row.reason),
-    Column("provider", lambda each: each.row.provider),
-    Column("created_at", lambda each: each.row.created_at),
-)
-COLUMNS = {
-    Kind.PAYMENT: PAYMENT_COLUMNS,
-    Kind.PAYOUT: PAYOUT_COLUMNS,
-    Kind.REFUND: REFUND_COLUMNS,
+COLUMNS: dict[Kind, Columns[Named]] = {
+    Kind.PAYMENT: payments.FIELDS.inside(Named, "row").select(
+        "trx_id ref_trx merchant_id merchant environment status error_code currency amount"
+        " commission_fee commission_bearer refunded customer_name customer_email created_at"
+        " updated_at"
+    ),
+    Kind.PAYOUT: payouts.FIELDS.inside(Named, "row").select(
+        "trx_id ref_trx merchant_id merchant environment status error_code currency amount fee"
+        " method provider provider_reference bank account_number account_name created_at updated_at"
+    ),
+    Kind.REFUND: payments.REFUND_FIELDS.inside(Named, "row").select(
+        "trx_id payment_trx_id merchant_id merchant environment status currency amount reason"
+        " provider created_at"
+    ),
 }
 
 

@@ -11,28 +11,19 @@ from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import listing, trx_ids
-from manilla.ledger.listing import StatementFilter, StatementLine
+from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
-COLUMNS: tuple[Column[StatementLine], ...] = (
-    Column("time", lambda line: line.posted_at),
-    Column("kind", lambda line: line.kind),
-    Column("trx_id", lambda line: line.trx_id),
-    Column("reason", lambda line: line.reason),
-    Column("currency", lambda line: line.currency),
-    Column("amount", lambda line: line.amount.amount),
-    Column("balance", lambda line: line.balance.amount),
-)
+COLUMNS = listing.STATEMENT_FIELDS.select("time kind trx_id reason currency amount balance")
 
 AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
 

@@ -15,19 +15,12 @@ from manilla.payouts.listing import AccountFilter
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
-COLUMNS: tuple[Column[SavedAccount], ...] = (
-    Column("withdraw_account_id", lambda row: row.id),
-    Column("label", lambda row: row.label),
-    Column("method_code", lambda row: row.method_code),
-    Column("bank", lambda row: row.bank),
-    Column("account_number", lambda row: row.number),
-    Column("account_name", lambda row: row.account_name),
-    Column("created_at", lambda row: row.created_at),
+COLUMNS = accounts.FIELDS.select(
+    "withdraw_account_id label method_code bank account_number account_name created_at"
 )
 
 

@@ -16,7 +16,6 @@ from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import NO_STORE, PageRequest
@@ -28,18 +27,9 @@ BATCHES = 20
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 64 * 1024
 BANK_OF_EXAMPLE = "GTBank"
 
-COLUMNS: tuple[Column[BatchRow], ...] = (
-    Column("row", lambda row: row.number),
-    Column("result", lambda row: str(row.state)),
-    Column("remark", lambda row: row.remark),
-    Column("trx_id", lambda row: row.trx_id),
-    Column("payout_status", lambda row: row.payout_status),
-    Column("amount", lambda row: row.amount_text),
-    Column("bank_code", lambda row: row.bank_code),
-    Column("account_number", lambda row: row.account_number),
-    Column("name", lambda row: row.name),
-    Column("reference", lambda row: row.ref_trx),
-    Column("description", lambda row: row.description),
+COLUMNS = store.ROW_FIELDS.select(
+    "row result remark trx_id payout_status amount bank_code account_number name reference"
+    " description"
 )
 
 

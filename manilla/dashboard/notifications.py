@@ -10,7 +10,6 @@ from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
@@ -19,17 +18,19 @@ from manilla.web.routes import Answer, Route, form, page
 EVENTS = ("payment", "payout", "refund")
 REDELIVER_DAYS_MAX = 30
 
-COLUMNS: list[Column[Notification]] = [
-    Column("Time", lambda n: n.created_at),
-    Column("Id", lambda n: n.id),
-    Column("Event", lambda n: n.event),
-    Column("Status", lambda n: n.status),
-    Column("Transaction", lambda n: n.trx_id),
-    Column("URL", lambda n: n.url),
-    Column("Delivery", lambda n: n.state),
-    Column("Attempts", lambda n: n.attempts),
-    Column("Completed", lambda n: n.decided_at),
-]
+COLUMNS = listing.FIELDS.select(
+    {
+        "Time": "created_at",
+        "Id": "id",
+        "Event": "event",
+        "Status": "status",
+        "Transaction": "trx_id",
+        "URL": "url",
+        "Delivery": "state",
+        "Attempts": "attempts",
+        "Completed": "decided_at",
+    }
+)
 
 
 class NotificationPages:

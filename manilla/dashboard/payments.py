@@ -7,40 +7,24 @@ import msgspec
 from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
-from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.payments import listing as payments
 from manilla.payments import refunds
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Payment
 from manilla.payments.refund_books import RefundNotCovered, RefundRefused
 from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists, story
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
-COLUMNS: tuple[Column[Payment], ...] = (
-    Column("trx_id", lambda row: row.trx_id),
-    Column("ref_trx", lambda row: row.ref_trx),
-    Column("status", lambda row: str(row.status)),
-    Column("error_code", lambda row: row.error_code and str(row.error_code)),
-    Column("currency", lambda row: row.currency),
-    Column("amount", lambda row: row.amount.amount),
-    Column("commission_fee", lambda row: row.quote.commission.amount),
-    Column("commission_bearer", lambda row: str(row.commission_bearer)),
-    Column("customer_paid", lambda row: row.quote.customer_pays.amount),
-    Column("refunded", lambda row: Money(row.currency, row.refunded_minor).amount),
-    Column("customer_name", lambda row: row.customer_name),
-    Column("customer_email", lambda row: row.customer_email),
-    Column("description", lambda row: row.description),
-    Column("created_at", lambda row: row.created_at),
-    Column("updated_at", lambda row: row.updated_at),
+COLUMNS = payments.FIELDS.select(
+    "trx_id ref_trx status error_code currency amount commission_fee commission_bearer"
+    " customer_paid refunded customer_name customer_email description created_at updated_at"
 )
 
 

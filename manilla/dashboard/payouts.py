@@ -20,14 +20,12 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.payout import Payout
 from manilla.payouts.preview import Preview
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.providers.port import Bank
 from manilla.services import Services
 from manilla.web import exports, lists, story
-from manilla.web.exports import Column
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -48,23 +46,9 @@ AT_FIELD = (
 )
 MADE_BEFORE = "This payout already exists. No second payout was created."
 
-COLUMNS: tuple[Column[Payout], ...] = (
-    Column("trx_id", lambda row: row.trx_id),
-    Column("ref_trx", lambda row: row.ref_trx),
-    Column("status", lambda row: str(row.status)),
-    Column("error_code", lambda row: row.error_code and str(row.error_code)),
-    Column("currency", lambda row: row.currency),
-    Column("payout_amount", lambda row: row.amount.amount),
-    Column("fee", lambda row: row.fee.amount),
-    Column("payable_amount", lambda row: row.payable.amount),
-    Column("withdraw_method", lambda row: row.method_name),
-    Column("bank", lambda row: row.bank),
-    Column("account_number", lambda row: row.account_number),
-    Column("account_name", lambda row: row.account_name),
-    Column("description", lambda row: row.description),
-    Column("ordered_by", lambda row: row.ordered_by),
-    Column("created_at", lambda row: row.created_at),
-    Column("updated_at", lambda row: row.updated_at),
+COLUMNS = payouts.FIELDS.select(
+    "trx_id ref_trx status error_code currency payout_amount fee payable_amount withdraw_method"
+    " bank account_number account_name description ordered_by created_at updated_at"
 )
 
 

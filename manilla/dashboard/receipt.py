@@ -8,7 +8,6 @@ import msgspec
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
-from manilla.kit.money import Money
 from manilla.payments.payment import Payment
 from manilla.payments.payment import Status as PaymentStatus
 from manilla.payouts.payout import Payout
@@ -53,7 +52,7 @@ def _signature(key: bytes, trx_id: str) -> str:
 
 def of_payment(payment: Payment, merchant_name: str, address: str, *, since: datetime) -> Receipt:
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
-    refunded = Money(payment.currency, payment.refunded_minor)
+    refunded = payment.refunded
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:
         amounts.append(("Service charge", money(quote.commission)))

@@ -3,31 +3,31 @@
 from manilla.ledger.scope import Tenant
 from manilla.merchants import listing
 from manilla.merchants.listing import RequestFilter
-from manilla.merchants.request_queries import Request
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import exports, lists
-from manilla.web.exports import Column
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, page
 
 OUTCOMES = {"answered": False, "refused": True}
 
-COLUMNS: list[Column[Request]] = [
-    Column("Time", lambda r: r.at),
-    Column("Request id", lambda r: r.request_id),
-    Column("Method", lambda r: r.method),
-    Column("Path", lambda r: r.path),
-    Column("Status", lambda r: r.status),
-    Column("Error code", lambda r: r.error_code),
-    Column("Error", lambda r: r.error),
-    Column("Invalid fields", lambda r: "; ".join(f"{k}: {v}" for k, v in r.errors.items())),
-    Column("Milliseconds", lambda r: f"{r.milliseconds:.1f}"),
-    Column("From", lambda r: r.address),
-    Column("Reference", lambda r: r.ref_trx),
-    Column("Transaction", lambda r: r.trx_id),
-]
+COLUMNS = listing.FIELDS.select(
+    {
+        "Time": "at",
+        "Request id": "request_id",
+        "Method": "method",
+        "Path": "path",
+        "Status": "status",
+        "Error code": "error_code",
+        "Error": "error",
+        "Invalid fields": "invalid_fields",
+        "Milliseconds": "rounded_milliseconds",
+        "From": "address",
+        "Reference": "ref_trx",
+        "Transaction": "trx_id",
+    }
+)
 
 
 class RequestPages:

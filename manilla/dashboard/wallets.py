@@ -4,7 +4,7 @@ from manilla.dashboard.references import named
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger import listing
-from manilla.ledger.listing import StatementFilter, StatementLine
+from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
@@ -12,7 +12,6 @@ from manilla.merchants.queries import WalletRow
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web import display, exports, lists
-from manilla.web.exports import Column
 from manilla.web.layout import NotHere
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
@@ -22,15 +21,17 @@ _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding
 TOP_UP_MAX = 10_000_000  # in major units: enough for every test, without overflow
 KINDS = tuple((kind, display.title(kind)) for kind in _KINDS)
 
-COLUMNS: list[Column[StatementLine]] = [
-    Column("Time", lambda line: line.posted_at),
-    Column("Kind", lambda line: line.kind),
-    Column("Transaction", lambda line: line.trx_id),
-    Column("Note", lambda line: line.reason),
-    Column("Currency", lambda line: line.currency),
-    Column("Amount", lambda line: line.amount.amount),
-    Column("Balance", lambda line: line.balance.amount),
-]
+COLUMNS = listing.STATEMENT_FIELDS.select(
+    {
+        "Time": "posted_at",
+        "Kind": "kind",
+        "Transaction": "trx_id",
+        "Note": "reason",
+        "Currency": "currency",
+        "Amount": "amount",
+        "Balance": "balance",
+    }
+)
 
 
 class TopUpRefused(Refusal):

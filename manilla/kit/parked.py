@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Connection, Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 
 
@@ -18,6 +19,9 @@ class ParkedJob(msgspec.Struct, frozen=True):
     failures: int
     parked_at: datetime
     last_error: str | None
+
+
+FIELDS = Fields(ParkedJob, merchant_id=lambda job: job.merchant_id or None)
 
 
 class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """Lists of the ledger: a wallet's statement, and postings with their entries."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
@@ -49,6 +50,9 @@ class StatementLine(msgspec.Struct, frozen=True):
         return Money(self.currency, self.balance_minor)
 
 
+STATEMENT_FIELDS = Fields(StatementLine, time="posted_at")
+
+
 class PostingFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     currency: str | None = None
@@ -73,6 +77,31 @@ class PostingLine(msgspec.Struct, frozen=True):
     reason: str | None
     posted_at: datetime
     entries: list[EntryLine]
+
+
+class PostedEntry(msgspec.Struct, frozen=True):
+    """An entry with its posting."""
+
+    posting: PostingLine
+    entry: EntryLine
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.posting.currency, self.entry.amount_minor)
+
+    @property
+    def balance(self) -> Money | None:
+        minor = self.entry.balance_minor
+        return None if minor is None else Money(self.posting.currency, minor)
+
+
+ENTRY_FIELDS = Fields(PostingLine).inside(
+    PostedEntry, "posting", posting="posting.id", account="entry.account"
+)
+
+
+def posted_entries(postings: Iterable[PostingLine]) -> list[PostedEntry]:
+    return [PostedEntry(posting, entry) for posting in postings for entry in posting.entries]
 
 
 class _WalletEntry(msgspec.Struct, frozen=True):

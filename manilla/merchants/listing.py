@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Clock, Moment, Page, Query
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
@@ -17,6 +18,11 @@ from manilla.merchants.request_queries import REQUEST_COLUMNS, Request
 
 TIMES = Clock(
     ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
+)
+FIELDS = Fields(
+    Request,
+    invalid_fields=lambda line: "; ".join(f"{name}: {text}" for name, text in line.errors.items()),
+    rounded_milliseconds=lambda line: f"{line.milliseconds:.1f}",
 )
 
 

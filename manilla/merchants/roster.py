@@ -7,10 +7,13 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.ledger import trx_ids
 from manilla.merchants.merchants import Status
 from manilla.merchants.queries import MERCHANT, MerchantRow
+
+FIELDS = Fields(MerchantRow, payouts=lambda row: "on" if row.payouts_enabled else "off")
 
 
 class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):

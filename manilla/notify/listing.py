@@ -9,6 +9,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
@@ -20,6 +21,8 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.notify import notification_ids, queries
 from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
+
+FIELDS = Fields(Notification)
 
 
 class State(StrEnum):

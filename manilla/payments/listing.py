@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
@@ -21,6 +22,15 @@ from manilla.payments import queries
 from manilla.payments.payment import ErrorCode, Payment, Status
 from manilla.payments.queries import PAYMENT_COLUMNS
 from manilla.payments.refund_queries import REFUND_COLUMNS, Refund, RefundStatus
+
+FIELDS = Fields(
+    Payment,
+    commission="quote.commission",
+    commission_fee="quote.commission",
+    customer_pays="quote.customer_pays",
+    customer_paid="quote.customer_pays",
+)
+REFUND_FIELDS = Fields(Refund)
 
 
 class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):

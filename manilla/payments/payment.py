@@ -71,6 +71,10 @@ class Payment(msgspec.Struct, frozen=True):
         return Money(self.currency, self.amount_minor)
 
     @property
+    def refunded(self) -> Money:
+        return Money(self.currency, self.refunded_minor)
+
+    @property
     def quote(self) -> Quote:
         commission = Money(self.currency, self.commission_minor)
         return Quote(self.amount, commission, self.commission_bearer)

@@ -42,6 +42,11 @@ class Refund(msgspec.Struct, frozen=True):
         return Money(self.currency, self.amount_minor)
 
     @property
+    def commission(self) -> Money:
+        """The part of the amount that the platform bears."""
+        return Money(self.currency, self.commission_minor)
+
+    @property
     def from_wallet_minor(self) -> int:
         """The part of the amount that the merchant bears."""
         return self.amount_minor - self.commission_minor

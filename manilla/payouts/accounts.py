@@ -7,6 +7,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.fields import Fields
 from manilla.payouts import methods
 
 
@@ -29,6 +30,10 @@ class SavedAccount(msgspec.Struct, frozen=True):
         names = methods.BANK_CODE, methods.BANK_NAME_BY_HAND
         return _first(self.beneficiary, names)
 
+
+FIELDS = Fields(
+    SavedAccount, withdraw_account_id="id", method="method_code", account_number="number"
+)
 
 ID_MAX = 2**63 - 1
 

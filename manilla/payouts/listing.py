@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.db import Database
+from manilla.kit.fields import Fields
 from manilla.kit.listing import (
     PAGE_ROWS,
     PAGE_ROWS_MAX,
@@ -24,6 +25,17 @@ from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
 # The field's name on automatic methods, and on the manual one.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
+
+
+FIELDS = Fields(
+    Payout,
+    payout_amount="amount",
+    payable_amount="payable",
+    method="method_code",
+    withdraw_method="method_name",
+    reversed="is_reversed",
+    sent_at="began_at",
+)
 
 
 class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, within
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
+from manilla.payouts.listing import FIELDS
 from manilla.payouts.payout import Payout
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
@@ -38,7 +39,24 @@ class Stuck(msgspec.Struct, frozen=True):
 
 class Waiting(msgspec.Struct, frozen=True):
     payout: Payout
-    hold: OutgoingHold  # why the payout has not been sent
+    hold: OutgoingHold | None  # why the payout has not been sent
+
+
+STUCK_FIELDS = FIELDS.inside(
+    Stuck,
+    "payout",
+    attempts="progress.attempts",
+    failures="progress.failures",
+    last_error="progress.last_error",
+    parked_at="progress.parked_at",
+    case="case_id",
+)
+ON_HOLD_FIELDS = FIELDS.inside(
+    Waiting,
+    "payout",
+    on_hold="hold",
+    reason=lambda row: row.hold and row.hold.text,
+)
 
 
 # SQL expression for a query on `payout`: why an unsent payout is on hold.

@@ -3,20 +3,22 @@
 import csv
 import io
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from litestar.response import Stream
 
 from manilla.kit import deadline
+from manilla.kit.clock import iso
+from manilla.kit.fields import Columns
+from manilla.kit.money import Money
 from manilla.web.lists import FORMAT
 from manilla.web.page_request import PageRequest
 
 Row = TypeVar("Row")
-Cell = str | int | Decimal | datetime | None
 
 CSV_TYPE = "text/csv"  # the charset is added to it
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -26,11 +28,6 @@ XLSX_ROWS_MAX = 1_048_575
 
 # Spreadsheet programs treat text that starts with one of these as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-class Column(msgspec.Struct, Generic[Row], frozen=True):
-    title: str
-    value: Callable[[Row], Cell]
 
 
 class File(Stream):
@@ -54,7 +51,7 @@ def is_wanted(request: PageRequest) -> bool:
 def send(
     request: PageRequest,
     name: str,
-    columns: Sequence[Column[Row]],
+    columns: Columns[Row],
     pages: AsyncIterable[Sequence[Row]],
 ) -> File:
     """Streams page by page, so that a slow reader does not hold a database connection."""
@@ -88,13 +85,13 @@ async def _rejoined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[b
 
 
 async def as_csv(
-    columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
+    columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow([column.title for column in columns])
+    writer.writerow(columns)
     async for rows in pages:
-        writer.writerows([plain(column.value(row)) for column in columns] for row in rows)
+        writer.writerows([plain(value(row)) for value in columns.values()] for row in rows)
         yield buffer.getvalue().encode()
         buffer.seek(0)
         buffer.truncate()
@@ -102,7 +99,7 @@ async def as_csv(
 
 
 async def as_xlsx(
-    columns: Sequence[Column[Row]], pages: AsyncIterable[Sequence[Row]]
+    columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncIterator[bytes]:
     """Writes the rows to a temporary file first and streams from that."""
     import xlsxwriter  # imported for the first such file only
@@ -114,15 +111,15 @@ async def as_xlsx(
         ) as book:
             sheet = book.add_worksheet()
             bold = book.add_format({"bold": True})
-            for place, column in enumerate(columns):
-                sheet.write_string(0, place, column.title, bold)
+            for place, title in enumerate(columns):
+                sheet.write_string(0, place, title, bold)
             formats = _MoneyFormats(book)
             number = 0
             async for rows in pages:
                 for row in rows[: XLSX_ROWS_MAX - number]:
                     number += 1
-                    for place, column in enumerate(columns):
-                        _write(sheet, number, place, column.value(row), formats)
+                    for place, value in enumerate(columns.values()):
+                        _write(sheet, number, place, value(row), formats)
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
@@ -145,7 +142,8 @@ class _MoneyFormats:
         return self._by_decimals[exponent]
 
 
-def _write(sheet: Any, row: int, place: int, cell: Cell, formats: _MoneyFormats) -> None:
+def _write(sheet: Any, row: int, place: int, value: object, formats: _MoneyFormats) -> None:
+    cell = _cell(value)
     # Spreadsheet numbers have 15 digits, so longer ones are written as text to stay exact.
     if isinstance(cell, Decimal | int) and len(str(cell)) <= 15:
         sheet.write_number(row, place, float(cell), formats.of(cell))
@@ -153,15 +151,32 @@ def _write(sheet: Any, row: int, place: int, cell: Cell, formats: _MoneyFormats)
         sheet.write_string(row, place, _text(cell))
 
 
-def plain(cell: Cell) -> str:
+def plain(value: object) -> str:
+    cell = _cell(value)
     text = _text(cell)
     is_text = isinstance(cell, str)
     return f"'{text}" if is_text and text.startswith(_FORMULA_STARTS) else text
 
 
-def _text(cell: Cell) -> str:
+def _cell(value: object) -> object:
+    """The value as a text, a number, a time or None."""
+    match value:
+        case Money():
+            return value.amount
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return " ".join(value)
+        case dict():
+            return msgspec.json.encode(value).decode()
+        case bytes():
+            return value.hex()
+    return value
+
+
+def _text(cell: object) -> str:
     if cell is None:
         return ""
     if isinstance(cell, datetime):
-        return cell.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return iso(cell)
     return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)

@@ -12,24 +12,24 @@ from xml.etree import ElementTree
 import pytest
 
 from manilla.kit.environment import Environment
+from manilla.kit.fields import Columns
 from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.services import Services
 from manilla.web import exports
-from manilla.web.exports import Cell, Column
 from tests.client import Site, new_merchant
 from tests.dashboard.merchant_dashboard import unchunked
 from tests.web.signed_in_user import SignedInUser, member
 
-Row = tuple[Cell, ...]
+Row = tuple[object, ...]
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", '=HYPERLINK("//evil")')
 DAY = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
-COLUMNS: list[Column[Row]] = [
-    Column("Text", lambda row: row[0]),
-    Column("Amount", lambda row: row[1]),
-    Column("Time", lambda row: row[2]),
-]
+COLUMNS: Columns[Row] = {
+    "Text": lambda row: row[0],
+    "Amount": lambda row: row[1],
+    "Time": lambda row: row[2],
+}
 
 
 async def _pages(*pages: Sequence[Row]) -> AsyncIterator[Sequence[Row]]:

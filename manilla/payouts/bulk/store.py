@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
+from manilla.kit.fields import Fields
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 
@@ -86,6 +87,11 @@ class NewBatchRow(msgspec.Struct, frozen=True):
 class BatchRow(NewBatchRow, frozen=True):
     trx_id: str | None = None
     payout_status: str | None = None
+
+
+ROW_FIELDS = Fields(
+    BatchRow, row="number", result="state", amount="amount_text", reference="ref_trx"
+)
 
 
 class BatchOutcomes(msgspec.Struct, frozen=True):

@@ -1,0 +1,61 @@
+"""The fields that exports and commands show of a record, declared once beside the record."""
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+Record = TypeVar("Record")
+Outer = TypeVar("Outer")
+
+Getter = Callable[[Record], Any]
+Columns = dict[str, Getter[Record]]  # by title, in the order in which they are shown
+
+
+class Fields(Generic[Record]):
+    """The fields of one kind of record.
+
+    Every attribute of the record is a field under its own name. `others` declares fields that are
+    named differently from their attribute, or that a function computes.
+    """
+
+    def __init__(self, record: type[Record], **others: str | Getter[Record]) -> None:
+        self._record = record
+        self._others = others
+
+    def select(self, names: str | Mapping[str, str]) -> Columns[Record]:
+        """Returns columns for these fields: `"id status"`, or `{"Id": "id"}` to title them."""
+        titles = {name: name for name in names.split()} if isinstance(names, str) else names
+        return {title: self._getter(name) for title, name in titles.items()}
+
+    def inside(
+        self, outer: type[Outer], attribute: str, **others: str | Getter[Outer]
+    ) -> "Fields[Outer]":
+        """Returns the fields of a record that has a record of this kind in an attribute."""
+        return _Outer(self, outer, attribute, **others)
+
+    def _getter(self, name: str) -> Getter[Record]:
+        found = self._others.get(name, name)
+        if callable(found):
+            return found
+        if not hasattr(self._record, found.partition(".")[0]):
+            raise AttributeError(f"{self._record.__name__} has no field {found}.")
+        return attrgetter(found)
+
+
+class _Outer(Fields[Outer]):
+    def __init__(
+        self,
+        inner: Fields[Any],
+        record: type[Outer],
+        attribute: str,
+        **others: str | Getter[Outer],
+    ) -> None:
+        super().__init__(record, **others)
+        self._inner = inner
+        self._attribute = attribute
+
+    def _getter(self, name: str) -> Getter[Outer]:
+        if name in self._others or hasattr(self._record, name):
+            return super()._getter(name)
+        get = self._inner._getter(name)
+        return lambda record: get(getattr(record, self._attribute))
