@@ -18,9 +18,9 @@ from manilla.kit.jobs import Runner, Work
 from manilla.ledger import idempotency
 from manilla.merchants import queries as merchants
 from manilla.merchants import request_log
-from manilla.notify import courier
+from manilla.notify import delivery
 from manilla.notify import queries as notify
-from manilla.notify.courier import Courier
+from manilla.notify.delivery import NotificationDelivery
 from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.bulk.paying import BulkPayoutTasks
@@ -66,7 +66,7 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
         Chore("measure", 15, lambda: measuring.measure(db, kinds)),
-        Chore("forget_attempts", 3600, lambda: notify.forget_old_attempts(db, KEEP_ATTEMPTS)),
+        Chore("forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
         Chore("prove_books", 2, lambda: _prove_books(services)),
     ]
@@ -128,10 +128,10 @@ async def work(settings: Settings) -> None:
         tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
         async with outbound.open_session(
             is_public_only=not settings.is_development,
-            connections=courier.CONCURRENCY,
-            seconds=courier.ATTEMPT_SECONDS,
+            connections=delivery.CONCURRENCY,
+            seconds=delivery.ATTEMPT_SECONDS,
         ) as session:
-            deliveries = Courier(services.db, services.directory, session).works()
+            deliveries = NotificationDelivery(services.db, services.directory, session).works()
             await Runner(services.db, {**works(services), **deliveries}).run(stop)
         for task in tasks:
             task.cancel()

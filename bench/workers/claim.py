@@ -16,7 +16,7 @@ from bench.frame import Work
 from bench.workers.running import Order
 from manilla.kit import jobs
 from manilla.kit.db import Database
-from manilla.notify.courier import CONCURRENCY
+from manilla.notify.delivery import CONCURRENCY
 from manilla.notify.outbox import DELIVER
 
 

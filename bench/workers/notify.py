@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from bench.workers import running
 from manilla.kit import outbound
 from manilla.kit.jobs import Work
-from manilla.notify import courier
-from manilla.notify.courier import Courier
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 
@@ -17,9 +17,9 @@ DELIVERED = "SELECT count(*) FROM notification WHERE state = 'delivered'"
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     async with outbound.open_session(
-        is_public_only=False, connections=courier.CONCURRENCY, seconds=courier.ATTEMPT_SECONDS
+        is_public_only=False, connections=delivery.CONCURRENCY, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
-        yield Courier(services.db, services.directory, session).works()
+        yield NotificationDelivery(services.db, services.directory, session).works()
 
 
 def is_delivered(again_seconds: float | None) -> bool:

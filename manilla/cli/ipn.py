@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,8 @@ from manilla.kit.clock import iso
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.notify import queries, redeliver
-from manilla.notify.queries import Kept, Notification
+from manilla.notify.listing import NotificationState
+from manilla.notify.queries import DeliveryAttempt, Notification
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,17 +31,11 @@ _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-class State(StrEnum):
-    WAITING = "waiting"
-    DELIVERED = "delivered"
-    FAILED = "failed"  # failed after the last attempt
-
-
 @app.command("list")
 def list_notifications(
     merchant: OfMerchant = None,
     status: Annotated[
-        State | None, typer.Option("--status", help="The state of the delivery.")
+        NotificationState | None, typer.Option("--status", help="The state of the delivery.")
     ] = None,
     trx: Annotated[
         str | None, typer.Option("--trx", metavar="TRX", help="Only for this transaction.")
@@ -74,7 +68,7 @@ def show(
 ) -> None:
     """Show a notification, its exact body, and every delivery attempt."""
 
-    async def command(tools: Tools) -> tuple[Notification, list[Kept]]:
+    async def command(tools: Tools) -> tuple[Notification, list[DeliveryAttempt]]:
         found = await redeliver.find(tools.db, _checked(notification_id))
         return found, await queries.attempts(tools.db, found.merchant_id, found.id)
 
@@ -179,39 +173,42 @@ def _row(each: Notification) -> dict[str, Any]:
     }
 
 
-def _described(found: Notification, history: list[Kept]) -> dict[str, Any]:
+def _described(found: Notification, history: list[DeliveryAttempt]) -> dict[str, Any]:
     return {
         **_row(found),
         "decided_at": iso(found.decided_at) if found.decided_at else None,
         "body": found.body.decode(),
         "history": [
             {
-                "number": kept.number,
-                "at": iso(kept.at),
-                "headers": kept.headers,
-                "status": kept.status,
-                "answer": None if kept.answer is None else kept.answer.decode(errors="replace"),
-                "milliseconds": kept.milliseconds,
-                "error": kept.error,
+                "number": attempt.number,
+                "at": iso(attempt.at),
+                "headers": attempt.headers,
+                "status": attempt.status,
+                "answer": None
+                if attempt.answer is None
+                else attempt.answer.decode(errors="replace"),
+                "milliseconds": attempt.milliseconds,
+                "error": attempt.error,
             }
-            for kept in history
+            for attempt in history
         ],
     }
 
 
-def _print(found: Notification, history: list[Kept]) -> None:
+def _print(found: Notification, history: list[DeliveryAttempt]) -> None:
     decided_at = iso(found.decided_at) if found.decided_at else None
     size = f"{len(found.body)} bytes"
     print_fields({**_row(found), "decided_at": decided_at, "body": size}, as_json=False)
     print(f"\n{printable(found.body.decode())}")
     if not history:
         print("\nNo attempts are stored.")
-    for kept in history:
-        came = "no response" if kept.status is None else f"HTTP {kept.status}"
-        error = f": {kept.error}" if kept.error and kept.error != came else ""
-        print(f"\nattempt {kept.number}  {iso(kept.at)}  {came} in {kept.milliseconds} ms{error}")
-        for name, value in kept.headers.items():
+    for attempt in history:
+        came = "no response" if attempt.status is None else f"HTTP {attempt.status}"
+        error = f": {attempt.error}" if attempt.error and attempt.error != came else ""
+        at, took = iso(attempt.at), f"{came} in {attempt.milliseconds} ms"
+        print(f"\nattempt {attempt.number}  {at}  {took}{error}")
+        for name, value in attempt.headers.items():
             print(f"    {name}: {value}")
-        if kept.answer:
-            answer = kept.answer.decode(errors="replace")[:ANSWER_CHARACTERS_SHOWN]
+        if attempt.answer:
+            answer = attempt.answer.decode(errors="replace")[:ANSWER_CHARACTERS_SHOWN]
             print(f"    response: {printable(answer)}")

@@ -23,7 +23,8 @@ from manilla.kit.http import is_web_address
 from manilla.ledger import trx_ids
 from manilla.merchants import merchants
 from manilla.merchants.directory import Directory
-from manilla.notify import queries, signing
+from manilla.notify import queries
+from manilla.notify.delivery import signed_headers
 from manilla.notify.queries import Notification
 from manilla.platform.changes import Watch
 
@@ -128,23 +129,12 @@ class _Listener:
             print(f"    {printable(each.body.decode())}", flush=True)
         forwarded = None
         if self._forward_to is not None:
-            headers = await self._headers(each)
+            headers = await signed_headers(self._directory, each, int(time.time()))
             forwarded = await _forward(session, self._forward_to, each.body, headers)
         if self._as_json:
             print_json(_described(each, forwarded))
         elif forwarded is not None:
             print(f"    {_describe(forwarded)}", flush=True)
-
-    async def _headers(self, each: Notification) -> dict[str, str]:
-        """The same headers as a delivery: signed now, with the merchant's newest secret."""
-        caller = await self._directory.of(self._environment, each.merchant_id)
-        return signing.headers(
-            caller.live_credentials()[0].secret,
-            notification_id=each.id,
-            environment=each.environment,
-            body=each.body,
-            now=int(time.time()),
-        )
 
 
 class _Feed:

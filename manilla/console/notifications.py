@@ -6,7 +6,7 @@ from manilla.console import queues
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.notify import listing, queries, redeliver
-from manilla.notify.listing import NotificationFilter, State
+from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
 from manilla.services import Services
@@ -17,7 +17,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer, Route, form, page
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
-STATES = (State.FAILED, State.WAITING, State.DELIVERED)
+STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
 
 COLUMNS = listing.FIELDS.select(
     "id merchant_id environment event status trx_id url state attempts created_at decided_at"
@@ -41,7 +41,7 @@ class NotificationDesk:
         db, scope = self._desk.db, queues.scope(request)
         state = queues.shown(request, "state", STATES)
         wanted = NotificationFilter(
-            state=None if state == queues.ALL else State(state),
+            state=None if state == queues.ALL else NotificationState(state),
             since=lists.day(request.query, "since"),
             until=lists.day(request.query, "until", is_end=True),
             search=request.query.text("q") or None,

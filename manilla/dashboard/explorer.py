@@ -108,7 +108,7 @@ class Explorer:
     async def _receiver(self, request: PageRequest) -> str | None:
         """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
         db, environment = self._desk.db, request.environment
-        url = await notifications.last_taken_at(db, request.merchant_id, environment)
+        url = await notifications.last_delivered_url(db, request.merchant_id, environment)
         if url is not None or not self._desk.is_development:
             return url
         [row, *_] = await queries.credentials(db, request.merchant_id, environment)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from manilla.dashboard.references import named
 from manilla.ledger.scope import Tenant
 from manilla.notify import listing, queries, redeliver
-from manilla.notify.listing import NotificationFilter, State
+from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
 from manilla.people.roles import Permission
 from manilla.services import Services
@@ -50,7 +50,7 @@ class NotificationPages:
         tenant = Tenant(request.merchant_id, request.environment)
         state, event = request.query.text("state"), request.query.text("event")
         wanted = NotificationFilter(
-            state=State(state) if state in set(State) else None,
+            state=NotificationState(state) if state in set(NotificationState) else None,
             event=event if event in EVENTS else None,
             since=lists.day(request.query, "since"),
             until=lists.day(request.query, "until", is_end=True),
@@ -71,7 +71,7 @@ class NotificationPages:
             blocked=await queries.blocked_urls(
                 self._desk.db, request.merchant_id, request.environment
             ),
-            states=[(each.value, each.title()) for each in State],
+            states=[(each.value, each.title()) for each in NotificationState],
             events=[(each, each.title()) for each in EVENTS],
         )
 

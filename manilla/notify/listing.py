@@ -20,19 +20,19 @@ from manilla.kit.listing import (
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
 from manilla.notify import notification_ids, queries
-from manilla.notify.queries import NOTIFICATION_COLUMNS, Kept, Notification
+from manilla.notify.queries import NOTIFICATION_COLUMNS, DeliveryAttempt, Notification
 
 FIELDS = Fields(Notification)
 
 
-class State(StrEnum):
+class NotificationState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     FAILED = "failed"  # after the last attempt
 
 
 class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
-    state: State | None = None
+    state: NotificationState | None = None
     event: str | None = None
     since: Moment | None = None
     until: Moment | None = None  # exclusive
@@ -40,11 +40,11 @@ class NotificationFilter(msgspec.Struct, frozen=True, kw_only=True):
     named: list[str] = []  # ids of the merchant's transactions that match the search
 
 
-class Told(msgspec.Struct, frozen=True):
-    """A notification with its delivery attempts, as long as they are retained."""
+class NotificationWithAttempts(msgspec.Struct, frozen=True):
+    """A notification with its delivery attempts, as long as they are stored."""
 
     notification: Notification
-    attempts: list[Kept]
+    attempts: list[DeliveryAttempt]
 
 
 async def notifications(
@@ -72,7 +72,7 @@ async def notifications(
     )
     text = listing.searched(wanted.search)
     if text is not None:
-        return Page(await listing.exact(db, _referred_to(steps, scope, wanted, text), _read))
+        return Page(await listing.exact(db, _found_by(steps, scope, wanted, text), _read))
     return await listing.walk(db, steps, _read, after, limit)
 
 
@@ -85,7 +85,9 @@ def all_notifications(
     )
 
 
-async def told_of(db: Database, merchant_id: int, trx_id: str) -> list[Told]:
+async def of_transaction(
+    db: Database, merchant_id: int, trx_id: str
+) -> list[NotificationWithAttempts]:
     """Returns the notifications of a transaction with their attempts, oldest first."""
     found = await db.rows(
         Notification,
@@ -93,7 +95,10 @@ async def told_of(db: Database, merchant_id: int, trx_id: str) -> list[Told]:
         " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id",
         *(merchant_id, trx_id),
     )
-    return [Told(each, await queries.attempts(db, merchant_id, each.id)) for each in found]
+    return [
+        NotificationWithAttempts(each, await queries.attempts(db, merchant_id, each.id))
+        for each in found
+    ]
 
 
 async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
@@ -106,7 +111,7 @@ async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     return count
 
 
-def _referred_to(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:
+def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is None:
         merchant_id = notification_ids.merchant_of(text)

@@ -10,7 +10,7 @@ from manilla.notify import notification_ids
 DELIVER = "notify"
 
 
-async def tell(
+async def enqueue(
     connection: Connection,
     *,
     merchant_id: int,

@@ -13,7 +13,7 @@ from manilla.kit.plans import by_key
 from manilla.notify import notification_ids
 
 
-class Due(msgspec.Struct, frozen=True):
+class DueNotification(msgspec.Struct, frozen=True):
     """The oldest undelivered notification of a transaction."""
 
     merchant_id: int
@@ -28,9 +28,9 @@ class Due(msgspec.Struct, frozen=True):
     has_more: bool  # the transaction has another undelivered notification
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    merchant_id: int
-    notification_id: str
+class DeliveryAttempt(msgspec.Struct, frozen=True):
+    """One call of a notification's URL, as stored."""
+
     number: int
     at: datetime
     headers: dict[str, str]
@@ -38,8 +38,15 @@ class Attempt(msgspec.Struct, frozen=True):
     answer: bytes | None
     milliseconds: int
     error: str | None
+
+
+class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
+    """A new attempt, and what it changes about its notification."""
+
+    merchant_id: int
+    notification_id: str
     attempts: int
-    state: str  # the notification's state after this attempt
+    state: str
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -57,22 +64,10 @@ class Notification(msgspec.Struct, frozen=True):
     decided_at: datetime | None
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A stored delivery attempt."""
-
-    number: int
-    at: datetime
-    headers: dict[str, str]
-    status: int | None
-    answer: bytes | None
-    milliseconds: int
-    error: str | None
-
-
-async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
+async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
     """Returns for each job the notification to deliver; None if there is none left."""
     rows = await db.rows(
-        Due,
+        DueNotification,
         """
         SELECT n.merchant_id, n.trx_id, n.id, n.environment, n.url, n.body, n.attempts,
                coalesce(a.number, 0) AS attempts_in_all,
@@ -100,17 +95,20 @@ async def due(db: Database, jobs: Sequence[Job]) -> list[Due | None]:
     return [found.get((job.merchant_id, job.subject)) for job in jobs]
 
 
-async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
+async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
+    given = {
+        name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
+    }
+    given["headers"] = [msgspec.json.encode(each.headers).decode() for each in attempts]
     async with by_key(db) as connection:
         await connection.execute(
-            """
+            f"""
         WITH given AS (
-            SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[],
-                                 $5::text[], $6::integer[], $7::bytea[], $8::integer[], $9::text[],
+            SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],
+                                 $5::bytea[], $6::integer[], $7::text[], $8::bigint[], $9::text[],
                                  $10::integer[], $11::text[])
-                AS g (merchant_id, notification_id, number, at, headers, status, answer,
-                      milliseconds, error, attempts, state)),
-        kept AS (
+                AS g ({columns(AttemptResult)})),
+        stored AS (
             INSERT INTO delivery_attempt (merchant_id, notification_id, number, at, headers, status,
                                           answer, milliseconds, error)
             SELECT merchant_id, notification_id, number, at, headers::jsonb, status, answer,
@@ -124,17 +122,7 @@ async def record(db: Database, attempts: Sequence[Attempt]) -> list[None]:
            AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
            -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')""",
-            [each.merchant_id for each in attempts],
-            [each.notification_id for each in attempts],
-            [each.number for each in attempts],
-            [each.at for each in attempts],
-            [msgspec.json.encode(each.headers).decode() for each in attempts],
-            [each.status for each in attempts],
-            [each.answer for each in attempts],
-            [each.milliseconds for each in attempts],
-            [each.error for each in attempts],
-            [each.attempts for each in attempts],
-            [each.state for each in attempts],
+            *given.values(),
         )
     return [None] * len(attempts)
 
@@ -178,19 +166,20 @@ async def notification(db: Database | Connection, notification_id: str) -> Notif
     )
 
 
-async def attempts(db: Database, merchant_id: int, notification_id: str) -> list[Kept]:
+async def attempts(db: Database, merchant_id: int, notification_id: str) -> list[DeliveryAttempt]:
     records: list[Any] = await db.records(
-        """
-        SELECT number, at, headers, status, answer, milliseconds, error FROM delivery_attempt
+        f"""
+        SELECT {columns(DeliveryAttempt)} FROM delivery_attempt
          WHERE merchant_id = $1 AND notification_id = $2 ORDER BY number""",
         *(merchant_id, notification_id),
     )
     return [
-        Kept(**{**record, "headers": msgspec.json.decode(record["headers"])}) for record in records
+        DeliveryAttempt(**{**record, "headers": msgspec.json.decode(record["headers"])})
+        for record in records
     ]
 
 
-async def last_taken_at(db: Database, merchant_id: int, environment: str) -> str | None:
+async def last_delivered_url(db: Database, merchant_id: int, environment: str) -> str | None:
     """Returns the URL that the merchant's most recent delivered notification went to."""
     url: str | None = await db.value(
         """
@@ -223,7 +212,7 @@ async def blocked_urls(db: Database, merchant_id: int, environment: str) -> list
     return [record["url"] for record in records]
 
 
-async def put_on_its_way(connection: Connection, merchant_id: int, notification_id: str) -> None:
+async def schedule_again(connection: Connection, merchant_id: int, notification_id: str) -> None:
     await connection.execute(
         """
         UPDATE notification SET state = 'waiting', attempts = 0, decided_at = NULL
@@ -249,5 +238,5 @@ async def backlog(db: Database) -> Backlog:
     return found
 
 
-async def forget_old_attempts(db: Database, age: timedelta) -> None:
+async def delete_old_attempts(db: Database, age: timedelta) -> None:
     await db.execute("DELETE FROM delivery_attempt WHERE at < now() - $1::interval", age)

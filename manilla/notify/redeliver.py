@@ -74,5 +74,5 @@ async def redeliver_failed(
 
 
 async def _send(connection: Connection, found: Notification) -> None:
-    await queries.put_on_its_way(connection, found.merchant_id, found.id)
+    await queries.schedule_again(connection, found.merchant_id, found.id)
     await jobs.put(connection, found.merchant_id, DELIVER, found.trx_id)

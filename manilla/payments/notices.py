@@ -28,7 +28,7 @@ async def tell_of_refund(
 
 
 async def _tell(connection: Connection, payment: Payment, payload: dict[str, Any]) -> None:
-    await outbox.tell(
+    await outbox.enqueue(
         connection,
         merchant_id=payment.merchant_id,
         environment=payment.environment,

@@ -11,7 +11,7 @@ from manilla.ledger.timeline import Step
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
-from manilla.notify.listing import Told
+from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments import charge_queries, queries, refund_queries
 from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
@@ -29,7 +29,7 @@ class PaymentStory(msgspec.Struct, frozen=True):
     webhooks: list[Heard]
     steps: list[Step]
     postings: list[PostingLine]
-    notifications: list[Told]
+    notifications: list[NotificationWithAttempts]
 
 
 async def payment_story(
@@ -58,5 +58,5 @@ async def payment_story(
         webhooks=await providers.heard_from_owners(db, merchant_id, owners),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, posted_under),
-        notifications=await notices.told_of(db, merchant_id, trx_id),
+        notifications=await notices.of_transaction(db, merchant_id, trx_id),
     )

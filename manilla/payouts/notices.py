@@ -29,7 +29,7 @@ async def tell_of_payout(connection: Connection, payout: Payout) -> None:
     }
     if payout.status is not Status.COMPLETED:
         payload |= _failure(payout)
-    await outbox.tell(
+    await outbox.enqueue(
         connection,
         merchant_id=payout.merchant_id,
         environment=payout.environment,

@@ -11,7 +11,7 @@ from manilla.ledger.timeline import Step
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
-from manilla.notify.listing import Told
+from manilla.notify.listing import NotificationWithAttempts
 from manilla.payouts import queries
 from manilla.payouts.payout import Payout
 from manilla.providers import listing as providers
@@ -24,7 +24,7 @@ class PayoutStory(msgspec.Struct, frozen=True):
     webhooks: list[Heard]
     steps: list[Step]
     postings: list[PostingLine]
-    notifications: list[Told]
+    notifications: list[NotificationWithAttempts]
 
 
 async def payout_story(
@@ -42,5 +42,5 @@ async def payout_story(
         webhooks=await providers.heard_from_owners(db, merchant_id, {trx_id: payout.provider}),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, [trx_id]),
-        notifications=await notices.told_of(db, merchant_id, trx_id),
+        notifications=await notices.of_transaction(db, merchant_id, trx_id),
     )

@@ -9,7 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from manilla.ledger import idempotency
-from manilla.notify import courier
+from manilla.notify import delivery
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import guidance, listing, operations, reading, states
 from manilla.reference.operations import Operation
@@ -180,7 +180,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
         "payment_steps": states.PAYMENT_STEPS,
         "sandbox_accounts": states.SANDBOX_ACCOUNTS,
         "sandbox_banks": states.SANDBOX_BANKS,
-        "courier": courier,
+        "delivery": delivery,
         "idempotency": idempotency,
         "version": document["info"]["version"],
     }

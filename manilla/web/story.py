@@ -10,7 +10,7 @@ from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.timeline import Step
 from manilla.merchants.request_queries import Request
-from manilla.notify.listing import Told
+from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
 from manilla.payments.story import PaymentStory
 from manilla.payouts.story import PayoutStory
@@ -150,7 +150,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _told(told: Told) -> Iterable[Happening]:
+def _told(told: NotificationWithAttempts) -> Iterable[Happening]:
     notification = told.notification
     yield Happening(
         at=notification.created_at,

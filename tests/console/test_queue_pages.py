@@ -19,8 +19,8 @@ from manilla.kit.money import Money
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.merchants.wallets import Funded
-from manilla.notify import courier
-from manilla.notify.courier import Courier
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
 from manilla.payments import refunds
 from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
@@ -246,10 +246,10 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
     async with (
         receiving() as receiver,
         outbound.open_session(
-            is_public_only=False, connections=4, seconds=courier.ATTEMPT_SECONDS
+            is_public_only=False, connections=4, seconds=delivery.ATTEMPT_SECONDS
         ) as session,
     ):
-        carrier = Courier(services.db, services.directory, session)
+        carrier = NotificationDelivery(services.db, services.directory, session)
         deliveries = Deliveries(services, merchant, receiver, carrier, settings.migration_url)
         receiver.answers = [answer(500, b"<b>broken</b>")] * 6
         trx_ids = [await deliveries.finish_payment() for _ in range(2)]

@@ -18,8 +18,8 @@ from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import Change, NewMerchant, Status
-from manilla.notify import courier
-from manilla.notify.courier import Courier
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
@@ -241,16 +241,16 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
 
 
 @contextlib.asynccontextmanager
-async def _courier(services: Services) -> AsyncIterator[Courier]:
+async def _delivery(services: Services) -> AsyncIterator[NotificationDelivery]:
     async with outbound.open_session(
-        is_public_only=False, connections=8, seconds=courier.ATTEMPT_SECONDS
+        is_public_only=False, connections=8, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
-        yield Courier(services.db, services.directory, session)
+        yield NotificationDelivery(services.db, services.directory, session)
 
 
 async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboard) -> None:
-    async with receiving() as receiver, _courier(dashboard.services) as messenger:
-        deliveries = Deliveries(dashboard.services, dashboard.merchant, receiver, messenger)
+    async with receiving() as receiver, _delivery(dashboard.services) as delivering:
+        deliveries = Deliveries(dashboard.services, dashboard.merchant, receiver, delivering)
         receiver.answers = [answer(500, b"<b>out of order</b>")]
         trx_id = await deliveries.finish_payment()
         await deliveries.deliver()
@@ -303,7 +303,7 @@ async def test_the_demonstration_shows_a_whole_sale(
     base_url = services.base_url
     async with (
         running_simulator(services),
-        _courier(services) as messenger,
+        _delivery(services) as delivering,
         _sat_down(browser, f"{base_url}/dashboard/") as owner,
     ):
         await owner.get_by_role("button", name="Continue as the demo merchant's owner").click()
@@ -315,7 +315,7 @@ async def test_the_demonstration_shows_a_whole_sale(
             await customer.get_by_role("button", name="Pay", exact=True).click()
             await customer.wait_for_url(f"{base_url}/shop/orders/*")
             await expect(customer.get_by_text("Waiting for the notification")).to_be_visible()
-            await _deliver(services, messenger, store.merchant_id)
+            await _deliver(services, delivering, store.merchant_id)
             await expect(customer.get_by_text("A notification arrived")).to_be_visible()
             await expect(customer.get_by_text("Paid. What next?")).to_be_visible()
             await customer.goto(f"{base_url}/shop")
@@ -325,10 +325,10 @@ async def test_the_demonstration_shows_a_whole_sale(
         await expect(owner.get_by_text("1 of 1 paid")).to_be_visible()
 
 
-async def _deliver(services: Services, messenger: Courier, merchant_id: int) -> None:
+async def _deliver(services: Services, delivering: NotificationDelivery, merchant_id: int) -> None:
     claimed, _ = await jobs.claim_in_turns(services.db, DELIVER, 100, merchant_id - 1)
     mine = [job for job in claimed if job.merchant_id == merchant_id]
-    runner = jobs.Runner(services.db, messenger.works())
+    runner = jobs.Runner(services.db, delivering.works())
     await asyncio.gather(*(runner._do(job) for job in mine))
 
 

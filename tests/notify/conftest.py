@@ -5,8 +5,8 @@ import pytest
 from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.notify import courier
-from manilla.notify.courier import Courier
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site, new_merchant
@@ -29,15 +29,15 @@ async def deliveries(
     receiver: Receiver,
     settings: Settings,
 ) -> AsyncIterator[Deliveries]:
-    """A merchant of the sandbox, its receiver, and a courier whose rounds a test starts."""
+    """A merchant of the sandbox, its receiver, and a delivery that a test runs."""
     merchant = await new_merchant(site, db, keyring)
     async with outbound.open_session(
-        is_public_only=False, connections=64, seconds=courier.ATTEMPT_SECONDS
+        is_public_only=False, connections=64, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
         yield Deliveries(
             services,
             merchant,
             receiver,
-            Courier(db, services.directory, session),
+            NotificationDelivery(db, services.directory, session),
             settings.migration_url,
         )

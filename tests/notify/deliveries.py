@@ -7,9 +7,9 @@ from manilla.kit import jobs
 from manilla.kit.db import connect
 from manilla.kit.jobs import Runner
 from manilla.notify import queries
-from manilla.notify.courier import Courier
+from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
-from manilla.notify.queries import Kept, Notification
+from manilla.notify.queries import DeliveryAttempt, Notification
 from manilla.payments.checkout import Outcome
 from manilla.services import Services
 from tests.client import Merchant
@@ -23,14 +23,14 @@ class Deliveries:
         services: Services,
         merchant: Merchant,
         receiver: Receiver,
-        courier: Courier,
+        delivery: NotificationDelivery,
         owner_url: str = "",
     ) -> None:
         self.owner_url = owner_url
         self.services = services
         self.merchant = merchant
         self.receiver = receiver
-        self.courier = courier
+        self.delivery = delivery
 
     async def finish_payment(
         self, outcome: Outcome = Outcome.PAY, ipn_url: str | None = None
@@ -46,7 +46,7 @@ class Deliveries:
 
     async def deliver(self) -> None:
         """One round of what is due."""
-        db, works = self.services.db, self.courier.works()
+        db, works = self.services.db, self.delivery.works()
         claimed, _ = await jobs.claim_in_turns(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
         runner = Runner(db, works)
@@ -75,7 +75,7 @@ class Deliveries:
         found = await queries.notifications(self.services.db, trx_id=trx_id)
         return found[::-1]
 
-    async def attempts(self, trx_id: str) -> list[Kept]:
+    async def attempts(self, trx_id: str) -> list[DeliveryAttempt]:
         [notification] = await self.notifications(trx_id)
         return await queries.attempts(self.services.db, notification.merchant_id, notification.id)
 

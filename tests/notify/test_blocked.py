@@ -3,8 +3,8 @@
 import pytest
 
 from manilla.kit import outbound
-from manilla.notify import courier
-from manilla.notify.courier import Courier
+from manilla.notify import delivery
+from manilla.notify.delivery import NotificationDelivery
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer
 from tests.web.signed_in_user import SignedInUser, member
@@ -30,14 +30,16 @@ async def test_the_dashboard_warns_of_blocked_deliveries_until_one_succeeds(
     url = f"http://localhost:{deliveries.receiver.port}/ipn"
     await deliveries.finish_payment(ipn_url=url)
     assert await _pages(visitor) == [False, False]
-    allowing = deliveries.courier
+    allowing = deliveries.delivery
     async with outbound.open_session(
-        is_public_only=True, connections=1, seconds=courier.ATTEMPT_SECONDS
+        is_public_only=True, connections=1, seconds=delivery.ATTEMPT_SECONDS
     ) as session:
-        deliveries.courier = Courier(deliveries.services.db, deliveries.services.directory, session)
+        deliveries.delivery = NotificationDelivery(
+            deliveries.services.db, deliveries.services.directory, session
+        )
         await deliveries.deliver()
     assert await _pages(visitor) == [True, True]
-    deliveries.courier = allowing
+    deliveries.delivery = allowing
     await deliveries.finish_payment(ipn_url=url)
     await deliveries.deliver()
     assert await _pages(visitor) == [False, False]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from manilla.notify import courier, redeliver
+from manilla.notify import delivery, redeliver
 from manilla.payments.checkout import Outcome
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Behave, answer, drip, endless, hang, raw
@@ -99,7 +99,7 @@ async def test_an_attempt_has_one_deadline_for_the_whole_exchange(
     error: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(courier, "ATTEMPT_SECONDS", 0.5)
+    monkeypatch.setattr(delivery, "ATTEMPT_SECONDS", 0.5)
     deliveries.receiver.answers = [behave]
     trx_id = await deliveries.finish_payment()
     began = time.monotonic()
@@ -118,7 +118,7 @@ async def test_an_endless_response_is_cut_off(deliveries: Deliveries) -> None:
     await deliveries.deliver()
     [kept] = await deliveries.attempts(trx_id)
     assert kept.answer is not None
-    assert len(kept.answer) == courier.ANSWER_BYTES_KEPT
+    assert len(kept.answer) == delivery.ANSWER_BYTES_KEPT
     assert await deliveries.state(trx_id) == "delivered"
 
 

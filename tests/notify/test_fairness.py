@@ -10,9 +10,9 @@ from manilla.kit import jobs, outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import Runner
-from manilla.notify import courier, hosts
-from manilla.notify.courier import Courier
-from manilla.notify.hosts import Hosts
+from manilla.notify import delivery, host_limits
+from manilla.notify.delivery import NotificationDelivery
+from manilla.notify.host_limits import HostLimits
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Site, new_merchant
@@ -42,7 +42,7 @@ async def _notifications(db: Database, merchant_id: int, url: str, count: int) -
 async def _working(services: Services, db: Database) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with outbound.open_session(is_public_only=False, connections=200, seconds=10) as session:
-        works = Courier(db, services.directory, session).works()
+        works = NotificationDelivery(db, services.directory, session).works()
         task = asyncio.create_task(Runner(db, works).run(stop))
         yield
         stop.set()
@@ -57,7 +57,7 @@ async def test_one_percent_hanging_endpoints_do_not_delay_others(
     keyring: Keyring,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(courier, "ATTEMPT_SECONDS", 3.0)
+    monkeypatch.setattr(delivery, "ATTEMPT_SECONDS", 3.0)
     async with contextlib.AsyncExitStack() as stack:
         receivers: list[Receiver] = []
         for number in range(MERCHANTS):
@@ -71,7 +71,7 @@ async def test_one_percent_hanging_endpoints_do_not_delay_others(
             await asyncio.gather(*(receiver.until(5, 60) for receiver in receivers[1:]))
             hanging = len(receivers[0].received)
         # It has had its share of calls at once, and no more.
-        assert 1 <= hanging <= 2 * hosts.AT_ONCE
+        assert 1 <= hanging <= 2 * host_limits.AT_ONCE
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
 
@@ -120,15 +120,15 @@ async def test_running_and_held_notifications_delay_nobody(
 
 
 def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
-    doors = Hosts()
-    entered = [doors.enter("a", 1)[0] for _ in range(hosts.NEW_AT_ONCE + 1)]
-    assert entered == [True] * hosts.NEW_AT_ONCE + [False]  # until it has answered
+    doors = HostLimits()
+    entered = [doors.enter("a", 1)[0] for _ in range(host_limits.NEW_AT_ONCE + 1)]
+    assert entered == [True] * host_limits.NEW_AT_ONCE + [False]  # until it has answered
     doors.leave("a", 1, was_slow=False, seconds=0.1)
-    more = hosts.AT_ONCE - hosts.NEW_AT_ONCE + 1
+    more = host_limits.AT_ONCE - host_limits.NEW_AT_ONCE + 1
     assert [doors.enter("a", 1)[0] for _ in range(more + 1)] == [True] * more + [False]
     assert doors.enter("b", 1) == (True, False)
-    for _ in range(hosts.AT_ONCE):
-        doors.leave("a", 1, was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+    for _ in range(host_limits.AT_ONCE):
+        doors.leave("a", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
     assert [doors.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
     assert [doors.enter("a", 2) for _ in range(3)] == [(True, False)] * 3  # where many live
     doors.leave("a", 1, was_slow=True, seconds=0.1)
@@ -136,10 +136,10 @@ def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
 
 
 def test_slow_hosts_together_leave_capacity_for_the_others() -> None:
-    doors = Hosts()
+    doors = HostLimits()
     for number in range(100):
         assert doors.enter(f"slow{number}", 1)[0]
-        doors.leave(f"slow{number}", 1, was_slow=False, seconds=hosts.SLOW_SECONDS + 1)
+        doors.leave(f"slow{number}", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
     entered = sum(doors.enter(f"slow{number}", 1)[0] for number in range(100))
-    assert entered == hosts.SLOW_IN_ALL
+    assert entered == host_limits.SLOW_IN_ALL
     assert doors.enter("quick", 1) == (True, False)

@@ -7,7 +7,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.notify import listing, queries
-from manilla.notify.listing import NotificationFilter, State
+from manilla.notify.listing import NotificationFilter, NotificationState
 from tests.notify.deliveries import Deliveries
 
 
@@ -23,9 +23,9 @@ async def test_notifications_are_found_by_every_filter_and_reference(
 
     began = datetime.now(UTC)
     first = await deliveries.finish_payment()
-    assert await queries.last_taken_at(db, merchant.new.id, merchant.environment) is None
+    assert await queries.last_delivered_url(db, merchant.new.id, merchant.environment) is None
     await deliveries.deliver()
-    taken_at = await queries.last_taken_at(db, merchant.new.id, merchant.environment)
+    taken_at = await queries.last_delivered_url(db, merchant.new.id, merchant.environment)
     assert taken_at == deliveries.receiver.url
     second = await deliveries.finish_payment()
     third = await deliveries.finish_payment()
@@ -37,8 +37,8 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     assert (await found(Everyone()))[:3] == [third, second, first]
     assert await found(Tenant(merchant.new.id, Environment.PRODUCTION)) == []
     assert await found(Tenant(merchant.new.id + 1, merchant.environment), search=first) == []
-    assert await found(state=State.DELIVERED) == [first]
-    assert await found(state=State.FAILED, event="payment") == [third]
+    assert await found(state=NotificationState.DELIVERED) == [first]
+    assert await found(state=NotificationState.FAILED, event="payment") == [third]
     assert await found(event="refund") == await found(search="%") == []
     assert await found(since=began, search=second) == [second]
     assert await found(until=began) == []
@@ -47,7 +47,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
         *(merchant.new.id, second),  # as the older endpoint has it
     )
     assert await found(event="payment") == [third, second, first]
-    [told] = await listing.told_of(db, merchant.new.id, first)
+    [told] = await listing.of_transaction(db, merchant.new.id, first)
     assert await found(search=told.notification.id) == [first]
     assert [attempt.status for attempt in told.attempts] == [200]
     assert await listing.count_failed(db, tenant, began - timedelta(seconds=5)) == 1
@@ -55,5 +55,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     await deliveries.finish_payment()
     rest = await listing.notifications(db, tenant, NotificationFilter(), limit=2, after=page.next)
     assert [row.trx_id for row in page.rows + rest.rows] == [third, second, first]
-    whole = listing.all_notifications(db, tenant, NotificationFilter(state=State.FAILED))
+    whole = listing.all_notifications(
+        db, tenant, NotificationFilter(state=NotificationState.FAILED)
+    )
     assert [row.trx_id async for rows in whole for row in rows] == [third]

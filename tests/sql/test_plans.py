@@ -11,7 +11,7 @@ from manilla.kit import outbound
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Runner, claim_in_turns
 from manilla.kit.postgres import Cluster
-from manilla.notify.courier import Courier
+from manilla.notify.delivery import NotificationDelivery
 from manilla.payments import refunds
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -63,7 +63,7 @@ class Business:
 
     async def notify(self) -> None:
         async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
-            works = Courier(self.db, self.payer.services.directory, session).works()
+            works = NotificationDelivery(self.db, self.payer.services.directory, session).works()
             claimed, _ = await claim_in_turns(self.db, "notify", 100, -1)
             for job in claimed:
                 await Runner(self.db, works)._do(job)

@@ -14,9 +14,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
 from manilla.merchants.directory import Directory
 from manilla.notify import queries, signing
-from manilla.notify.hosts import Hosts, host_of
+from manilla.notify.host_limits import HostLimits, host_of
 from manilla.notify.outbox import DELIVER
-from manilla.notify.queries import Attempt, Due
+from manilla.notify.queries import AttemptResult, DueNotification, Notification
 
 CONCURRENCY = 192
 ATTEMPT_SECONDS = 10.0
@@ -30,8 +30,8 @@ SLACK_SECONDS = 0.5  # the database's clock and ours may differ by this much
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
 
 
-class Answered(Exception):
-    """The result of a call that was not a success; the message says why."""
+class DeliveryFailed(Exception):
+    """A call that was not a success; the message says why."""
 
     def __init__(self, error: str, status: int | None = None, answer: bytes | None = None) -> None:
         super().__init__(error)
@@ -39,13 +39,13 @@ class Answered(Exception):
         self.answer = answer
 
 
-class Courier:
+class NotificationDelivery:
     def __init__(self, db: Database, directory: Directory, session: aiohttp.ClientSession) -> None:
         self._directory = directory
         self._session = session
-        self._hosts = Hosts()
-        self._load: Batcher[Job, Due | None] = Batcher(partial(queries.due, db))
-        self._record: Batcher[Attempt, None] = Batcher(partial(queries.record, db))
+        self._hosts = HostLimits()
+        self._load: Batcher[Job, DueNotification | None] = Batcher(partial(queries.due, db))
+        self._record: Batcher[AttemptResult, None] = Batcher(partial(queries.record, db))
 
     def works(self) -> dict[str, Work]:
         return {DELIVER: Work(self.deliver, concurrency=CONCURRENCY, in_turns=True)}
@@ -78,18 +78,18 @@ class Courier:
             return RETRY_SECONDS[attempt.attempts - 1]
         return 0 if due.has_more else None
 
-    async def _attempt(self, due: Due, began: float) -> Attempt:
+    async def _attempt(self, due: DueNotification, began: float) -> AttemptResult:
         at = datetime.now(UTC)
-        headers = await self._headers(due, int(at.timestamp()))
+        headers = await signed_headers(self._directory, due, int(at.timestamp()))
         status, answer, error = None, None, None
         try:
             status, answer = await self._call(due, headers)
-        except Answered as problem:
+        except DeliveryFailed as problem:
             status, answer, error = problem.status, problem.answer, str(problem)
         attempts = due.attempts + 1
         is_last = attempts > len(RETRY_SECONDS)
         state = "delivered" if error is None else "failed" if is_last else "waiting"
-        return Attempt(
+        return AttemptResult(
             merchant_id=due.merchant_id,
             notification_id=due.id,
             number=due.attempts_in_all + 1,
@@ -103,18 +103,7 @@ class Courier:
             state=state,
         )
 
-    async def _headers(self, due: Due, now: int) -> dict[str, str]:
-        """Signs with the newest secret, which after a rotation is the merchant's latest one."""
-        merchant = await self._directory.of(Environment(due.environment), due.merchant_id)
-        return signing.headers(
-            merchant.live_credentials()[0].secret,
-            notification_id=due.id,
-            environment=due.environment,
-            body=due.body,
-            now=now,
-        )
-
-    async def _call(self, due: Due, headers: dict[str, str]) -> tuple[int, bytes]:
+    async def _call(self, due: DueNotification, headers: dict[str, str]) -> tuple[int, bytes]:
         # What has been received is kept even if the rest of the response never arrives.
         status, answer = None, bytearray()
         try:
@@ -126,15 +115,29 @@ class Courier:
                     await _read_limited(response, answer)
         except TimeoutError:
             late = "no response" if status is None else "the response did not end"
-            raise _answered(f"{late} within 10 seconds", status, answer) from None
+            raise _failed(f"{late} within 10 seconds", status, answer) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _answered(f"the call failed: {outbound.told(error)}", status, answer) from None
+            raise _failed(f"the call failed: {outbound.told(error)}", status, answer) from None
         if not 200 <= status < 300:
-            raise _answered(_refusal(status), status, answer)
+            raise _failed(_error(status), status, answer)
         return status, bytes(answer[:ANSWER_BYTES_KEPT])
 
 
-def _wait_seconds(due: Due) -> float:
+async def signed_headers(
+    directory: Directory, notification: DueNotification | Notification, now: int
+) -> dict[str, str]:
+    """Signs with the newest secret, which after a rotation is the merchant's latest one."""
+    merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
+    return signing.headers(
+        merchant.live_credentials()[0].secret,
+        notification_id=notification.id,
+        environment=notification.environment,
+        body=notification.body,
+        now=now,
+    )
+
+
+def _wait_seconds(due: DueNotification) -> float:
     """Returns the seconds until the next attempt is due."""
     if due.attempts == 0 or due.ended_at is None:
         return 0
@@ -151,9 +154,11 @@ async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> 
             break
 
 
-def _answered(error: str, status: int | None, answer: bytearray) -> Answered:
-    return Answered(error, status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT]))
+def _failed(error: str, status: int | None, answer: bytearray) -> DeliveryFailed:
+    return DeliveryFailed(
+        error, status, None if status is None else bytes(answer[:ANSWER_BYTES_KEPT])
+    )
 
 
-def _refusal(status: int) -> str:
+def _error(status: int) -> str:
     return f"HTTP {status}" + (": redirects are not followed" if status in REDIRECTS else "")

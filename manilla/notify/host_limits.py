@@ -1,0 +1,74 @@
+"""Limits concurrent calls per host, so that a slow or dead host does not block the others."""
+
+import time
+from urllib.parse import urlsplit
+
+import msgspec
+
+AT_ONCE = 64  # calls to one host: a third of all concurrent calls
+NEW_AT_ONCE = 8  # calls of a merchant to a host that has not answered it yet and may be dead
+SLOW_AT_ONCE = 2  # calls of a merchant to a host that has been slow or silent for this merchant
+SLOW_IN_ALL = 48  # calls to all slow hosts together
+SLOW_SECONDS = 2.0
+REMEMBER_SECONDS = 60.0
+ENTRIES_MAX = 50_000
+
+
+class _HostCalls(msgspec.Struct):
+    """Calls of one merchant to one host.
+
+    Slowness is recorded for the merchant, because the host may be fast for other merchants.
+    """
+
+    running: int = 0
+    slow_until: float = 0.0
+    is_quick: bool = False  # the last response was fast
+
+    @property
+    def is_slow(self) -> bool:
+        return time.monotonic() < self.slow_until
+
+
+class HostLimits:
+    def __init__(self) -> None:
+        self._running: dict[str, int] = {}
+        self._by_merchant: dict[tuple[int, str], _HostCalls] = {}
+        self._running_slow = 0
+
+    def enter(self, host: str, merchant_id: int) -> tuple[bool, bool]:
+        """Returns whether the host can be called now, and whether it counts as slow."""
+        calls = self._by_merchant.get((merchant_id, host))
+        if calls is None:
+            self._forget_idle()
+            calls = self._by_merchant[merchant_id, host] = _HostCalls()
+        is_slow = calls.is_slow
+        if is_slow and (calls.running >= SLOW_AT_ONCE or self._running_slow >= SLOW_IN_ALL):
+            return False, True
+        running = self._running.get(host, 0)
+        if running >= AT_ONCE or (calls.running >= NEW_AT_ONCE and not calls.is_quick):
+            return False, is_slow
+        self._running_slow += is_slow
+        self._running[host] = running + 1
+        calls.running += 1
+        return True, is_slow
+
+    def leave(self, host: str, merchant_id: int, *, was_slow: bool, seconds: float) -> None:
+        calls = self._by_merchant[merchant_id, host]
+        calls.running -= 1
+        self._running_slow -= was_slow
+        self._running[host] -= 1
+        if not self._running[host]:
+            del self._running[host]
+        calls.is_quick = seconds <= SLOW_SECONDS
+        calls.slow_until = 0.0 if calls.is_quick else time.monotonic() + REMEMBER_SECONDS
+
+    def _forget_idle(self) -> None:
+        if len(self._by_merchant) >= ENTRIES_MAX:
+            self._by_merchant = {
+                key: calls for key, calls in self._by_merchant.items() if calls.running
+            }
+
+
+def host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or parts.scheme}"
