@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from bench.frame import PGBENCH, Contender, Work
-from manilla.kit import postgres, process
 from manilla.kit.db import Database
-from manilla.kit.postgres import Cluster
-from manilla.kit.process import Program
+from manilla.kit.embedded import postgres, process
+from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.embedded.process import Program
 
 TRIAL_SECONDS = 0.4
 SETTLE_SECONDS = 0.05

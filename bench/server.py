@@ -10,9 +10,9 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
-from manilla.kit import postgres
-from manilla.kit.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
-from manilla.kit.process import Supervisor
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
+from manilla.kit.embedded.process import Supervisor
 from manilla.sql import migrate
 
 BASELINE_DATABASE = "baseline"

@@ -16,10 +16,11 @@ from bench.frame import Plan
 from bench.pgbench import Pgbench
 from bench.server import BASELINE_DATABASE, Server
 from manilla.cli.programs import listen
-from manilla.kit import crypto, postgres
+from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.process import Program
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.process import Program
 from manilla.merchants.merchants import NewMerchant
 
 FOLDER = Path(__file__).parent

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 
-from manilla.kit import crash, metrics
+from manilla.kit import crash, prometheus
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
@@ -53,7 +53,7 @@ async def opened(
     except Unavailable as unavailable:
         cause = unavailable.facts["cause"]
         raise DatabaseAway(f"{DatabaseAway.message} {cause}.") from unavailable
-    metrics.merge_ended_processes()
+    prometheus.merge_ended_processes()
     session = open_session()
     services = _build(settings, db, session)
     try:

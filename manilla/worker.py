@@ -9,12 +9,13 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from manilla import measuring
+from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
-from manilla.kit import metrics, outbound, ratelimit
+from manilla.kit import outbound, ratelimit
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.jobs import Runner, Work
+from manilla.kit.jobs import Work
+from manilla.kit.jobs.runner import Runner
 from manilla.ledger import idempotency
 from manilla.merchants import queries as merchants
 from manilla.merchants import request_log
@@ -65,7 +66,7 @@ def chores(services: Services) -> list[Chore]:
         Chore("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
         Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
         Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
-        Chore("measure", 15, lambda: measuring.measure(db, kinds)),
+        Chore("measure", 15, lambda: instance_metrics.measure(db, kinds)),
         Chore("forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)),
         Chore("probe_rails", 2, services.rails.probe),
         Chore("prove_books", 2, lambda: _prove_books(services)),

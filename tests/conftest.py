@@ -14,11 +14,12 @@ import uvicorn
 from playwright.async_api import Browser, async_playwright, expect
 
 from manilla import app
-from manilla.kit import crypto, deadline, http, postgres
+from manilla.kit import crypto, deadline, http
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.postgres import Cluster
-from manilla.kit.process import Supervisor
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.embedded.process import Supervisor
 from manilla.ledger import invariants
 from manilla.services import Services
 from manilla.settings import Mode, Settings

@@ -8,8 +8,8 @@ import asyncpg
 import msgspec
 
 from manilla import app
-from manilla.kit import postgres
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import opened

@@ -18,7 +18,8 @@ from manilla_simulator.settings import (
 )
 
 from manilla import worker
-from manilla.kit import jobs
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.providers import credentials
 from manilla.providers.port import Provider
 from manilla.services import Services
@@ -57,8 +58,8 @@ class ProviderSimulator:
     async def run_jobs(self) -> None:
         """Everything that is due, and what becomes due because of it."""
         works = worker.works(self.services)
-        while claimed := await jobs.claim(self.services.db, dict.fromkeys(works, 50)):
-            runner = jobs.Runner(self.services.db, works)
+        while claimed := await claims.claim(self.services.db, dict.fromkeys(works, 50)):
+            runner = Runner(self.services.db, works)
             await asyncio.gather(*(runner._do(job) for job in claimed))
 
     async def run_job_now(self, kind: str, subject: str) -> None:

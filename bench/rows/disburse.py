@@ -9,11 +9,12 @@ from bench.frame import PRODUCT, Comparison, Row, Target
 from bench.rows.initiate_payout import METHOD, PROVIDER, parts_of_item
 from bench.stage import Stage
 from manilla.cli.programs import listen
-from manilla.kit import crypto, process
+from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.embedded import process
+from manilla.kit.embedded.process import Program
 from manilla.kit.environment import Environment
-from manilla.kit.process import Program
 from manilla.methods import catalogue
 from manilla.providers import credentials
 from manilla.providers.port import Provider

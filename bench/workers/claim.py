@@ -14,8 +14,8 @@ import uvloop
 
 from bench.frame import Work
 from bench.workers.running import Order
-from manilla.kit import jobs
 from manilla.kit.db import Database
+from manilla.kit.jobs import claims
 from manilla.notify.delivery import CONCURRENCY
 from manilla.notify.outbox import DELIVER
 
@@ -34,11 +34,11 @@ async def _work(db: Database, seconds: float) -> Work:
     done, in_claims = 0, 0.0
     while time.monotonic() < deadline:
         began = time.monotonic()
-        claimed, _ = await jobs.claim_in_turns(db, DELIVER, CONCURRENCY, after_merchant=-1)
+        claimed, _ = await claims.claim_fairly(db, DELIVER, CONCURRENCY, after_merchant=-1)
         in_claims += time.monotonic() - began
         assert len(claimed) == CONCURRENCY  # otherwise claims would differ
         done += 1
-        await jobs._put_off(db, [(job, 0) for job in claimed])
+        await claims.put_off(db, [(job, 0) for job in claimed])
     return Work(done, in_claims)
 
 

@@ -13,7 +13,8 @@ import uvloop
 import bench.frame
 from manilla import wiring
 from manilla.kit import logs
-from manilla.kit.jobs import Handler, Job, Runner, Work
+from manilla.kit.jobs import Handler, Job, Work
+from manilla.kit.jobs.runner import Runner
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.worker import CONNECTIONS

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from manilla import metrics
 from manilla.api.endpoint import Call
-from manilla.kit import ids, logs, metrics
+from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, Ticket
 from manilla.ledger import trx_ids

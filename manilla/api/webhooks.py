@@ -5,9 +5,10 @@ from typing import Any
 
 import structlog
 
+from manilla import metrics
 from manilla.api import refusals
 from manilla.api.refusals import MethodNotAllowed, NotFound, ValidationFailed
-from manilla.kit import crash, http, metrics, strict_json
+from manilla.kit import crash, http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.platform.changes import Watch

@@ -6,9 +6,9 @@ import typer
 
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.kit import parked
 from manilla.kit.clock import iso
-from manilla.kit.parked import ParkedFilter, ParkedJob
+from manilla.kit.jobs import failed
+from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
 from manilla.platform import work
 
 app = typer.Typer(no_args_is_help=True)
@@ -18,8 +18,12 @@ app = typer.Typer(no_args_is_help=True)
 def list_jobs(as_json: Json = False, data: Data = None) -> None:
     """List failed jobs with the last error, newest first."""
 
-    async def command(tools: Tools) -> list[ParkedJob]:
-        return [job async for page in parked.all_parked(tools.db, ParkedFilter()) for job in page]
+    async def command(tools: Tools) -> list[FailedJob]:
+        return [
+            job
+            async for page in failed.all_failed_jobs(tools.db, FailedJobFilter())
+            for job in page
+        ]
 
     rows = [_row(job) for job in run(data, command)]
     print_rows(rows, as_json=as_json, empty="There are no failed jobs.")
@@ -46,7 +50,7 @@ def retry(
     print_fields({"merchant_id": merchant_id, "kind": kind, "subject": subject}, as_json=as_json)
 
 
-def _row(job: ParkedJob) -> dict[str, Any]:
+def _row(job: FailedJob) -> dict[str, Any]:
     return {
         "merchant_id": job.merchant_id,
         "kind": job.kind,

@@ -14,7 +14,7 @@ from manilla import development
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, print_json
 from manilla.kit import logs
-from manilla.kit.process import Program, Supervisor, until_stopped
+from manilla.kit.embedded.process import Program, Supervisor, until_stopped
 from manilla.settings import DRAIN_SECONDS_MAX, Mode, Settings, read_mode
 
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
@@ -139,11 +139,9 @@ def _serve_here(settings: Settings, listener: socket.socket) -> None:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
-    from manilla.kit import (
-        metrics,
-    )  # importing it sets PROMETHEUS_MULTIPROC_DIR, shared by all processes
+    # Importing it sets PROMETHEUS_MULTIPROC_DIR, which all processes share.
+    from manilla.kit import prometheus  # noqa: F401
 
-    assert metrics.CONTENT_TYPE
     supervisor = Supervisor()
     for number in range(1, workers + 1):
         await supervisor.start(api_program(listener, number, dict(os.environ)))

@@ -26,10 +26,11 @@ from manilla.cli.programs import (
     reachable,
 )
 from manilla.cli.summary import print_summary
-from manilla.kit import logs, postgres
+from manilla.kit import logs
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.process import Program, Supervisor, follow_parent, until_stopped
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.process import Program, Supervisor, follow_parent, until_stopped
 from manilla.platform import master_key
 from manilla.settings import BadConfiguration, Mode, Settings, data_folder, read_mode
 

@@ -1,9 +1,9 @@
 """Failed jobs: what failed, why, and retrying it."""
 
 from manilla.console import queues
-from manilla.kit import parked
 from manilla.kit.errors import Refusal
-from manilla.kit.parked import ParkedFilter
+from manilla.kit.jobs import failed
+from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.platform import work
@@ -15,7 +15,7 @@ from manilla.web.routes import Answer, Route, form, page
 # Pages of a job's subject, by kind of job.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
-COLUMNS = parked.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
+COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
 
 
 class JobPages:
@@ -30,13 +30,13 @@ class JobPages:
 
     async def show(self, request: PageRequest) -> Answer:
         kind, subject = request.query.text("kind"), request.query.text("q")
-        wanted = ParkedFilter(
+        wanted = FailedJobFilter(
             merchant_id=queues.merchant(request), kind=kind or None, search=subject or None
         )
         if exports.is_wanted(request):
-            pages = parked.all_parked(self._desk.db, wanted)
+            pages = failed.all_failed_jobs(self._desk.db, wanted)
             return exports.send(request, "failed-jobs", COLUMNS, pages)
-        found = await parked.parked(self._desk.db, wanted, after=lists.after(request))
+        found = await failed.failed_jobs(self._desk.db, wanted, after=lists.after(request))
         return request.page(
             "jobs.html",
             rows=found.rows,

@@ -9,10 +9,10 @@ import msgspec
 
 from manilla.approvals import approvals
 from manilla.cases import listing as cases
-from manilla.kit import parked
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
+from manilla.kit.jobs import failed
 from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
 from manilla.notify import listing as notifications
@@ -79,7 +79,7 @@ class Overview:
             _count_or_none(cases.count_open(db, chosen)),
             _count_or_none(self._approvals_waiting()),
             _count_or_none(notifications.count_failed(db, everyone, since)),
-            _count_or_none(parked.count_parked(db)),
+            _count_or_none(failed.count_failed_jobs(db)),
             _count_or_none(self._rails_down()),
         )
         return [

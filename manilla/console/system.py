@@ -10,10 +10,11 @@ from typing import TypeVar
 import msgspec
 
 from manilla import __version__
-from manilla.kit import vitals
+from manilla.kit import health
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import duration
 from manilla.kit.errors import Unavailable
+from manilla.kit.jobs.queues import job_queues
 from manilla.merchants import request_figures
 from manilla.merchants.request_figures import RequestHour
 from manilla.notify import queries as notify
@@ -47,16 +48,16 @@ class SystemPages:
 
     async def show(self, request: PageRequest) -> Answer:
         db = self._desk.db
-        store = await vitals.store(db)
-        queues = await vitals.queues(db)
+        store = await health.server(db)
+        queues = await job_queues(db)
         hours = await _figures_or_none(request_figures.hourly(db))
         oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
         return request.page(
             "system.html",
-            programs=await vitals.programs(db),
+            programs=await health.programs(db),
             store=store,
             size=_bytes(store.size_bytes),
-            replicas=await vitals.replicas(db),
+            replicas=await health.replicas(db),
             queues=queues,
             oldest=_elapsed_since(min(oldest)) if oldest else None,
             ago=_elapsed_since,

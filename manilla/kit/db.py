@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from manilla.kit import deadline
-from manilla.kit.db_hosts import PASSING, Connector
+from manilla.kit.connector import PASSING, Connector
 from manilla.kit.errors import Refusal, Unavailable
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 import structlog
 
-from manilla.kit import metrics
+from manilla import metrics
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants import request_queries

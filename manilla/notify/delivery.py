@@ -7,7 +7,8 @@ from functools import partial
 
 import aiohttp
 
-from manilla.kit import crash, metrics, outbound
+from manilla import metrics
+from manilla.kit import crash, outbound
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -48,7 +49,7 @@ class NotificationDelivery:
         self._record: Batcher[AttemptResult, None] = Batcher(partial(queries.record, db))
 
     def works(self) -> dict[str, Work]:
-        return {DELIVER: Work(self.deliver, concurrency=CONCURRENCY, in_turns=True)}
+        return {DELIVER: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
     async def deliver(self, job: Job) -> float | None:
         """Makes one attempt at the oldest undelivered notification of a transaction.

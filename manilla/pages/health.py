@@ -7,7 +7,7 @@ from litestar import MediaType, Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 
-from manilla.kit import metrics
+from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.serving import Drain
@@ -45,7 +45,7 @@ async def metrics_page(request: Request[Any, Any, Any]) -> Response[bytes]:
     """For scrapers on the local network. Requests through a proxy get 404."""
     if not _is_local(request):
         raise NotFoundException
-    return Response(metrics.render(), headers={"content-type": metrics.CONTENT_TYPE})
+    return Response(prometheus.render(), headers={"content-type": prometheus.CONTENT_TYPE})
 
 
 # A request with any of these headers came through a proxy, so its origin is unknown.

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import msgspec
 
+from manilla import metrics
 from manilla.cases import cases
 from manilla.cases.cases import Kind
-from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting

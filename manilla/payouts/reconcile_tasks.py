@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from manilla.kit import metrics
+from manilla import metrics
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.payouts import reconcile

@@ -9,10 +9,11 @@ from enum import StrEnum
 
 import msgspec
 
+from manilla import metrics
 from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import Kind
-from manilla.kit import crash, jobs, metrics
+from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from manilla import metrics
 from manilla.audit import audit
 from manilla.audit.actor import address
-from manilla.kit import metrics
 from manilla.kit.db import Database
 from manilla.people import throttle
 from manilla.people.roles import Realm

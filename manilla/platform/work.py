@@ -1,9 +1,9 @@
 """Retries failed jobs on request of an administrator."""
 
 from manilla.audit import audit
-from manilla.kit import parked
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs import failed
 
 
 class NotParked(Refusal):
@@ -14,7 +14,7 @@ class NotParked(Refusal):
 async def retry(db: Database, merchant_id: int, kind: str, subject: str) -> None:
     """Makes a failed job due now, with a full set of retries."""
     async with db.transaction() as connection:
-        if not await parked.release(connection, merchant_id, kind, subject):
+        if not await failed.release(connection, merchant_id, kind, subject):
             raise NotParked
         await audit.record(
             connection,

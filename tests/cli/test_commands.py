@@ -249,7 +249,7 @@ def test_a_parked_job_is_listed_and_tried_again(instance: Instance, merchant: An
 
 
 def _sql(url: str, statement: str) -> None:
-    from manilla.kit.postgres import find_binaries
+    from manilla.kit.embedded.postgres import find_binaries
 
     subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
 

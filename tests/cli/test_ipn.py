@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.postgres import find_binaries
+from manilla.kit.embedded.postgres import find_binaries
 from tests.cli.receiver import Shop, opened
 from tests.command import manilla
 from tests.instance import MANILLA, Instance, free_port

@@ -11,7 +11,8 @@ import msgspec
 from playwright.async_api import Browser, Page
 
 from manilla import worker
-from manilla.kit import jobs
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.payments.checkout import Outcome
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
@@ -38,7 +39,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         """Those of this merchant that dashboards bring about, as if their time had come."""
         db = self.services.db
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
-        runner = jobs.Runner(db, works)
+        runner = Runner(db, works)
         while True:
             await db.execute(
                 "UPDATE job SET due_at = now() - interval '1 hour'"
@@ -46,7 +47,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
                 self.merchant.new.id,
                 list(KINDS),
             )
-            claimed = await jobs.claim(db, dict.fromkeys(KINDS, 20))
+            claimed = await claims.claim(db, dict.fromkeys(KINDS, 20))
             await asyncio.gather(*(runner._do(job) for job in claimed))
             if not any(job.merchant_id == self.merchant.new.id for job in claimed):
                 return

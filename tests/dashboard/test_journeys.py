@@ -13,8 +13,10 @@ from manilla_simulator import demo
 from playwright.async_api import Browser, Page, expect
 
 from manilla.development import Demo
-from manilla.kit import jobs, outbound
+from manilla.kit import outbound
 from manilla.kit.environment import Environment
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import Change, NewMerchant, Status
@@ -326,9 +328,9 @@ async def test_the_demonstration_shows_a_whole_sale(
 
 
 async def _deliver(services: Services, delivering: NotificationDelivery, merchant_id: int) -> None:
-    claimed, _ = await jobs.claim_in_turns(services.db, DELIVER, 100, merchant_id - 1)
+    claimed, _ = await claims.claim_fairly(services.db, DELIVER, 100, merchant_id - 1)
     mine = [job for job in claimed if job.merchant_id == merchant_id]
-    runner = jobs.Runner(services.db, delivering.works())
+    runner = Runner(services.db, delivering.works())
     await asyncio.gather(*(runner._do(job) for job in mine))
 
 

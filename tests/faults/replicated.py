@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import asyncpg
 
-from manilla.kit import postgres
-from manilla.kit.postgres import APPLICATION, NAME, OWNER, SUPERUSER
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.instance import free_port
 from tests.timeouts import TIMEOUT_SECONDS
 

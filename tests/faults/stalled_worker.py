@@ -4,10 +4,10 @@ import asyncio
 from enum import StrEnum
 from typing import Any, cast
 
-from manilla.kit import jobs
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
-from manilla.kit.jobs import Job, Runner
+from manilla.kit.jobs import Job, claims
+from manilla.kit.jobs.runner import Runner
 from manilla.payouts.tasks import PayoutTasks
 from manilla.providers.port import Adapter, Answer, Direction, Provider, Sent, TransferOrder
 from manilla.providers.rails import Rails
@@ -51,7 +51,7 @@ class StalledWorker:
         self.job: Job | None = None
 
     async def stall(self, *, lease_ends: bool = True) -> None:
-        [self.job] = await jobs.claim(self._db, {"transfer": 10})
+        [self.job] = await claims.claim(self._db, {"transfer": 10})
         self._working = asyncio.create_task(self._runner._do(self.job))
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await self._reached.wait()

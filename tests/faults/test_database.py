@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from manilla.kit import batch, postgres
+from manilla.kit import batch
 from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
-from manilla.kit.postgres import Cluster
 from manilla.settings import Settings
 from tests.client import Reply
 from tests.faults import transfer_webhooks

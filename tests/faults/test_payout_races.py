@@ -12,6 +12,7 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.jobs import claims
 from manilla.payouts import manual, sending, states
 from manilla.payouts.manual import NotToDecide
 from manilla.payouts.payout import Payout
@@ -188,9 +189,9 @@ async def _job(payer: PayoutMerchant, trx_id: str) -> tuple[object, ...]:
 async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMerchant) -> None:
     db = payer.services.db
     trx_id = await payer.pay_out()
-    [stalled] = await jobs.claim(db, {"transfer": 10})
+    [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
-    [holder] = await jobs.claim(db, {"transfer": 10})
+    [holder] = await claims.claim(db, {"transfer": 10})
     assert await sending.begin(db, [stalled]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
     assert await sending.begin(db, [holder]) == [True]
@@ -250,14 +251,14 @@ async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_wa
 async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> None:
     """Not even where the job was done and put anew: who was stalled all the while has lost it."""
     db, trx_id = payer.services.db, await payer.pay_out()
-    [stalled] = await jobs.claim(db, {"transfer": 10})
+    [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
     await payer.simulator.run_jobs()
     await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
     await payer.check_now(trx_id)
     await payer.until(trx_id, "completed")
     await jobs.put(db, payer.merchant.new.id, "transfer", trx_id)  # as a webhook does
-    [holder] = await jobs.claim(db, {"transfer": 10})
+    [holder] = await claims.claim(db, {"transfer": 10})
     assert holder.fence > stalled.fence
 
 

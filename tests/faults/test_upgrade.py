@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from manilla.kit.db import Database
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded.postgres import Cluster
 from manilla.ledger import invariants
 from manilla.settings import Settings
 from manilla.sql import migrate

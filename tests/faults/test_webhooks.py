@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit import metrics
+from manilla import metrics
 from manilla.kit.db import Database
 from manilla.payments import refunds
 from manilla.payments.story import payment_story

@@ -7,7 +7,9 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.kit.db import Database
-from manilla.kit.jobs import Job, Runner, Work
+from manilla.kit.jobs import Job, Work, claims
+from manilla.kit.jobs import runner as runner_module
+from manilla.kit.jobs.runner import Runner
 from tests.timeouts import TIMEOUT_SECONDS
 
 _numbers = itertools.count()
@@ -20,7 +22,7 @@ def kind() -> str:
 
 
 async def _claim_one(db: Database, kind: str) -> Job:
-    [job] = await jobs.claim(db, {kind: 10})
+    [job] = await claims.claim(db, {kind: 10})
     return job
 
 
@@ -35,7 +37,7 @@ async def _count(db: Database, kind: str) -> int:
 
 async def test_a_subject_has_one_job_due_at_the_earliest_time(db: Database, kind: str) -> None:
     await jobs.put(db, 1, kind, "a", in_seconds=60)
-    assert await jobs.claim(db, {kind: 10}) == []
+    assert await claims.claim(db, {kind: 10}) == []
     await jobs.put(db, 1, kind, "a")
     await jobs.put(db, 1, kind, "a", in_seconds=60)
     assert (await _claim_one(db, kind)).subject == "a"
@@ -45,8 +47,8 @@ async def test_a_subject_has_one_job_due_at_the_earliest_time(db: Database, kind
 async def test_a_claimed_job_belongs_to_one_worker(db: Database, kind: str) -> None:
     for subject in "abc":
         await jobs.put(db, 1, kind, subject)
-    claims = await asyncio.gather(*(jobs.claim(db, {kind: 1}) for _ in range(6)))
-    assert sorted(job.subject for claim in claims for job in claim) == ["a", "b", "c"]
+    results = await asyncio.gather(*(claims.claim(db, {kind: 1}) for _ in range(6)))
+    assert sorted(job.subject for claimed in results for job in claimed) == ["a", "b", "c"]
 
 
 async def test_a_worker_stalled_past_its_lease_cannot_finish_the_job(
@@ -56,9 +58,9 @@ async def test_a_worker_stalled_past_its_lease_cannot_finish_the_job(
     frozen = await _claim_one(db, kind)
     await _end_lease(db, kind)
     other = await _claim_one(db, kind)
-    await jobs._end(db, [frozen])
+    await claims.end(db, [frozen])
     assert await _count(db, kind) == 1
-    await jobs._end(db, [other])
+    await claims.end(db, [other])
     assert await _count(db, kind) == 0
 
 
@@ -66,7 +68,7 @@ async def test_a_job_requested_again_while_it_runs_is_not_lost(db: Database, kin
     await jobs.put(db, 1, kind, "a")
     running = await _claim_one(db, kind)
     await jobs.put(db, 1, kind, "a")
-    await jobs._end(db, [running])
+    await claims.end(db, [running])
     assert (await _claim_one(db, kind)).subject == "a"
 
 
@@ -83,8 +85,8 @@ async def test_a_job_that_keeps_failing_is_set_aside_and_the_others_continue(
         done.append(job.subject)
 
     runner = Runner(db, {kind: Work(handler, concurrency=4)})
-    for _ in range(jobs.FAILURES_MAX + 3):
-        for job in await jobs.claim(db, {kind: 10}):
+    for _ in range(claims.FAILURES_MAX + 3):
+        for job in await claims.claim(db, {kind: 10}):
             await runner._do(job)
         await _end_lease(db, kind)
     assert done == ["good"]
@@ -93,7 +95,7 @@ async def test_a_job_that_keeps_failing_is_set_aside_and_the_others_continue(
         kind,
     )
     assert dict(parked) == {
-        "failures": jobs.FAILURES_MAX,
+        "failures": claims.FAILURES_MAX,
         "last_error": "ValueError: not like this",
         "is_parked": True,
     }
@@ -157,18 +159,18 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     async def rest(_until: asyncio.Event) -> None:
         stop.set()
 
-    monkeypatch.setattr(jobs, "_pause", rest)
+    monkeypatch.setattr(runner_module, "_pause", rest)
     for merchant_id in range(4):
         for subject in "abc":
             await jobs.put(db, merchant_id, "turns", f"{merchant_id}{subject}")
-    await Runner(db, {"turns": Work(do, concurrency=4, in_turns=True)}).run(stop)
+    await Runner(db, {"turns": Work(do, concurrency=4, is_fair=True)}).run(stop)
     assert len(done) == len(set(done)) == 12
 
 
 async def test_a_lease_is_renewed_while_its_job_runs(
     db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(runner_module, "RENEW_SECONDS", 0.01)
     leased = "SELECT leased_until FROM job WHERE kind = $1"
     stop, done = asyncio.Event(), asyncio.Event()
 

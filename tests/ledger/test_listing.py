@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from manilla.kit import parked
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.jobs import failed
+from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.kit.listing import BadCursor
 from manilla.kit.money import Money
-from manilla.kit.parked import ParkedFilter
 from manilla.ledger import listing
 from manilla.ledger.listing import PostingFilter, StatementFilter
 from manilla.ledger.scope import Everyone, Tenant
@@ -100,7 +100,7 @@ async def test_failed_jobs_are_listed(db: Database, merchant_id: int) -> None:
         )
 
     async def found(**wanted: Any) -> list[str]:
-        page = await parked.parked(db, ParkedFilter(merchant_id=merchant_id, **wanted))
+        page = await failed.failed_jobs(db, FailedJobFilter(merchant_id=merchant_id, **wanted))
         return [job.subject for job in page.rows]
 
     await park("none", "old", 2)
@@ -110,9 +110,9 @@ async def test_failed_jobs_are_listed(db: Database, merchant_id: int) -> None:
     assert await found(kind="none") == ["new", "old"]
     assert await found(search="old") == ["old"]
     assert await found(search="%") == []
-    wanted = ParkedFilter(merchant_id=merchant_id)
-    page = await parked.parked(db, wanted, limit=2)
-    rest = await parked.parked(db, wanted, limit=2, after=page.next)
+    wanted = FailedJobFilter(merchant_id=merchant_id)
+    page = await failed.failed_jobs(db, wanted, limit=2)
+    rest = await failed.failed_jobs(db, wanted, limit=2, after=page.next)
     assert [job.subject for job in rest.rows] == ["old"]
-    assert await parked.count_parked(db) >= 3
+    assert await failed.count_failed_jobs(db) >= 3
     await db.execute("DELETE FROM job WHERE merchant_id = $1", merchant_id)

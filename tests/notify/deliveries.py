@@ -3,9 +3,9 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from manilla.kit import jobs
 from manilla.kit.db import connect
-from manilla.kit.jobs import Runner
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.notify import queries
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
@@ -47,7 +47,7 @@ class Deliveries:
     async def deliver(self) -> None:
         """One round of what is due."""
         db, works = self.services.db, self.delivery.works()
-        claimed, _ = await jobs.claim_in_turns(db, DELIVER, 100, self.merchant.new.id - 1)
+        claimed, _ = await claims.claim_fairly(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
         runner = Runner(db, works)
         await asyncio.gather(*(runner._do(job) for job in mine))

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manilla.kit import jobs, outbound
+from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.jobs import Runner
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.notify import delivery, host_limits
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.host_limits import HostLimits
@@ -81,7 +82,7 @@ async def test_one_merchants_backlog_does_not_delay_another_merchant(
     busy, other = [await new_merchant(site, db, keyring) for _ in range(2)]
     await _notifications(db, busy.new.id, "http://127.0.0.1:9/", 2000)
     await _notifications(db, other.new.id, "http://127.0.0.1:9/", 3)
-    claimed, _ = await jobs.claim_in_turns(db, DELIVER, 20, -1)
+    claimed, _ = await claims.claim_fairly(db, DELIVER, 20, -1)
     assert sum(job.merchant_id == other.new.id for job in claimed) == 3
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
@@ -95,7 +96,7 @@ async def test_running_and_held_notifications_delay_nobody(
 
     async def claimed() -> list[int]:
         """Whose jobs; no job is claimed twice."""
-        found, last = await jobs.claim_in_turns(db, DELIVER, 3, before)
+        found, last = await claims.claim_fairly(db, DELIVER, 3, before)
         assert last == merchants[-1]
         had.extend((job.merchant_id, job.subject) for job in found)
         return sorted(job.merchant_id for job in found)

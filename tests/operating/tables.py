@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 
-from manilla.kit import metrics
+from manilla import metrics
 from manilla.platform import settings
 from manilla.platform.settings import ADDRESSES, WEEKDAYS, PlatformSettings
 from manilla.variables import VARIABLES

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from manilla.kit import postgres
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 
 PASSWORDS = ["plain", "with:colon", "back\\slash", "a@b/c?d&e=f%g#h", "naïve ₦", "*", "%40"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
-from manilla.kit.postgres import Cluster
 from manilla.ledger import invariants
 from manilla.payouts import holding
 from manilla.providers.port import Provider

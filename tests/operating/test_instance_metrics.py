@@ -2,11 +2,11 @@
 
 import re
 
-from manilla import measuring
+from manilla import instance_metrics
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.cases.suspense import Action
-from manilla.kit import metrics
+from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.payouts import holding
 from manilla.services import Services
@@ -14,8 +14,8 @@ from tests.payouts.payout_merchant import PayoutMerchant
 
 
 async def measured(db: Database) -> dict[str, float]:
-    await measuring.measure(db, ["transfer"])
-    lines = re.findall(r"^(manilla_\S+) (\S+)$", metrics.render().decode(), re.MULTILINE)
+    await instance_metrics.measure(db, ["transfer"])
+    lines = re.findall(r"^(manilla_\S+) (\S+)$", prometheus.render().decode(), re.MULTILINE)
     return {name: float(value) for name, value in lines}
 
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from manilla.kit import jobs
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs import claims
 from manilla.kit.money import MoneyError
 from manilla.merchants.merchants import Bearer
 from manilla.payments import refund_queries, refunds
@@ -159,9 +159,9 @@ async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it
 ) -> None:
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
-    [stalled] = await jobs.claim(db, {refunds.SEND: 1})
+    [stalled] = await claims.claim(db, {refunds.SEND: 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
-    [taken_over] = await jobs.claim(db, {refunds.SEND: 1})
+    [taken_over] = await claims.claim(db, {refunds.SEND: 1})
     assert not await refund_queries.mark_sent(db, refund, stalled)
     assert not await refunds.fail(db, refund, "a repetition", holder=stalled)
     assert await refund_queries.mark_sent(db, refund, taken_over)

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from manilla import worker
-from manilla.kit import crash, jobs
+from manilla.kit import crash
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.jobs import Job, Runner
+from manilla.kit.jobs import Job, claims
+from manilla.kit.jobs.runner import Runner
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, Status
@@ -210,7 +211,7 @@ class Machine:
              WHERE kind = 'transfer' AND merchant_id = $1""",
             self.merchant.new.id,
         )
-        claimed = await jobs.claim(db, {"transfer": 100})
+        claimed = await claims.claim(db, {"transfer": 100})
         await asyncio.gather(*(self.stage.runner._do(job) for job in claimed))
         for order in self.model.orders.values():
             if order.is_worked_on:
@@ -225,7 +226,7 @@ class Machine:
              WHERE merchant_id = $1 AND kind = 'transfer' AND subject = $2""",
             *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
         )
-        [job] = await jobs.claim(db, {"transfer": 1})
+        [job] = await claims.claim(db, {"transfer": 1})
         assert job.subject == self.trx_ids[order.ref_trx]
         return job, self.model.claim(order)
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.jobs import claims
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import Change, Status
 from manilla.payouts import holding, lost, manual, queue, sending
@@ -102,9 +102,9 @@ async def test_enabling_is_not_lost_on_a_worker_that_has_just_found_the_merchant
 ) -> None:
     trx_id = await payer.pay_out()
     await payer.change(DISABLE)
-    [job] = await jobs.claim(db, {SEND: 1})
+    [job] = await claims.claim(db, {SEND: 1})
     await payer.change(ENABLE)
-    await jobs._put_off(db, [(job, 3600.0)])
+    await claims.put_off(db, [(job, 3600.0)])
     assert await _due_at(payer, SEND, trx_id) <= datetime.now(UTC)
     await payer.check_until(trx_id, "completed")
 
@@ -113,7 +113,7 @@ async def test_the_statement_that_permits_a_send_reads_the_merchant_itself(
     payer: PayoutMerchant, db: Database
 ) -> None:
     await payer.pay_out()
-    [job] = await jobs.claim(db, {SEND: 1})
+    [job] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE merchant SET status = 'disabled' WHERE id = $1", payer.merchant.new.id)
     assert await sending.begin(db, [job]) == [False]
     await db.execute("UPDATE merchant SET status = 'approved' WHERE id = $1", payer.merchant.new.id)

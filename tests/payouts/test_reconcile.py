@@ -8,7 +8,7 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
-from manilla.kit import metrics
+from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import settlements
@@ -435,7 +435,7 @@ async def test_a_worker_compares_every_hour_by_itself(payer: PayoutMerchant, db:
     for _ in range(2):
         await tasks.schedule()
     assert await _scheduled(db) == ["providera", "providerc"]
-    expected = metrics.render().decode()
+    expected = prometheus.render().decode()
     assert 'manilla_reconciliation_expected{provider="providera"} 1.0' in expected
     assert 'manilla_reconciliation_expected{provider="providerb"} 0.0' in expected
     await payer.simulator.run_job_now("reconcile", "providera")
@@ -448,7 +448,7 @@ async def test_a_worker_compares_every_hour_by_itself(payer: PayoutMerchant, db:
     assert case.reference == "providera:NGN"
     assert await _scheduled(db) == ["providera", "providerc"]
     assert 3000 < await db.value(due) < 4000
-    assert 'manilla_reconciled_at_seconds{provider="providera"}' in metrics.render().decode()
+    assert 'manilla_reconciled_at_seconds{provider="providera"}' in prometheus.render().decode()
     await clear_credentials(payer.services, "a")
     await payer.simulator.run_job_now("reconcile", "providera")
     assert await _scheduled(db) == ["providerc"]

@@ -281,9 +281,9 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
     shown += [str(await each.banks()) for _ in range(FAILURES_TO_TRIP)]
     await rails.health.flush()
     shown += [str(await rails.health.overview()), str(rails.credentials(Provider.A).shown())]
-    from manilla.kit import metrics
+    from manilla.kit import prometheus
 
-    shown.append(metrics.render().decode())
+    shown.append(prometheus.render().decode())
     captured = capfd.readouterr()
     assert planted in str(server.recorded[0].headers)  # it was there to be leaked
     assert planted not in "".join([*shown, captured.out, captured.err])

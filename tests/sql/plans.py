@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from manilla.kit import postgres
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 
 SETTINGS = {
     "session_preload_libraries": "auto_explain",

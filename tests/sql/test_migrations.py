@@ -10,7 +10,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.databases import database

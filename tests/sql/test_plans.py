@@ -8,9 +8,10 @@ import asyncpg
 import pytest
 
 from manilla.kit import outbound
+from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
-from manilla.kit.jobs import Runner, claim_in_turns
-from manilla.kit.postgres import Cluster
+from manilla.kit.jobs.claims import claim_fairly
+from manilla.kit.jobs.runner import Runner
 from manilla.notify.delivery import NotificationDelivery
 from manilla.payments import refunds
 from manilla.settings import Settings
@@ -64,7 +65,7 @@ class Business:
     async def notify(self) -> None:
         async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
             works = NotificationDelivery(self.db, self.payer.services.directory, session).works()
-            claimed, _ = await claim_in_turns(self.db, "notify", 100, -1)
+            claimed, _ = await claim_fairly(self.db, "notify", 100, -1)
             for job in claimed:
                 await Runner(self.db, works)._do(job)
 

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from alembic.script import ScriptDirectory
 
-from manilla.kit import crypto, postgres
+from manilla.kit import crypto
 from manilla.kit.db import Database
-from manilla.kit.postgres import Cluster
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.command import manilla

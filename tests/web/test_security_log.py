@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from manilla.kit import metrics
+from manilla.kit import prometheus
 from manilla.people import second_factor, security_log
 from manilla.people.roles import Role
 from manilla.services import Services
@@ -42,7 +42,7 @@ def counted(event: str, outcome: str, realm: str = "dashboard") -> float:
     labels = f'event="{event}",outcome="{outcome}",realm="{realm}"'
     found = re.search(
         rf"^manilla_security_events_total\{{{re.escape(labels)}\}} (\S+)$",
-        metrics.render().decode(),
+        prometheus.render().decode(),
         re.MULTILINE,
     )
     return float(found.group(1)) if found else 0

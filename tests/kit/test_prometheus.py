@@ -7,17 +7,17 @@ from pathlib import Path
 
 COUNT = """
 import os
-from manilla.kit import metrics
+from manilla import metrics
 
 metrics.notifications.labels("delivered").inc(2)
 metrics.request_seconds.labels("/x").observe(0.3)
 metrics.notifications_waiting.set(int(os.environ["WAITING"]))
 """
 READ = """
-from manilla.kit import metrics
+from manilla.kit import prometheus
 
-metrics.merge_ended_processes()
-print(metrics.render().decode())
+prometheus.merge_ended_processes()
+print(prometheus.render().decode())
 """
 
 

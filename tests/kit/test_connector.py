@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit import db_hosts
+from manilla.kit import connector
 from manilla.kit.db import Database, UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
@@ -161,7 +161,7 @@ async def test_hosts_in_the_query_string_are_tried_one_by_one(settings: Settings
     ],
 )
 def test_hosts_are_named_as_in_the_url(url: str, names: list[str]) -> None:
-    assert [host.name for host in db_hosts.hosts_of(url)] == names
+    assert [host.name for host in connector.hosts_of(url)] == names
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 
 
-class ParkedJob(msgspec.Struct, frozen=True):
+class FailedJob(msgspec.Struct, frozen=True):
     merchant_id: int  # 0: no known merchant
     kind: str
     subject: str
@@ -21,18 +21,18 @@ class ParkedJob(msgspec.Struct, frozen=True):
     last_error: str | None
 
 
-FIELDS = Fields(ParkedJob, merchant_id=lambda job: job.merchant_id or None)
+FIELDS = Fields(FailedJob, merchant_id=lambda job: job.merchant_id or None)
 
 
-class ParkedFilter(msgspec.Struct, frozen=True, kw_only=True):
+class FailedJobFilter(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: listing.Number | None = None
     kind: str | None = None
     search: str | None = None  # an exact subject
 
 
-async def parked(
-    db: Database, wanted: ParkedFilter, *, after: str | None = None, limit: int = PAGE_ROWS
-) -> Page[ParkedJob]:
+async def failed_jobs(
+    db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+) -> Page[FailedJob]:
     """Returns one page of failed jobs, newest first."""
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
@@ -45,7 +45,7 @@ async def parked(
     if key is not None:
         conditions.add("(parked_at, merchant_id, kind, subject) < ({}, {}, {}, {})", *key)
     rows = await db.rows(
-        ParkedJob,
+        FailedJob,
         f"""
         SELECT merchant_id, kind, subject, attempts, failures, parked_at, last_error FROM job
          WHERE parked_at IS NOT NULL AND {conditions.sql}
@@ -58,12 +58,12 @@ async def parked(
     return Page(rows, listing.cursor((last.parked_at, last.merchant_id, last.kind, last.subject)))
 
 
-def all_parked(db: Database, wanted: ParkedFilter) -> AsyncIterator[list[ParkedJob]]:
+def all_failed_jobs(db: Database, wanted: FailedJobFilter) -> AsyncIterator[list[FailedJob]]:
     """Yields all failed jobs that match the filter."""
-    return listing.in_pages(lambda after: parked(db, wanted, after=after, limit=PAGE_ROWS_MAX))
+    return listing.in_pages(lambda after: failed_jobs(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
-async def count_parked(db: Database) -> int:
+async def count_failed_jobs(db: Database) -> int:
     count: int = await db.value("SELECT count(*) FROM job WHERE parked_at IS NOT NULL")
     return count
 

@@ -22,9 +22,9 @@ from urllib.parse import quote
 import asyncpg
 import msgspec
 
-from manilla.kit import postgres_copy
+from manilla.kit.embedded.binaries import readable_copy
+from manilla.kit.embedded.process import Account, Program
 from manilla.kit.errors import Refusal
-from manilla.kit.process import Account, Program
 
 MAJOR_VERSION = 18
 SOCKET_PATH_BYTES_MAX = 100
@@ -211,9 +211,7 @@ def _readable_binaries(binaries: Path, account: Account | None, cache: Path | No
     """Returns the binaries, or a copy if the server's account cannot access the original."""
     if account is None or _runs(binaries, account):
         return binaries
-    copy = postgres_copy.readable_copy(
-        binaries.parent, cache, runs=lambda copied: _runs(copied, account)
-    )
+    copy = readable_copy(binaries.parent, cache, runs=lambda copied: _runs(copied, account))
     if copy is None:
         raise PostgresRefusal(
             f"The user that runs PostgreSQL (id {account.uid}) cannot run {binaries}, and no "

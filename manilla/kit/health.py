@@ -1,4 +1,4 @@
-"""Status of the database and its job queues, for operators."""
+"""Status of the database server, for operators."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ import msgspec
 from manilla.kit.db import Database
 
 
-class Program(msgspec.Struct, frozen=True):
+class ConnectedProgram(msgspec.Struct, frozen=True):
     """Database connections with the same name; a program on several hosts uses one name for all."""
 
     name: str
@@ -17,7 +17,7 @@ class Program(msgspec.Struct, frozen=True):
     since: datetime | None
 
 
-class Store(msgspec.Struct, frozen=True):
+class DatabaseServer(msgspec.Struct, frozen=True):
     version: str
     size_bytes: int
     started_at: datetime
@@ -33,21 +33,9 @@ class Replica(msgspec.Struct, frozen=True):
     lag_seconds: float | None
 
 
-class Queue(msgspec.Struct, frozen=True):
-    """Jobs of one kind."""
-
-    kind: str
-    count: int
-    due: int  # due, and not yet claimed by any worker
-    running: int
-    parked: int
-    oldest_due_at: datetime | None
-    next_due_at: datetime | None
-
-
-async def programs(db: Database) -> list[Program]:
+async def programs(db: Database) -> list[ConnectedProgram]:
     return await db.rows(
-        Program,
+        ConnectedProgram,
         """
         SELECT application_name AS name, count(DISTINCT client_addr)::int AS hosts,
                count(*) AS connections, count(*) FILTER (WHERE state = 'active') AS active,
@@ -58,9 +46,9 @@ async def programs(db: Database) -> list[Program]:
     )
 
 
-async def store(db: Database) -> Store:
+async def server(db: Database) -> DatabaseServer:
     found = await db.row(
-        Store,
+        DatabaseServer,
         """
         SELECT current_setting('server_version') AS version,
                pg_database_size(current_database()) AS size_bytes,
@@ -80,21 +68,4 @@ async def replicas(db: Database) -> list[Replica]:
         SELECT coalesce(application_name, '') AS name, state, sync_state,
                extract(epoch FROM replay_lag)::float8 AS lag_seconds
           FROM pg_stat_replication ORDER BY application_name""",
-    )
-
-
-async def queues(db: Database) -> list[Queue]:
-    return await db.rows(
-        Queue,
-        """
-        SELECT kind, count(*) AS count,
-               count(*) FILTER (WHERE is_due AND NOT is_running) AS due,
-               count(*) FILTER (WHERE is_running) AS running,
-               count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked,
-               min(due_at) FILTER (WHERE is_due AND NOT is_running) AS oldest_due_at,
-               min(due_at) FILTER (WHERE due_at > now() AND parked_at IS NULL) AS next_due_at
-          FROM (SELECT kind, due_at, parked_at, parked_at IS NULL AND due_at <= now() AS is_due,
-                       coalesce(leased_until > now(), false) AS is_running
-                  FROM job) AS each
-         GROUP BY kind ORDER BY kind""",
     )

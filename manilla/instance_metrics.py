@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from manilla import metrics
 from manilla.cases.cases import Kind
-from manilla.kit import metrics, vitals
+from manilla.kit import health
 from manilla.kit.db import Database
+from manilla.kit.jobs.queues import job_queues
 from manilla.notify.outbox import DELIVER
 from manilla.platform.settings import payouts_held_since
 from manilla.proofs import proofs
@@ -32,14 +34,14 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
 
 
 async def _measure_jobs(db: Database, kinds: Collection[str]) -> None:
-    queues = {queue.kind: queue for queue in await vitals.queues(db)}
+    queues = {queue.kind: queue for queue in await job_queues(db)}
     for kind in {*kinds, *queues}:
         queue = queues.get(kind)
         oldest = queue.oldest_due_at if queue else None
         seconds = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
         metrics.jobs_due.labels(kind).set(queue.due if queue else 0)
         metrics.jobs_oldest_seconds.labels(kind).set(max(seconds, 0.0))
-        metrics.jobs_parked.labels(kind).set(queue.parked if queue else 0)
+        metrics.jobs_parked.labels(kind).set(queue.failed if queue else 0)
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ async def _measure_books(db: Database) -> None:
 
 
 async def _measure_database(db: Database) -> None:
-    store = await vitals.store(db)
+    store = await health.server(db)
     metrics.database_connections.set(store.connections)
     metrics.database_connections_max.set(store.connections_max)
     metrics.database_bytes.set(store.size_bytes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from manilla.kit import postgres
+from manilla.kit.embedded import postgres
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root's PostgreSQL runs as another user"
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(
 RUN = """
 import asyncio, sys
 from pathlib import Path
-from manilla.kit import postgres
-from manilla.kit.process import Supervisor
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.process import Supervisor
 
 async def run(data, binaries, cache):
     data.mkdir(mode=0o700)

@@ -1,0 +1,94 @@
+"""Work that a worker process does now or later, stored in the same database as its cause.
+
+A worker claims a job by taking a lease, and renews it while it works, so the jobs of a dead worker
+soon become free. Each claim and each new cause raises the job's fence, a number; the worker keeps
+the fence of its claim. A worker that stalled past its lease therefore cannot end a job that another
+worker has claimed since. A cause that arrives while the job runs is not lost either: the job
+becomes due again when it ends.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from manilla.kit.db import Connection, Database
+
+
+class Job(msgspec.Struct, frozen=True):
+    merchant_id: int
+    kind: str
+    subject: str
+    attempts: int
+    failures: int
+    fence: int  # as of this claim
+
+
+# Does the work. Returns None when done, or the number of seconds until the next attempt.
+Handler = Callable[[Job], Awaitable[float | None]]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """The handler for one kind of job, and its concurrency."""
+
+    handler: Handler
+    concurrency: int
+    # True: fair scheduling, merchant by merchant, however many jobs a merchant has waiting. False:
+    # by due time.
+    is_fair: bool = False
+
+
+async def put(
+    connection: Connection | Database,
+    merchant_id: int,
+    kind: str,
+    subject: str,
+    *,
+    in_seconds: float = 0,
+) -> None:
+    """Adds a job. If the subject already has one, the earlier due time applies."""
+    await connection.execute(
+        """
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        VALUES ($1, $2, $3, now() + $4::interval)
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
+               parked_at = NULL, failures = 0""",
+        *(merchant_id, kind, subject, timedelta(seconds=in_seconds)),
+    )
+
+
+async def forget(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:
+    """Deletes a job that is no longer needed."""
+    await connection.execute(
+        "DELETE FROM job WHERE merchant_id = $1 AND kind = $2 AND subject = $3",
+        *(merchant_id, kind, subject),
+    )
+
+
+async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
+    """Makes a merchant's jobs due now, because what they waited for has changed.
+
+    Skips jobs that another session has locked, which stay due at their own time: workers lock
+    several jobs in any order, so waiting for a lock could deadlock.
+    """
+    await connection.execute(
+        """
+        UPDATE job SET due_at = least(due_at, now()), fence = fence + 1
+         WHERE ctid = ANY (ARRAY(
+               SELECT ctid FROM job
+                WHERE merchant_id = $1 AND kind = ANY ($2::text[]) AND parked_at IS NULL
+                  FOR UPDATE SKIP LOCKED))""",
+        *(merchant_id, list(kinds)),
+    )
+
+
+async def is_held(connection: Connection, job: Job) -> bool:
+    """Whether the worker still holds the job. Locks the job, so the result holds until commit."""
+    held = await connection.value(
+        """
+        SELECT true FROM job
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4 FOR UPDATE""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )
+    return bool(held)

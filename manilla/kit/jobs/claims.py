@@ -1,0 +1,181 @@
+"""Claims jobs, renews their leases, and records how they ended."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job
+
+LEASE = timedelta(seconds=30)
+FAILURES_MAX = 12
+FAILURE_WAIT_SECONDS_MAX = 300
+
+_IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
+# Updates the rows that `due` has locked by ctid, a plan that suits any number of waiting jobs.
+_CLAIM = """
+        UPDATE job
+           SET leased_until = now() + $3, attempts = attempts + 1,
+               (fence, lease) = (SELECT number, number FROM nextval('job_fence') AS number
+                                  WHERE job.kind IS NOT NULL)  -- one for each job
+         WHERE ctid = ANY (ARRAY(SELECT place FROM due))
+        RETURNING merchant_id, kind, subject, attempts, failures, fence"""
+
+
+async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
+    """Claims up to the given number of jobs per kind, the longest due first."""
+    return await db.rows(
+        Job,
+        f"""
+        WITH due AS (
+            SELECT j.place
+              FROM unnest($1::text[], $2::integer[]) AS k (kind, limits)
+             CROSS JOIN LATERAL (
+                   SELECT ctid AS place FROM job
+                    WHERE job.kind = k.kind AND due_at <= now() AND {_IS_FREE}
+                    ORDER BY due_at LIMIT k.limits
+                      FOR UPDATE SKIP LOCKED) AS j)
+        {_CLAIM}""",
+        list(limits),
+        list(limits.values()),
+        LEASE,
+    )
+
+
+async def claim_fairly(
+    db: Database, kind: str, limit: int, after_merchant: int
+) -> tuple[list[Job], int | None]:
+    """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
+
+    It visits as many merchants as there are free slots, and only the oldest jobs of each, so the
+    length of a merchant's queue makes no difference. If the share is one, it takes the merchant's
+    first job, which the visit has already found, and searches for another one only if that job is
+    locked or leased.
+
+    Also returns the last merchant visited, or None if no merchants remain. The kind is part of the
+    SQL text because the partial index covers only that kind.
+    """
+    assert kind.isidentifier()
+    waits = f"kind = '{kind}' AND parked_at IS NULL"
+    records = await db.records(
+        f"""
+        WITH RECURSIVE turn AS (
+            (SELECT merchant_id, ctid AS head, 1 AS number FROM job
+              WHERE {waits} AND merchant_id > $2
+              ORDER BY merchant_id, due_at LIMIT 1)
+            UNION ALL
+            SELECT next.merchant_id, next.head, turn.number + 1
+              FROM turn
+             CROSS JOIN LATERAL (
+                   SELECT merchant_id, ctid AS head FROM job
+                    WHERE {waits} AND merchant_id > turn.merchant_id
+                    ORDER BY merchant_id, due_at LIMIT 1) AS next
+             WHERE turn.number < $1),
+        share AS (SELECT greatest(1, $1 / greatest(1, count(*))) AS jobs FROM turn),
+        due AS (
+            SELECT mine.place FROM turn
+             CROSS JOIN LATERAL (
+                   SELECT place FROM (
+                          SELECT ctid AS place FROM job
+                           WHERE ctid = turn.head AND (SELECT jobs FROM share) = 1
+                             AND {waits} AND due_at <= now() AND {_IS_FREE}
+                             FOR UPDATE SKIP LOCKED) AS head
+                    UNION ALL
+                   SELECT place FROM (
+                          SELECT ctid AS place FROM job
+                           WHERE merchant_id BETWEEN turn.merchant_id AND turn.merchant_id
+                             AND {waits} AND due_at <= now() AND {_IS_FREE}
+                           -- The order of `job_turns` alone: not through other merchants' jobs.
+                           ORDER BY merchant_id, due_at LIMIT (SELECT jobs FROM share)
+                             FOR UPDATE SKIP LOCKED) AS behind
+                    LIMIT (SELECT jobs FROM share)) AS mine
+             LIMIT $1),
+        claimed AS (
+        {_CLAIM})
+        SELECT last.merchant_id AS last_merchant, claimed.*
+          FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
+                  FROM turn) AS last
+          LEFT JOIN claimed ON true""",
+        *(limit, after_merchant, LEASE),
+    )
+    last_merchant: int | None = records[0]["last_merchant"]
+    claimed = [dict(record) for record in records if record["subject"] is not None]
+    return [msgspec.convert(fields, Job) for fields in claimed], last_merchant
+
+
+def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
+    return (
+        [job.merchant_id for job in jobs],
+        [job.kind for job in jobs],
+        [job.subject for job in jobs],
+        [job.fence for job in jobs],
+    )
+
+
+# A worker that has lost the lease changes nothing. A worker that still has the lease but not the
+# newest fence gives the job back, and it is due now, because a new cause has arrived since the
+# claim.
+_MINE = """
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
+           AS mine (merchant_id, kind, subject, fence{name})
+     WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
+       AND job.subject = mine.subject AND job.lease = mine.fence"""
+_GIVE_BACK = "lease = NULL, leased_until = NULL"
+# A cause that arrived in the meantime may have set a due time in the future.
+_DUE_AGAIN = "greatest(job.due_at, now())"
+
+
+async def renew(db: Database, held: Sequence[Job]) -> None:
+    """Renews the leases, skipping locked jobs: another statement is already ending those."""
+    mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
+    await db.execute(
+        f"""
+        WITH due AS (SELECT job.ctid AS place {mine} FOR UPDATE OF job SKIP LOCKED)
+        UPDATE job SET leased_until = now() + $5
+         WHERE ctid = ANY (ARRAY(SELECT place FROM due))""",
+        *_keys(held),
+        LEASE,
+    )
+
+
+async def end(db: Database, ended: Sequence[Job]) -> list[None]:
+    mine = _MINE.format(more="", name="")
+    async with db.transaction() as connection:
+        await connection.execute(
+            "DELETE FROM job"
+            + mine.replace("FROM unnest", "USING unnest", 1)
+            + " AND job.fence = mine.fence",
+            *_keys(ended),
+        )
+        await connection.execute(
+            f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN}" + mine, *_keys(ended)
+        )
+    return [None] * len(ended)
+
+
+async def put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None]:
+    due_at = f"CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE {_DUE_AGAIN} END"
+    await db.execute(
+        f"UPDATE job SET {_GIVE_BACK}, due_at = {due_at}, failures = 0, last_error = NULL"
+        + _MINE.format(more=", $5::interval[]", name=", wait"),
+        *_keys([job for job, _ in later]),
+        [timedelta(seconds=seconds) for _, seconds in later],
+    )
+    return [None] * len(later)
+
+
+async def fail(db: Database, job: Job, error: str) -> None:
+    """Schedules a retry with increasing delay.
+
+    After FAILURES_MAX failures the job waits for a person.
+    """
+    failures = job.failures + 1
+    wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))
+    await db.execute(
+        f"UPDATE job SET {_GIVE_BACK}, due_at = now() + $5::interval, failures = $6,"
+        " last_error = $7, parked_at = CASE WHEN $8 THEN now() END"
+        + _MINE.format(more="", name=""),
+        *_keys([job]),
+        *(wait, failures, error, failures >= FAILURES_MAX),
+    )

@@ -1,0 +1,150 @@
+"""Runs the jobs that are due."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+from manilla.kit.jobs import Job, Work, claims
+
+log = structlog.get_logger(__name__)
+
+RENEW_SECONDS = 5.0
+WORK_SECONDS_MAX = 180.0  # a job that takes longer hangs, and its lease is no longer renewed
+POLL_SECONDS = 0.2
+STOP_SECONDS = 10
+
+
+class Runner:
+    """Claims due jobs and runs them until `stop` is set."""
+
+    def __init__(self, db: Database, works: Mapping[str, Work]) -> None:
+        self._db = db
+        self._works = works
+        self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
+        self._held: dict[Job, float] = {}  # start time of each job that this process holds
+        self._full: set[str] = set()  # kinds with no capacity at the last claim
+        self._freed = asyncio.Event()
+        self._end: Batcher[Job, None] = Batcher(partial(claims.end, db))
+        self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(claims.put_off, db))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        by_time = [kind for kind, work in self._works.items() if not work.is_fair]
+        lanes = [self._run_by_time(by_time, stop)] if by_time else []
+        lanes += [
+            self._run_fairly(kind, stop) for kind, work in self._works.items() if work.is_fair
+        ]
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await asyncio.gather(*lanes)
+            running = [task for tasks in self._running.values() for task in tasks]
+            if running:
+                await asyncio.wait(running, timeout=STOP_SECONDS)
+        finally:
+            renewing.cancel()
+
+    async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            free = {kind: limit for kind in kinds if (limit := self._free(kind))}
+            claimed = await self._claimed(claims.claim(self._db, free)) if free else []
+            by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
+            self._freed.clear()
+            self._full = {kind for kind in kinds if not self._free(kind)}
+            if all(by_kind[kind] < limit or kind in self._full for kind, limit in free.items()):
+                await _pause(self._freed)
+
+    async def _run_fairly(self, kind: str, stop: asyncio.Event) -> None:
+        turn, found_any = -1, False
+        while not stop.is_set():
+            limit = self._free(kind)
+            if not limit:
+                await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
+                continue
+            try:
+                claimed, last = await claims.claim_fairly(self._db, kind, limit, turn)
+            except Unavailable as away:
+                log.warning("jobs_not_claimed", **away.facts)
+                claimed, last = [], None
+            for job in claimed:
+                self._start(job)
+            found_any |= bool(claimed)
+            if last is not None:
+                turn = last
+                continue
+            if not found_any:
+                await _pause(stop)
+            turn, found_any = -1, False  # start the next round with the first merchant
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            latest = time.monotonic() - WORK_SECONDS_MAX
+            held = [job for job, since in self._held.items() if since > latest]
+            try:
+                if held:
+                    await claims.renew(self._db, held)
+            except Unavailable as away:
+                log.warning("leases_not_renewed", **away.facts)
+
+    async def _claimed(self, claiming: Awaitable[list[Job]]) -> list[Job]:
+        try:
+            claimed = await claiming
+        except Unavailable as away:
+            log.warning("jobs_not_claimed", **away.facts)
+            return []
+        for job in claimed:
+            self._start(job)
+        return claimed
+
+    def _free(self, kind: str) -> int:
+        """Returns how many more jobs to claim; 0 until a quarter of the capacity is free.
+
+        Claiming several jobs at once makes the statement worth its cost.
+        """
+        limit = self._works[kind].concurrency
+        free = limit - len(self._running[kind])
+        return free if free >= max(1, limit // 4) else 0
+
+    def _start(self, job: Job) -> None:
+        running = self._running[job.kind]
+        task = asyncio.create_task(self._do(job))
+        running.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            if job.kind in self._full and self._free(job.kind):
+                self._freed.set()
+
+        task.add_done_callback(ended)
+
+    async def _do(self, job: Job) -> None:
+        """Runs one claimed job and records its result."""
+        self._held[job] = time.monotonic()
+        try:
+            try:
+                again_seconds = await self._works[job.kind].handler(job)
+            except Unavailable:
+                again_seconds = 1.0
+            except Exception as error:
+                log.exception("job_failed", kind=job.kind, subject=job.subject)
+                await claims.fail(self._db, job, f"{type(error).__name__}: {error}"[:500])
+                return
+            if again_seconds is None:
+                await self._end.submit(job)
+            else:
+                await self._put_off.submit((job, again_seconds))
+        except Unavailable as away:  # the lease will run out, and another claim follows
+            log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
+        finally:
+            del self._held[job]
+
+
+async def _pause(until: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(until.wait(), POLL_SECONDS)

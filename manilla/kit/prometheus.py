@@ -1,0 +1,92 @@
+"""Prometheus metrics that all processes on a machine share through files, served at one URL.
+
+When a process has ended, its file is merged into one. Deleting it instead would decrease the
+totals, and a counter must never decrease.
+"""
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# prometheus-client selects its storage on import. With this variable set, it uses files that
+# processes share.
+if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
+    atexit.register(shutil.rmtree, os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+    multiprocess,
+)
+from prometheus_client.mmap_dict import MmapedDict
+
+__all__ = ["CONTENT_TYPE", "Counter", "Histogram", "gauge", "merge_ended_processes", "render"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_NAME = re.compile(r"(counter|histogram|gauge_mostrecent)_(\d+)\.db")
+_Counts: Any = MmapedDict  # the library has no type annotations
+MERGED = 0  # stands in for the process id in file names
+LOCK = "lock"
+
+
+def gauge(name: str, text: str, *labels: str) -> Gauge:
+    """A gauge with the value that any process has set last."""
+    return Gauge(name, text, labels, multiprocess_mode="mostrecent")
+
+
+def merge_ended_processes() -> None:
+    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    with (folder / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for file in sorted(folder.glob("*.db")):
+            name = _NAME.fullmatch(file.name)
+            if name is not None and int(name[2]) != MERGED and not _runs(int(name[2])):
+                _merge(file, folder / f"{name[1]}_{MERGED}.db")
+
+
+def _merge(file: Path, into: Path) -> None:
+    counts = list(_Counts.read_all_values_from_file(file))
+    file.unlink()
+    merged = _Counts(into)
+    try:
+        for key, value, at, _ in counts:
+            before, before_at = merged.read_value(key)
+            if not file.name.startswith("gauge"):
+                merged.write_value(key, before + value, at)
+            elif at >= before_at:
+                merged.write_value(key, value, at)
+    finally:
+        merged.close()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def render() -> bytes:
+    try:
+        return _render()
+    except FileNotFoundError:  # a starting process has just merged the files of an ended one
+        return _render()
+
+
+def _render() -> bytes:
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

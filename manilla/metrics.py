@@ -1,0 +1,110 @@
+"""All metrics of Manilla. Each process on a machine adds to them; `/metrics` serves them."""
+
+from manilla.kit.prometheus import Counter, Histogram, gauge
+
+requests = Counter(
+    "manilla_requests", "Merchant API requests that were answered.", ["endpoint", "status"]
+)
+request_seconds = Histogram(
+    "manilla_request_seconds",
+    "Duration of merchant API requests.",
+    ["endpoint"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+)
+request_lines_dropped = Counter(
+    "manilla_request_lines_dropped",
+    "Requests that were answered but not written to the merchants' request log.",
+)
+webhooks = Counter(
+    "manilla_webhooks",
+    "Webhooks received from providers, by outcome; ignored: for another provider's transaction.",
+    ["provider", "outcome"],
+)
+security_events = Counter(
+    "manilla_security_events",
+    "Sign-ins, step-ups, second-factor changes, denied permissions and exports, by outcome.",
+    ["event", "realm", "outcome"],
+)
+notifications = Counter(
+    "manilla_notifications", "Attempts to deliver a notification, by result.", ["state"]
+)
+notifications_waiting = gauge(
+    "manilla_notifications_waiting", "Notifications that have not been delivered yet."
+)
+notifications_oldest_seconds = gauge(
+    "manilla_notifications_oldest_seconds",
+    "How long the oldest undelivered notification has waited.",
+)
+reconciled_at = gauge(
+    "manilla_reconciled_at_seconds",
+    "When our ledger was last compared with a provider, in Unix seconds.",
+    "provider",
+)
+reconciliation_expected = gauge(
+    "manilla_reconciliation_expected",
+    "Whether our ledger must be compared with a provider every hour: 1 or 0.",
+    "provider",
+)
+reconciliation_answered = gauge(
+    "manilla_reconciliation_answered",
+    "Whether the provider reported its balance in the last comparison: 1 or 0.",
+    "provider",
+)
+clearing_difference = gauge(
+    "manilla_clearing_difference",
+    "Unexplained difference between a provider's balance and our ledger, in major units.",
+    "provider",
+    "currency",
+)
+transfers_differ = gauge(
+    "manilla_transfers_differ",
+    "Payouts whose status at the provider differs from ours.",
+    "provider",
+)
+payouts_decided = Counter(
+    "manilla_payouts_decided", "Changes of payouts to a final status, by event.", ["event"]
+)
+payouts_open = gauge(
+    "manilla_payouts_open",
+    "Production payouts without a final status, by whether they were sent.",
+    "provider",
+    "state",
+)
+payouts_held = gauge("manilla_payouts_held", "Whether payouts and refunds are on hold: 1 or 0.")
+jobs_due = gauge("manilla_jobs_due", "Jobs that are due and not yet claimed by any worker.", "kind")
+jobs_oldest_seconds = gauge(
+    "manilla_jobs_oldest_seconds", "How long the oldest due job has waited.", "kind"
+)
+jobs_parked = gauge(
+    "manilla_jobs_parked", "Jobs that have used all their attempts and wait for a person.", "kind"
+)
+cases_open = gauge("manilla_cases_open", "Cases that wait for an administrator.", "kind")
+rail_down = gauge(
+    "manilla_rail_down",
+    "Whether the circuit breaker stops calls to a provider in a direction: 1 or 0.",
+    "provider",
+    "direction",
+)
+rail_answered_share = gauge(
+    "manilla_rail_answered_share",
+    "Share of calls to a provider in the last 15 minutes that got a usable response.",
+    "provider",
+    "direction",
+)
+books_broken = gauge(
+    "manilla_books_broken", "Ledger invariants that the last check found violated."
+)
+books_proved_at = gauge(
+    "manilla_books_proved_at_seconds",
+    "When the last check of the ledger invariants ended, in Unix seconds.",
+)
+database_connections = gauge(
+    "manilla_database_connections", "Connections to the database server, from all clients."
+)
+database_connections_max = gauge(
+    "manilla_database_connections_max", "Maximum number of connections of the database server."
+)
+database_bytes = gauge("manilla_database_bytes", "Size of the database.")
+measured_at = gauge(
+    "manilla_measured_at_seconds", "When a worker last updated these gauges, in Unix seconds."
+)
