@@ -74,7 +74,7 @@ NAVIGATION = (
 
 def table(services: Services) -> list[Route]:
     return [
-        *account.Account(services, Realm.CONSOLE).routes(),
+        *account.ROUTES,
         *Overview(services).routes(),
         *MerchantPages(services).routes(),
         *WalletPages(services).routes(),

@@ -73,7 +73,7 @@ NAVIGATION = (
 
 def table(services: Services) -> list[Route]:
     return [
-        *account.Account(services, Realm.DASHBOARD).routes(),
+        *account.ROUTES,
         *SignUp(services).routes(),
         *Home(services).routes(),
         *CredentialPages(services).routes(),

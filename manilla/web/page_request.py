@@ -14,6 +14,7 @@ from litestar.datastructures import Cookie
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import client_address
+from manilla.ledger.scope import Tenant
 from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
@@ -48,6 +49,8 @@ class PageRequest:
     ) -> None:
         self.layout = layout
         self.services = layout.services
+        self.db = layout.services.db
+        self.realm = layout.realm
         self.http = http
         self._visitor = visitor
         self.environment_or_none: Environment | None = None
@@ -74,6 +77,10 @@ class PageRequest:
     def merchant_id(self) -> int:
         assert self.visitor.merchant_id is not None
         return self.visitor.merchant_id
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.merchant_id, self.environment)
 
     def parameter(self, name: str) -> str:
         """A path parameter."""
@@ -245,7 +252,7 @@ class PageRequest:
 
     @property
     def _device_name(self) -> str:
-        return self.layout.cookie_named(f"manilla_device_{self.layout.realm}")
+        return self.layout.cookie_named(f"manilla_device_{self.realm}")
 
     def set_cookie(self, name: str, value: str, seconds: int, *, path: str | None = None) -> None:
         self._cookies.append(

@@ -11,7 +11,7 @@ from manilla.kit.crypto import Keyring, SealError
 SECONDS = 300
 
 
-class Ticket(msgspec.Struct, frozen=True):
+class PendingSignIn(msgspec.Struct, frozen=True):
     email: str
     password: str
     until: float
@@ -19,18 +19,18 @@ class Ticket(msgspec.Struct, frozen=True):
 
 def write(keyring: Keyring, browser: str, email: str, password: str) -> str:
     """Valid for five minutes, and only in the same browser."""
-    ticket = Ticket(email, password, time.time() + SECONDS)
-    sealed = keyring.seal(msgspec.json.encode(ticket), _context(browser))
+    pending = PendingSignIn(email, password, time.time() + SECONDS)
+    sealed = keyring.seal(msgspec.json.encode(pending), _context(browser))
     return base64.urlsafe_b64encode(sealed).decode()
 
 
-def read(keyring: Keyring, browser: str, text: str) -> Ticket | None:
+def read(keyring: Keyring, browser: str, text: str) -> PendingSignIn | None:
     try:
         sealed = base64.urlsafe_b64decode(text)
-        ticket = msgspec.json.decode(keyring.open(sealed, _context(browser)), type=Ticket)
+        pending = msgspec.json.decode(keyring.open(sealed, _context(browser)), type=PendingSignIn)
     except (binascii.Error, ValueError, SealError, msgspec.DecodeError):
         return None
-    return ticket if time.time() < ticket.until else None
+    return pending if time.time() < pending.until else None
 
 
 def _context(browser: str) -> str:
