@@ -22,7 +22,6 @@ from manilla.merchants import request_log
 from manilla.notify import delivery
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery
-from manilla.payments.refund_tasks import RefundTasks
 from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.bulk.paying import BulkPayoutTasks
 from manilla.payouts.reconcile_tasks import ReconcileTasks
@@ -31,6 +30,7 @@ from manilla.people import queries as people
 from manilla.proofs import proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
+from manilla.refunds.tasks import RefundTasks
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import opened

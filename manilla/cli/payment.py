@@ -12,10 +12,13 @@ from manilla.kit.listing import first
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.payments import charge_queries, listing, queries, refunds
-from manilla.payments.listing import PaymentFilter, RefundFilter
+from manilla.payments import charge_queries, listing, queries
+from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment, Status
-from manilla.payments.refund_queries import Refund, RefundStatus
+from manilla.refunds import decisions, initiate
+from manilla.refunds import listing as refunds
+from manilla.refunds.listing import RefundFilter
+from manilla.refunds.refund import Refund, RefundStatus
 
 app = typer.Typer(no_args_is_help=True)
 refunds_app = typer.Typer(no_args_is_help=True)
@@ -55,7 +58,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     async def command(tools: Tools) -> dict[str, Any]:
         payment = await queries.payment_about(tools.db, trx_id)
         if payment is None:
-            raise refunds.PaymentNotFound(f"There is no payment {trx_id}.")
+            raise initiate.PaymentNotFound(f"There is no payment {trx_id}.")
         return await _described(tools, payment)
 
     described = run(data, command)
@@ -148,12 +151,12 @@ def refund(
 
     async def command(tools: Tools) -> dict[str, Any]:
         try:
-            started = await refunds.start(
+            started = await initiate.start(
                 tools.db, trx_id, amount, reason, on_behalf=True, with_commission=with_commission
             )
         except MoneyError as error:
             raise InstanceRefusal(str(error)) from None
-        return await _refund(tools, await refunds.find(tools.db, started.trx_id))
+        return await _refund(tools, await decisions.find(tools.db, started.trx_id))
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -168,7 +171,7 @@ def list_refunds(
     wanted = RefundFilter(status=RefundStatus.PENDING if pending else None)
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
-        found = await first(listing.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
+        found = await first(refunds.all_refunds(tools.db, Everyone(), wanted), LIST_MAX)
         return [await _refund(tools, each) for each in found]
 
     print_rows(run(data, command), as_json=as_json, empty="There are no refunds.")
@@ -193,7 +196,7 @@ def reject(trx_id: TrxId, reason: Reason, as_json: Json = False, data: Data = No
 
 def _decide(trx_id: str, data: Data, as_json: bool, detail: str, *, is_paid: bool) -> None:
     async def command(tools: Tools) -> dict[str, Any]:
-        decided = await refunds.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
+        decided = await decisions.decide(tools.db, trx_id, is_paid=is_paid, detail=detail)
         return await _refund(tools, decided)
 
     print_fields(run(data, command), as_json=as_json)
@@ -210,7 +213,7 @@ async def _refund(tools: Tools, each: Refund) -> dict[str, Any]:
         "commission": Money(each.currency, each.commission_minor).amount,
         "status": each.status,
         "waits_for": _waits_for(each),
-        "on_hold": await refunds.hold_of(tools.db, each),
+        "on_hold": await decisions.hold_of(tools.db, each),
         "reason": each.reason,
         "detail": each.detail,
     }

@@ -13,12 +13,12 @@ from manilla.kit.listing import first
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payments import refund_holding
 from manilla.payouts import holding, listing, lost, manual, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, Status
 from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
+from manilla.refunds import holding as refund_holding
 
 app = typer.Typer(no_args_is_help=True)
 

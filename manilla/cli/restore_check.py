@@ -10,12 +10,12 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.kit.clock import iso
-from manilla.payments import refund_holding
-from manilla.payments.refund_holding import FoundRefund
 from manilla.payouts import holding
 from manilla.payouts.holding import Found, Lost
 from manilla.providers.port import Provider, TransferState, TransferStatus
 from manilla.providers.rails import open_session
+from manilla.refunds import holding as refund_holding
+from manilla.refunds.holding import FoundRefund
 
 REFERENCES_MAX = 100_000
 

@@ -27,9 +27,8 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.notify import queries
 from manilla.payments import initiate as pay_in
-from manilla.payments import refunds, states
+from manilla.payments import states
 from manilla.payments.link import Links
-from manilla.payments.refund_tasks import RefundTasks
 from manilla.payouts import initiate as pay_out
 from manilla.payouts import methods as payout_methods
 from manilla.payouts.banks import Banks
@@ -39,6 +38,9 @@ from manilla.payouts.tasks import PayoutTasks
 from manilla.platform.changes import Watch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
+from manilla.refunds import initiate
+from manilla.refunds.refund import SEND
+from manilla.refunds.tasks import RefundTasks
 
 DEFAULT_IPN_URL = "http://127.0.0.1:9000/ipn"
 AMOUNT = Decimal(1000)
@@ -142,8 +144,8 @@ class _Sandbox(msgspec.Struct, frozen=True):
 
     async def refund(self, ipn_url: str) -> dict[str, Any]:
         paid = await self.pay(ipn_url)
-        started = await refunds.start(self.db, paid["trx_id"], None, REASON)
-        await self.refund_tasks.advance(self._job(refunds.SEND, started.trx_id))
+        started = await initiate.start(self.db, paid["trx_id"], None, REASON)
+        await self.refund_tasks.advance(self._job(SEND, started.trx_id))
         return {**paid, "refund_trx_id": started.trx_id}
 
     async def pay_out(self, ipn_url: str, scenario: Scenario) -> dict[str, Any]:

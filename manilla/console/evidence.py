@@ -6,9 +6,8 @@ import msgspec
 
 from manilla.cases.cases import Case, Kind
 from manilla.kit.db import Database
+from manilla.lookup.payment import PaymentStory, payment_story
 from manilla.payments.payment import Charge, Payment
-from manilla.payments.refund_queries import Refund
-from manilla.payments.story import PaymentStory, payment_story
 from manilla.payouts import queue
 from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Progress
@@ -16,6 +15,7 @@ from manilla.payouts.story import PayoutStory, payout_story
 from manilla.providers import listing as providers
 from manilla.providers.asking import Question
 from manilla.providers.port import EventKind, Provider
+from manilla.refunds.refund import Refund
 from manilla.web import story
 from manilla.web.story import Happening
 

@@ -10,15 +10,15 @@ from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
+from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants, roster
-from manilla.payments import listing as payments
-from manilla.payments import refund_queries, refunds
-from manilla.payments.listing import RefundFilter
 from manilla.payments.payment import Payment
-from manilla.payments.refund_books import RefundRefused
-from manilla.payments.refund_queries import Refund, RefundStatus
-from manilla.payments.story import payment_story
 from manilla.people.roles import Permission
+from manilla.refunds import decisions, initiate, queries
+from manilla.refunds import listing as listed_refunds
+from manilla.refunds.books import RefundRefused
+from manilla.refunds.listing import RefundFilter
+from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
 from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.layout import NotHere
@@ -28,7 +28,7 @@ from manilla.web.routes import Answer, Route, form, page
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
 
-COLUMNS = payments.REFUND_FIELDS.select(
+COLUMNS = listed_refunds.FIELDS.select(
     "trx_id payment_trx_id merchant_id environment status currency amount reason provider"
     " by_operator detail created_at"
 )
@@ -59,11 +59,11 @@ class RefundPages:
         try:
             given = request.form.text("amount")
             amount = request.form.money("amount", payment.currency) if given else None
-            refund = await refunds.start(
+            refund = await initiate.start(
                 self._desk.db,
                 payment.trx_id,
                 None if amount is None else f"{amount.amount:f}",
-                request.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                request.form.needed("reason", at_most=REASON_LENGTH_MAX),
                 refunded_before=request.form.whole("refunded_before"),
                 on_behalf=True,
                 with_commission=request.form.is_ticked("with_commission"),
@@ -94,12 +94,12 @@ class RefundPages:
             {"status": request.query.text("status"), "search": request.query.text("q")},
         )
         if exports.is_wanted(request):
-            pages = payments.all_refunds(db, scope, wanted)
+            pages = listed_refunds.all_refunds(db, scope, wanted)
             return exports.send(request, "refunds", COLUMNS, pages)
-        found = await payments.refunds(db, scope, wanted, after=lists.after(request))
+        found = await listed_refunds.refunds(db, scope, wanted, after=lists.after(request))
         view = lists.ListView(request, found.next, views=queues.VIEWS)
         is_plain = not (view.is_filtered or view.is_later)
-        waiting = await refund_queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
+        waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
         return request.page(
             "queue_refunds.html",
             rows=found.rows,
@@ -127,7 +127,7 @@ class RefundPages:
     ) -> Answer:
         trx_id = request.parameter("refund")
         try:
-            await refunds.decide(
+            await decisions.decide(
                 self._desk.db, trx_id, is_paid=is_paid, detail=request.form.text(field)
             )
         except Refusal as refusal:
@@ -151,8 +151,8 @@ class RefundPages:
             "payment": told.payment,
             "merchant": await merchants.get(db, refund.merchant_id),
             "happenings": story.of_payment(told, all_accounts=True),
-            "decision": await refunds.decision(db, refund),
-            "hold": await refunds.hold_of(db, refund),
+            "decision": await decisions.decision(db, refund),
+            "hold": await decisions.hold_of(db, refund),
             "providers": NAMES,
             "lines": await audit.listed(db, about),
         }
@@ -162,7 +162,7 @@ class RefundPages:
         merchant_id = trx_ids.merchant_of(trx_id)
         found = None
         if merchant_id is not None:
-            found = await refund_queries.refund(self._desk.db, merchant_id, trx_id)
+            found = await queries.refund(self._desk.db, merchant_id, trx_id)
         if found is None:
             raise NotHere
         return found

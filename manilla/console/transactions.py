@@ -16,17 +16,19 @@ from manilla.kit.fields import Columns
 from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
-from manilla.payments.listing import PaymentFilter, RefundFilter
+from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
-from manilla.payments.refund_queries import Refund
-from manilla.payments.story import payment_story
 from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
+from manilla.refunds import listing as refunds
+from manilla.refunds.listing import RefundFilter
+from manilla.refunds.refund import Refund
 from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.layout import NotHere
@@ -71,7 +73,7 @@ COLUMNS: dict[Kind, Columns[Named]] = {
         "trx_id ref_trx merchant_id merchant environment status error_code currency amount fee"
         " method provider provider_reference bank account_number account_name created_at updated_at"
     ),
-    Kind.REFUND: payments.REFUND_FIELDS.inside(Named, "row").select(
+    Kind.REFUND: refunds.FIELDS.inside(Named, "row").select(
         "trx_id payment_trx_id merchant_id merchant environment status currency amount reason"
         " provider created_at"
     ),
@@ -163,7 +165,7 @@ class TransactionPages:
                 return await payouts.payouts(db, scope, sent, after=after, limit=limit)
             case Kind.REFUND:
                 given_back = _filter(request, RefundFilter)
-                return await payments.refunds(db, scope, given_back, after=after, limit=limit)
+                return await refunds.refunds(db, scope, given_back, after=after, limit=limit)
 
     async def _whole(self, request: PageRequest, kind: Kind) -> AsyncIterator[list[Named]]:
         """Yields all rows of the list, for exports."""

@@ -19,6 +19,7 @@ from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
+from manilla.refunds import listing as refunds
 from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
@@ -99,7 +100,7 @@ class Home:
                 "~/payouts?status=pending",
             ),
             (
-                await payments.count_rejected_refunds(db, tenant, since),
+                await refunds.count_rejected(db, tenant, since),
                 "refund was rejected; the money is back in your wallet",
                 "refunds were rejected; the money is back in your wallet",
                 "~/payments",

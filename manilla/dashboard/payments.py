@@ -8,12 +8,13 @@ from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
+from manilla.lookup.payment import PaymentStory, payment_story
 from manilla.payments import listing as payments
-from manilla.payments import refunds
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.refund_books import RefundNotCovered, RefundRefused
-from manilla.payments.story import PaymentStory, payment_story
 from manilla.people.roles import Permission
+from manilla.refunds import initiate
+from manilla.refunds.books import RefundNotCovered, RefundRefused
+from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.layout import NotHere
@@ -71,14 +72,14 @@ class PaymentPages:
         try:
             whole = not request.form.text("amount")
             amount = None if whole else request.form.money("amount", payment.currency)
-            refund = await refunds.start(
+            refund = await initiate.start(
                 self._desk.db,
                 payment.trx_id,
                 None if amount is None else f"{amount.amount:f}",
-                request.form.needed("reason", at_most=refunds.REASON_LENGTH_MAX),
+                request.form.needed("reason", at_most=REASON_LENGTH_MAX),
                 refunded_before=request.form.whole("refunded_before"),
             )
-        except refunds.RefundedMeanwhile as refusal:
+        except initiate.RefundedMeanwhile as refusal:
             return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
         except Refusal as refusal:
             return request.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))

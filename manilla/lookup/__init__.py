@@ -1,1 +1,1 @@
-"""Finds the record that has an ID."""
+"""Finds the record that has an ID, and everything known about a payment."""

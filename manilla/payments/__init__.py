@@ -1,1 +1,1 @@
-"""Payments: from a merchant's request to money in its wallet, and refunds."""
+"""Payments: from a merchant's request to money in its wallet."""

@@ -1,10 +1,9 @@
-"""Payment statistics by day, and the number of rejected refunds."""
+"""Payment statistics by day."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 
 from manilla.kit.db import Database
-from manilla.ledger import trx_ids
 from manilla.ledger.daily import Counted, Day, count_daily
 from manilla.ledger.scope import Scope, within
 
@@ -16,16 +15,6 @@ async def daily(
 ) -> list[Day]:
     """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
     return await count_daily(db, PAYMENTS, scope, currency, days)
-
-
-async def count_rejected_refunds(db: Database, scope: Scope, since: datetime) -> int:
-    """Counts rejected refunds created since then: their customers did not get their money back."""
-    conditions = within(scope).add("trx_id >= {}", trx_ids.floor(since))
-    count: int = await db.value(
-        f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",
-        *conditions.values,
-    )
-    return count
 
 
 async def has_any(db: Database, scope: Scope) -> bool:

@@ -1,4 +1,4 @@
-"""Lists of payments and of refunds, newest first by the time in their ids."""
+"""Lists of payments, newest first by the time in their IDs."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,7 +21,6 @@ from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payments import queries
 from manilla.payments.payment import ErrorCode, Payment, Status
 from manilla.payments.queries import PAYMENT_COLUMNS
-from manilla.payments.refund_queries import REFUND_COLUMNS, Refund, RefundStatus
 
 FIELDS = Fields(
     Payment,
@@ -30,7 +29,6 @@ FIELDS = Fields(
     customer_pays="quote.customer_pays",
     customer_paid="quote.customer_pays",
 )
-REFUND_FIELDS = Fields(Refund)
 
 
 class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,15 +43,6 @@ class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
     # Otherwise the search matches a part of the ref_trx, or of the customer's name or email
     # address.
     search: str | None = None
-
-
-class RefundFilter(msgspec.Struct, frozen=True, kw_only=True):
-    status: RefundStatus | None = None
-    currency: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    by_operator: bool | None = None  # whether an administrator must pay it
-    search: str | None = None  # the id of the refund or of the payment, or a charge's reference
 
 
 async def payments(
@@ -101,46 +90,6 @@ def all_payments(db: Database, scope: Scope, wanted: PaymentFilter) -> AsyncIter
     )
 
 
-async def refunds(
-    db: Database,
-    scope: Scope,
-    wanted: RefundFilter,
-    *,
-    after: str | None = None,
-    limit: int = PAGE_ROWS,
-) -> Page[Refund]:
-    conditions = (
-        within(scope)
-        .add_given("status = {}", wanted.status)
-        .add_given("currency = {}", wanted.currency)
-        .add_given("by_operator = {}", wanted.by_operator)
-    )
-    text = listing.searched(wanted.search)
-    if text is not None:
-        trx_id = text.partition("-")[0]
-        merchant_id = trx_ids.merchant_of(trx_id)
-        if merchant_id is None:
-            return Page([])
-        conditions.add("merchant_id = {}", merchant_id)
-        conditions.add("(trx_id = {} OR payment_trx_id = {})", trx_id, trx_id)
-    steps = Query(
-        "refund",
-        REFUND_COLUMNS,
-        trx_ids.CLOCK,
-        whose(scope),
-        conditions,
-        wanted.since,
-        wanted.until,
-    )
-    return await listing.walk(db, steps, _refund, after, limit)
-
-
-def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterator[list[Refund]]:
-    return listing.in_pages(
-        lambda after: refunds(db, scope, wanted, after=after, limit=PAGE_ROWS_MAX)
-    )
-
-
 async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
     """Returns the ids of the payment with this merchant reference and of its refunds."""
     records = await db.records(
@@ -167,7 +116,3 @@ async def _referred_to(db: Database, steps: Query, text: str) -> Query:
 
 def _payment(record: Any) -> Payment:
     return msgspec.convert(dict(record), Payment)
-
-
-def _refund(record: Any) -> Refund:
-    return msgspec.convert(dict(record), Refund)

@@ -9,10 +9,10 @@ from manilla.kit.display import money
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.timeline import Step
+from manilla.lookup.payment import PaymentStory
 from manilla.merchants.request_queries import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
-from manilla.payments.story import PaymentStory
 from manilla.payouts.story import PayoutStory
 from manilla.providers.listing import Heard
 from manilla.providers.port import Provider

@@ -9,9 +9,10 @@ import pytest
 
 from manilla.api import examples
 from manilla.kit.db import Database
-from manilla.payments import refunds
 from manilla.payments.checkout import Outcome
 from manilla.payouts import manual
+from manilla.refunds import initiate
+from manilla.refunds.refund import SEND
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
 from tests.payments.orders import new_reference
@@ -118,8 +119,8 @@ async def test_payments_answer_and_are_told_of_as_their_examples(
     await product.simulator.run_job_now("payment.sandbox", paid)
     product.holds("verifyPayment", "success", await product.verify("payment", paid))
     await product.told("payment", paid)
-    refund = await refunds.start(services.db, paid, "500.50", "Returned goods")
-    await product.simulator.run_job_now(refunds.SEND, refund.trx_id)
+    refund = await initiate.start(services.db, paid, "500.50", "Returned goods")
+    await product.simulator.run_job_now(SEND, refund.trx_id)
     await product.told("refund", paid)
 
     declined = await product.initiate_payment("minimal", scenario="failed")

@@ -23,11 +23,11 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
 from manilla.methods.method import Kind
 from manilla.notify import redeliver
-from manilla.payments import refunds
 from manilla.payouts import accounts, manual
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
+from manilla.refunds import decisions, initiate
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.shop import Shop
@@ -152,8 +152,8 @@ async def test_refunds_cases_settlements_and_notifications(
     await shop.pay(await shop.choose(started, "providerb-ngn"))
     await shop.until(started, "success")
     with acting(ADA):
-        paid = await refunds.start(db, started.trx_id, "400", "Returned")
-        unpaid = await refunds.start(db, started.trx_id, "300", "Returned too")
+        paid = await initiate.start(db, started.trx_id, "400", "Returned")
+        unpaid = await initiate.start(db, started.trx_id, "300", "Returned too")
     await simulator.run_jobs()
     await cases.open_case(
         db, cases.Kind.CONTRADICTION, paid.trx_id, "to see", merchant_id=merchant.new.id
@@ -161,8 +161,8 @@ async def test_refunds_cases_settlements_and_notifications(
     [case] = [each for each in await cases.cases(db) if each.reference == paid.trx_id]
     note: str = await db.value("SELECT id FROM notification WHERE trx_id = $1", started.trx_id)
     with acting(ADA):
-        await refunds.decide(db, paid.trx_id, is_paid=True, detail="by bank")
-        await refunds.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
+        await decisions.decide(db, paid.trx_id, is_paid=True, detail="by bank")
+        await decisions.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
         await cases.resolve(db, case.id, "looked at", Action.NOTHING)
         await redeliver.redeliver(db, note)
         await db.execute(

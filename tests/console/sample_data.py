@@ -12,9 +12,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Line
-from manilla.payments import refund_queries, refunds
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
+from manilla.refunds import initiate, queries
 from manilla.services import Services
 from tests.client import Merchant
 from tests.dashboard import sample_data
@@ -42,8 +42,8 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
     db, merchant_id = services.db, merchant.new.id
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
-    refund = await refunds.start(db, theirs["trx_id"], "1", text)
-    await refund_queries.leave_to_operator(db, refund, text)
+    refund = await initiate.start(db, theirs["trx_id"], "1", text)
+    await queries.leave_to_operator(db, refund, text)
     await cases.open_case(
         db,
         Kind.CONTRADICTION,

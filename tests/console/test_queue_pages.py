@@ -21,10 +21,10 @@ from manilla.merchants.merchants import Bearer, Change, Status
 from manilla.merchants.wallets import Funded
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
-from manilla.payments import refunds
 from manilla.payouts import queue
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
+from manilla.refunds import decisions, initiate
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.checkout.page_checks import accessibility_violations, opened
@@ -304,7 +304,7 @@ async def test_support_sees_the_queues_and_decides_nothing(
         assert f'action="/console{path}"' not in text(page)
         assert (await support.post(path, fields)).status == 403, path
     assert (await payer.payout(trx_id)).status == "pending"
-    assert (await refunds.find(services.db, refund)).status == "pending"
+    assert (await decisions.find(services.db, refund)).status == "pending"
     assert "Your role can view this but not change it." in text(
         await support.get(f"/payouts/{trx_id}")
     )
@@ -328,7 +328,7 @@ async def _refund(shop: Shop) -> str:
     charge = await shop.choose(started, "providerb-ngn")
     await shop.pay(charge)
     await shop.until(started, "success")
-    refund = await refunds.start(shop.services.db, started.trx_id, None, "The shoes were small")
+    refund = await initiate.start(shop.services.db, started.trx_id, None, "The shoes were small")
     await shop.simulator.run_jobs()
     return refund.trx_id
 

@@ -8,9 +8,9 @@ import pytest
 
 from manilla import metrics
 from manilla.kit.db import Database
-from manilla.payments import refunds
-from manilla.payments.story import payment_story
+from manilla.lookup.payment import payment_story
 from manilla.providers import inbox
+from manilla.refunds import decisions, initiate
 from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.payments import webhooks
@@ -132,7 +132,7 @@ async def test_a_webhook_about_another_providers_refund_is_ignored(
     charge = await shop.choose(started, "providerc-ngn")
     await shop.pay(charge)
     await payer.simulator.run_job_now("charge", charge.reference)
-    refund = await refunds.start(payer.services.db, started.trx_id, None, "Returned goods")
+    refund = await initiate.start(payer.services.db, started.trx_id, None, "Returned goods")
     await payer.services.db.execute("UPDATE job SET due_at = 'infinity' WHERE kind = 'refund'")
     data = {"reference": refund.trx_id, "status": "success", "amount": 1000, "currency": "NGN"}
     await _deliver(site, "a", {"event": "refund.success", "data": data})
@@ -240,12 +240,12 @@ async def test_a_refund_webhook_with_a_wrong_amount_opens_a_case_and_settles_not
     await shop.pay(charge)
     await payer.simulator.run_job_now("charge", charge.reference)
     await payer.simulator.control("a/faults", {"refunds": "pending"})
-    refund = await refunds.start(payer.services.db, started.trx_id, None, "Returned goods")
+    refund = await initiate.start(payer.services.db, started.trx_id, None, "Returned goods")
     await payer.simulator.run_jobs()
     data = {"reference": refund.trx_id, "status": "success", "amount": 1000, "currency": "NGN"}
     await _deliver(site, "a", {"event": "refund.success", "data": data | wrong})
     await payer.simulator.run_jobs()
-    assert (await refunds.find(payer.services.db, refund.trx_id)).status == "pending"
+    assert (await decisions.find(payer.services.db, refund.trx_id)).status == "pending"
     assert await shop.cases() == [("webhook_disagrees", refund.trx_id)]
 
 

@@ -11,12 +11,13 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.payments import refund_holding, refunds
 from manilla.payouts import holding, lost
 from manilla.payouts.holding import Found, NotHeld, NotReleased
 from manilla.payouts.manual import NotToDecide
 from manilla.platform import settings as platform
 from manilla.providers.port import Done, Provider, TransferOrder, TransferState, TransferStatus
+from manilla.refunds import decisions, initiate
+from manilla.refunds import holding as refund_holding
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
@@ -233,7 +234,7 @@ async def test_refunds_are_held_as_well(
     started = await shop.start()
     await shop.pay(await shop.choose(started, method))
     await shop.until(started, "success")
-    refund = await refunds.start(db, started.trx_id, None, "Returned goods")
+    refund = await initiate.start(db, started.trx_id, None, "Returned goods")
     await holding.hold(db)
     since = await holding.held_since(db)
     await shop.simulator.run_job_now("refund", refund.trx_id)
@@ -249,4 +250,4 @@ async def test_refunds_are_held_as_well(
     await shop.simulator.run_job_now("refund", refund.trx_id)
     sent = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     assert len(sent) == (1 if is_asked else 0)
-    assert (await refunds.find(db, refund.trx_id)).by_operator is not is_asked
+    assert (await decisions.find(db, refund.trx_id)).by_operator is not is_asked

@@ -5,8 +5,9 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants.merchants import Bearer
-from manilla.payments import refunds
+from manilla.refunds import initiate, states
 from manilla.services import Services
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Merchant, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
@@ -54,7 +55,9 @@ async def test_amounts_of_a_refund_have_all_decimals(
 ) -> None:
     trx_id = await steps.new_payment(merchant)
     await steps.complete(services, merchant, trx_id)
-    refund = await refunds.start(services.db, trx_id, "1", "One book returned")
-    await refunds.complete(services.db, refund, "paid")
+    refund = await initiate.start(services.db, trx_id, "1", "One book returned")
+    await states.settle(
+        services.db, refund, SettlementEvent(TransferEvent.DELIVERED, Source.STATUS_QUERY)
+    )
     _, body = await _notified(services.db, merchant, trx_id)
     assert assert_decimals(body, "NGN") >= {"amount", "refund_amount", *COMMISSION}

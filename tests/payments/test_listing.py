@@ -14,13 +14,17 @@ from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
+from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants
-from manilla.payments import figures, listing, queries, refunds
-from manilla.payments.listing import PaymentFilter, RefundFilter
+from manilla.payments import figures, listing, queries
+from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import ErrorCode, Payment, Status
-from manilla.payments.refund_queries import RefundStatus
-from manilla.payments.story import payment_story
+from manilla.refunds import initiate, states
+from manilla.refunds import listing as refunds
+from manilla.refunds.listing import RefundFilter
+from manilla.refunds.refund import RefundStatus
 from manilla.services import Services
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.payments import steps
 from tests.payments.orders import order
 from tests.payments.shop import Shop
@@ -241,13 +245,14 @@ async def test_refunds_are_listed_and_one_payment_tells_its_whole_story(
     body = order()
     trx_id = steps.trx_id_of(await steps.initiate(merchant, body))
     await steps.complete(services, merchant, trx_id)
-    refund = await refunds.start(db, trx_id, "10", "not wanted")
-    await refunds.fail(db, await refunds.find(db, refund.trx_id), "refused")
-    second = await refunds.start(db, trx_id, "20", "not wanted")
+    refund = await initiate.start(db, trx_id, "10", "not wanted")
+    refused = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
+    await states.settle(db, refund, refused)
+    second = await initiate.start(db, trx_id, "20", "not wanted")
     tenant = Tenant(merchant.new.id, merchant.environment)
 
     async def found(**wanted: Any) -> list[str]:
-        page = await listing.refunds(db, tenant, RefundFilter(**wanted))
+        page = await refunds.refunds(db, tenant, RefundFilter(**wanted))
         return [row.trx_id for row in page.rows]
 
     both = sorted([refund.trx_id, second.trx_id], reverse=True)
@@ -257,11 +262,11 @@ async def test_refunds_are_listed_and_one_payment_tells_its_whole_story(
     assert await found(status=RefundStatus.FAILED, by_operator=False) == [refund.trx_id]
     assert await found(search="%") == await found(currency="USD") == await found(until=NOW) == []
     elsewhere = Tenant(merchant.new.id, Environment.PRODUCTION)
-    assert (await listing.refunds(db, elsewhere, RefundFilter())).rows == []
-    whole = listing.all_refunds(db, tenant, RefundFilter())
+    assert (await refunds.refunds(db, elsewhere, RefundFilter())).rows == []
+    whole = refunds.all_refunds(db, tenant, RefundFilter())
     assert [row.trx_id async for rows in whole for row in rows] == both
     yesterday = datetime.now(UTC) - timedelta(days=1)
-    assert await figures.count_rejected_refunds(db, tenant, yesterday) == 1
+    assert await refunds.count_rejected(db, tenant, yesterday) == 1
 
     await services.requests.flush()
     story = await payment_story(db, merchant.new.id, trx_id)

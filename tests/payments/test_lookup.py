@@ -10,8 +10,9 @@ from manilla.ledger.scope import Everyone
 from manilla.lookup.find import find
 from manilla.merchants.merchants import Bearer
 from manilla.notify import notification_ids
-from manilla.payments import listing, refunds
+from manilla.payments import listing
 from manilla.payments.listing import PaymentFilter
+from manilla.refunds import initiate
 from tests.payments.shop import Shop
 from tests.web.signed_in_user import SignedInUser, administrator
 
@@ -30,7 +31,7 @@ async def _paid(shop: Shop) -> dict[str, str]:
     await shop.pay(charge)
     await shop.until(started, "success")
     verified = await shop.verify(started)
-    refund = await refunds.start(shop.services.db, started.trx_id, "10", "One book returned")
+    refund = await initiate.start(shop.services.db, started.trx_id, "10", "One book returned")
     return {
         "payment": started.trx_id,
         "charge": charge.reference,

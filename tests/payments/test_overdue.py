@@ -5,9 +5,9 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.suspense import Action
 from manilla.kit.db import Database
-from manilla.payments import refunds
 from manilla.payments.payment import Charge
-from manilla.payments.refund_queries import Refund
+from manilla.refunds import decisions, initiate
+from manilla.refunds.refund import Refund
 from tests.payments.shop import PROVIDERS, Shop
 from tests.provider_simulator import ProviderSimulator
 
@@ -118,7 +118,7 @@ async def _open_refund(shop: Shop) -> Refund:
     await shop.pay(charge)
     await shop.simulator.run_job_now("charge", charge.reference)
     await shop.simulator.control(f"{PROVIDERS[charge.method_code]}/faults", {"refunds": "pending"})
-    refund = await refunds.start(shop.services.db, started.trx_id, None, "Returned goods")
+    refund = await initiate.start(shop.services.db, started.trx_id, None, "Returned goods")
     await shop.simulator.run_jobs()
     await _make_old(shop, "refund", "trx_id", refund.trx_id, column="first_sent_at")
     return refund
@@ -132,6 +132,6 @@ async def test_a_refund_open_after_three_days_is_a_case_and_is_asked_about_rarel
         await shop.simulator.run_job_now("refund", refund.trx_id)
         assert await shop.cases() == [("still_open", refund.trx_id)]
         assert await _next_query_in_hours(shop, "refund", refund.trx_id) == 12
-    found = await refunds.find(shop.services.db, refund.trx_id)
+    found = await decisions.find(shop.services.db, refund.trx_id)
     assert (found.status, found.by_operator) == ("pending", True)
     assert found.detail == "After three days the provider still reports it as open."

@@ -13,10 +13,10 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import BadSettlement, Kind
-from manilla.payments import refunds
 from manilla.payouts import reconcile
 from manilla.payouts.reconcile import Reconciled
 from manilla.payouts.reconcile_tasks import ReconcileTasks
+from manilla.refunds import initiate
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import (
@@ -181,7 +181,7 @@ async def test_a_refund_that_is_on_its_way_may_have_left_already(payer: PayoutMe
     await shop.pay(await shop.choose(started, "providera-ngn"))
     await shop.until(started, "success")
     await payer.simulator.control("a/faults", {"refunds": "pending"})
-    refund = await refunds.start(payer.services.db, started.trx_id, "400", "Returned goods")
+    refund = await initiate.start(payer.services.db, started.trx_id, "400", "Returned goods")
     assert (await reports(payer.services))["a"].under_way == naira("0")
     await payer.simulator.run_job_now("refund", refund.trx_id)
     report = (await reports(payer.services))["a"]

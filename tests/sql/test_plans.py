@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
 from manilla.notify.delivery import NotificationDelivery
-from manilla.payments import refunds
+from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import new_merchant
@@ -56,7 +56,7 @@ class Business:
         started = await self.shop.start()
         await self.shop.pay(await self.shop.choose(started, "providera-ngn"))
         await self.shop.until(started, "success")
-        await refunds.start(self.db, started.trx_id, "1", "Returned goods")
+        await initiate.start(self.db, started.trx_id, "1", "Returned goods")
         await self.payer.simulator.run_jobs()
 
     async def complete_a_payout(self) -> None:

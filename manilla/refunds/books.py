@@ -7,7 +7,7 @@ from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Outcome, Posting
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payments.refund_queries import Refund
+from manilla.refunds.refund import Refund
 
 WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_debit`
 
@@ -42,9 +42,9 @@ async def debit(connection: Connection, refund: Refund) -> None:
     assert outcome == Outcome.POSTED, outcome
 
 
-async def pay(connection: Connection, refund: Refund, *, by_hand: bool) -> None:
+async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> None:
     """Posts the refund's payment from the provider's clearing account, or from our own bank."""
-    account = posting.BANK if by_hand else posting.clearing(refund.payer)
+    account = posting.BANK if from_bank else posting.clearing(refund.payer)
     paid_by = Line(account, refund.amount_minor)
     await _post(connection, refund, "refund_paid", 0, paid_by)
 

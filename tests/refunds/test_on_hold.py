@@ -6,14 +6,14 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import wallets
 from manilla.merchants.merchants import Change, Status
 from manilla.merchants.wallets import WalletStatus
-from manilla.payments import refunds
-from manilla.payments.refund_books import RefundBlocked
-from manilla.payments.refund_queries import Refund, RefundStatus
 from manilla.payouts import holding
 from manilla.platform import settings as platform
+from manilla.refunds import decisions, initiate, states
+from manilla.refunds.books import RefundBlocked
+from manilla.refunds.refund import Refund, RefundStatus
 from tests.client import Merchant
 from tests.payments.shop import Shop
-from tests.payments.test_refunds import _now, _paid, _refund, _until
+from tests.refunds.test_refunds import REFUSED, _now, _paid, _refund, _until
 
 DISABLE, ENABLE = Change(status=Status.DISABLED), Change(status=Status.APPROVED)
 OFF = {
@@ -29,7 +29,7 @@ async def _sent(shop: Shop, rail: str = "a") -> list[str]:
 
 
 async def _refund_on_behalf(shop: Shop, trx_id: str) -> Refund:
-    return await refunds.start(shop.services.db, trx_id, None, "Complaint", on_behalf=True)
+    return await initiate.start(shop.services.db, trx_id, None, "Complaint", on_behalf=True)
 
 
 @pytest.mark.parametrize("why", OFF)
@@ -115,8 +115,8 @@ async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
     await shop.change(DISABLE)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await refunds.decide(db, refund.trx_id, is_paid=True, detail="no")
-    decided = await refunds.decide(db, refund.trx_id, is_paid=False, detail="Closed")
+        await decisions.decide(db, refund.trx_id, is_paid=True, detail="no")
+    decided = await decisions.decide(db, refund.trx_id, is_paid=False, detail="Closed")
     assert decided.status is RefundStatus.FAILED
     assert await shop.balance() == 100_000
     await shop.change(ENABLE)
@@ -130,8 +130,8 @@ async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: S
     await shop.simulator.run_jobs()
     await shop.change(DISABLE)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
-    assert not await refunds.fail(shop.services.db, refund, "no", is_unsent=True)
+        await decisions.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+    assert not await states.settle(shop.services.db, refund, REFUSED, only_unsent=True)
     assert await shop.balance() == 0
 
 

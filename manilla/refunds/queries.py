@@ -1,60 +1,13 @@
-"""The refund, and SQL queries for refunds."""
+"""SQL queries for refunds."""
 
 from datetime import datetime
-from enum import StrEnum
 
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
-from manilla.kit.money import Money
 from manilla.ledger.scope import Scope, within
-
-
-class RefundStatus(StrEnum):
-    PENDING = "pending"
-    COMPLETED = "completed"
-    FAILED = "failed"  # rejected; the wallet was refunded
-
-
-class Refund(msgspec.Struct, frozen=True):
-    merchant_id: int
-    trx_id: str
-    payment_trx_id: str
-    environment: Environment
-    currency: str
-    amount_minor: int
-    reason: str
-    status: RefundStatus
-    provider: str | None  # None in the sandbox
-    charge_reference: str | None
-    by_operator: bool  # an administrator pays it and confirms that
-    sent_at: datetime | None
-    detail: str | None
-    created_at: datetime | None
-    on_behalf: bool = False  # created by an administrator, whatever the merchant's status
-    commission_minor: int = 0  # the part of the amount that the platform bears
-    first_sent_at: datetime | None = None
-
-    @property
-    def amount(self) -> Money:
-        return Money(self.currency, self.amount_minor)
-
-    @property
-    def commission(self) -> Money:
-        """The part of the amount that the platform bears."""
-        return Money(self.currency, self.commission_minor)
-
-    @property
-    def from_wallet_minor(self) -> int:
-        """The part of the amount that the merchant bears."""
-        return self.amount_minor - self.commission_minor
-
-    @property
-    def payer(self) -> str:
-        return self.provider or "sandbox"
-
+from manilla.refunds.refund import Refund, RefundStatus
 
 REFUND_COLUMNS = columns(Refund)
 _REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"

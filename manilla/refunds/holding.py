@@ -5,11 +5,11 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.payments import refund_queries
-from manilla.payments.refund_queries import Refund
-from manilla.payments.refund_tasks import CAN_BE_ASKED
 from manilla.providers.port import Done, Provider, RefundStatus
 from manilla.providers.rails import Rails
+from manilla.refunds import queries
+from manilla.refunds.refund import Refund
+from manilla.refunds.tasks import CAN_BE_ASKED
 
 CANNOT_BE_ASKED = (
     "It was on hold and may have been sent; its provider has no status query for refunds."
@@ -29,7 +29,7 @@ async def look(db: Database, rails: Rails, since: datetime) -> list[FoundRefund]
     """
     return [
         FoundRefund(refund, await _look_at(db, rails, refund))
-        for refund in await refund_queries.unsent(db, since)
+        for refund in await queries.unsent(db, since)
     ]
 
 
@@ -37,15 +37,15 @@ async def _look_at(db: Database, rails: Rails, refund: Refund) -> str:
     provider = Provider(refund.provider or "")
     adapter = rails.adapter(provider)
     if provider not in CAN_BE_ASKED:
-        await refund_queries.leave_to_operator(db, refund, CANNOT_BE_ASKED)
-        await refund_queries.note_sent(db, refund)
+        await queries.leave_to_operator(db, refund, CANNOT_BE_ASKED)
+        await queries.note_sent(db, refund)
         return "left to an administrator"
     answer = await adapter.refund_state(refund.trx_id) if adapter else None
     if not isinstance(answer, Done):
         # From now on its status is queried, and it is sent only if the provider says that it does
         # not know it.
-        await refund_queries.note_sent(db, refund)
+        await queries.note_sent(db, refund)
         return "no usable answer"
     if answer.value.status is not RefundStatus.NOT_FOUND:
-        await refund_queries.note_sent(db, refund)
+        await queries.note_sent(db, refund)
     return answer.value.status

@@ -8,11 +8,14 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.kit.money import MoneyError
 from manilla.merchants.merchants import Bearer
-from manilla.payments import refund_queries, refunds
-from manilla.payments.refund_books import RefundNotCovered
-from manilla.payments.refund_queries import Refund, RefundStatus
+from manilla.refunds import decisions, initiate, queries, states
+from manilla.refunds.books import RefundNotCovered
+from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Merchant
 from tests.payments.shop import Shop, Started
+
+REFUSED = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
 
 
 async def _paid(shop: Shop, method: str = "providera-ngn", amount: float = 1000) -> Started:
@@ -24,11 +27,11 @@ async def _paid(shop: Shop, method: str = "providera-ngn", amount: float = 1000)
 
 
 async def _refund(shop: Shop, started: Started, amount: str | None = None) -> Refund:
-    return await refunds.start(shop.services.db, started.trx_id, amount, "Returned goods")
+    return await initiate.start(shop.services.db, started.trx_id, amount, "Returned goods")
 
 
 async def _now(shop: Shop, refund: Refund) -> Refund:
-    return await refunds.find(shop.services.db, refund.trx_id)
+    return await decisions.find(shop.services.db, refund.trx_id)
 
 
 async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
@@ -159,15 +162,15 @@ async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it
 ) -> None:
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
-    [stalled] = await claims.claim(db, {refunds.SEND: 1})
+    [stalled] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
-    [taken_over] = await claims.claim(db, {refunds.SEND: 1})
-    assert not await refund_queries.mark_sent(db, refund, stalled)
-    assert not await refunds.fail(db, refund, "a repetition", holder=stalled)
-    assert await refund_queries.mark_sent(db, refund, taken_over)
-    assert not await refund_queries.mark_sent(db, refund, taken_over), "as it was read: not sent"
+    [taken_over] = await claims.claim(db, {SEND: 1})
+    assert not await queries.mark_sent(db, refund, stalled)
+    assert not await states.settle(db, refund, REFUSED, holder=stalled)
+    assert await queries.mark_sent(db, refund, taken_over)
+    assert not await queries.mark_sent(db, refund, taken_over), "as it was read: not sent"
     assert await shop.balance() == 0
-    assert await refunds.fail(db, refund, "refused", holder=taken_over)
+    assert await states.settle(db, refund, REFUSED, holder=taken_over)
     assert await shop.balance() == 100_000
 
 
@@ -178,12 +181,12 @@ async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -
     waiting = await _now(shop, refund)
     assert (waiting.status, waiting.by_operator) == (RefundStatus.PENDING, True)
     assert await shop.balance() == 0
-    done = await refunds.decide(
+    done = await decisions.decide(
         shop.services.db, refund.trx_id, is_paid=True, detail="bank transfer 7"
     )
     assert done.status is RefundStatus.COMPLETED
     with pytest.raises(Refusal, match="completed already"):
-        await refunds.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
+        await decisions.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
     assert [told["event"] for told in await shop.notifications(started)] == ["payment", "refund"]
 
 
@@ -192,12 +195,12 @@ async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
     db = shop.services.db
-    decisions = await asyncio.gather(
-        *(refunds.decide(db, refund.trx_id, is_paid=n % 2 == 0, detail="mine") for n in range(8)),
+    decided = await asyncio.gather(
+        *(decisions.decide(db, refund.trx_id, is_paid=n % 2 == 0, detail="mine") for n in range(8)),
         return_exceptions=True,
     )
-    assert sum(isinstance(each, Refund) for each in decisions) == 1
-    assert all(isinstance(each, Refund | Refusal) for each in decisions)
+    assert sum(isinstance(each, Refund) for each in decided) == 1
+    assert all(isinstance(each, Refund | Refusal) for each in decided)
 
 
 async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) -> None:
@@ -206,7 +209,7 @@ async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) ->
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
     with pytest.raises(Refusal, match="The provider decides its outcome"):
-        await refunds.decide(shop.services.db, refund.trx_id, is_paid=True, detail="no")
+        await decisions.decide(shop.services.db, refund.trx_id, is_paid=True, detail="no")
 
 
 async def test_a_sandbox_payment_is_refunded_without_a_provider(
@@ -224,7 +227,7 @@ async def test_a_sandbox_payment_is_refunded_without_a_provider(
 async def _refund_with_commission(
     shop: Shop, started: Started, amount: str | None = None
 ) -> Refund:
-    return await refunds.start(
+    return await initiate.start(
         shop.services.db, started.trx_id, amount, "Fault", on_behalf=True, with_commission=True
     )
 

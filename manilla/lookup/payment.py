@@ -12,12 +12,13 @@ from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
-from manilla.payments import charge_queries, queries, refund_queries
+from manilla.payments import charge_queries, queries
 from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
-from manilla.payments.refund_queries import Refund
 from manilla.providers import listing as providers
 from manilla.providers.listing import Heard
+from manilla.refunds import queries as refund_queries
+from manilla.refunds.refund import Refund
 
 
 class PaymentStory(msgspec.Struct, frozen=True):

@@ -8,8 +8,6 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payments import refund_queries, refunds
-from manilla.payments.refund_queries import Refund, RefundStatus
 from manilla.providers import claims, port
 from manilla.providers.port import (
     Adapter,
@@ -24,6 +22,9 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
+from manilla.refunds import decisions, queries, states
+from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 AGAIN_SECONDS = 20.0
 AGAIN_LATER_SECONDS = 900.0
@@ -34,16 +35,22 @@ LATER_SHARE = 8  # after that, the next status query follows after 1/8 of the re
 CAN_BE_ASKED = frozenset((Provider.A,))
 
 
+EVENTS = {
+    port.RefundStatus.PAID: TransferEvent.DELIVERED,
+    port.RefundStatus.FAILED: TransferEvent.FAILED,
+}
+
+
 class RefundTasks:
     def __init__(self, db: Database, rails: Rails) -> None:
         self._db = db
         self._rails = rails
 
     def works(self) -> dict[str, Work]:
-        return {refunds.SEND: Work(self.advance, concurrency=8)}
+        return {SEND: Work(self.advance, concurrency=8)}
 
     async def advance(self, job: Job) -> float | None:
-        refund = await refund_queries.refund(self._db, job.merchant_id, job.subject)
+        refund = await queries.refund(self._db, job.merchant_id, job.subject)
         if refund is None:
             await self._report_unknown(job)
             return None
@@ -52,9 +59,10 @@ class RefundTasks:
         return await self._at_provider(refund, Provider(refund.provider), job)
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
-        if await refunds.hold_of(self._db, refund) is not None:
+        if await decisions.hold_of(self._db, refund) is not None:
             return outgoing.WAIT_SECONDS
-        await refunds.complete(self._db, refund, "sandbox")
+        paid = SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX)
+        await states.settle(self._db, refund, paid)
         return None
 
     async def _at_provider(self, refund: Refund, provider: Provider, job: Job) -> float | None:
@@ -74,7 +82,7 @@ class RefundTasks:
         return await self._ask(adapter, refund, job)
 
     async def _send(self, adapter: Adapter, refund: Refund, job: Job) -> float | None:
-        if not await refund_queries.mark_sent(self._db, refund, job):
+        if not await queries.mark_sent(self._db, refund, job):
             return await self._not_sent(adapter, refund)
         answer = await adapter.refund(_order(refund))
         match answer:
@@ -82,13 +90,14 @@ class RefundTasks:
                 await self._leave_to_operator(refund, guidance)
                 return None
             case Refused(_, guidance):
-                await refunds.fail(self._db, refund, guidance, holder=job)
+                failed = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance=guidance)
+                await states.settle(self._db, refund, failed, holder=job)
                 return None
         return await self._act(refund, answer)
 
     async def _not_sent(self, adapter: Adapter, refund: Refund) -> float | None:
         """Handles a refund that was not marked as sent: it is on hold, or we lost the job."""
-        hold = await refunds.hold_of(self._db, refund)
+        hold = await decisions.hold_of(self._db, refund)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._ask_unsent(adapter, refund)
         return AGAIN_SECONDS if hold is None else outgoing.WAIT_SECONDS
@@ -101,7 +110,7 @@ class RefundTasks:
         if adapter.provider in CAN_BE_ASKED:
             answer = await adapter.refund_state(refund.trx_id)
             if isinstance(answer, Done) and answer.value.status is not port.RefundStatus.NOT_FOUND:
-                await refund_queries.note_sent(self._db, refund)
+                await queries.note_sent(self._db, refund)
                 return 0
         return AGAIN_SECONDS
 
@@ -115,7 +124,7 @@ class RefundTasks:
             # The refund never reached the provider. The provider rejects a reference that it has
             # seen before, so sending it again cannot pay twice. But a rejection is no longer
             # conclusive, because it may mean that the reference was used before.
-            if not await refund_queries.mark_sent(self._db, refund, job):
+            if not await queries.mark_sent(self._db, refund, job):
                 return AGAIN_SECONDS
             answer = await adapter.refund(_order(refund))
         return await self._act(refund, answer)
@@ -125,13 +134,9 @@ class RefundTasks:
         if wait_seconds:
             return wait_seconds
         match answer:
-            case Done(RefundState(port.RefundStatus.PAID)):
-                if not await refunds.complete(self._db, refund, "paid by the provider"):
-                    await self._check_contradiction(refund, RefundStatus.COMPLETED)
-                return None
-            case Done(RefundState(port.RefundStatus.FAILED)):
-                if not await refunds.fail(self._db, refund, "rejected by the provider"):
-                    await self._check_contradiction(refund, RefundStatus.FAILED)
+            case Done(RefundState(status)) if status in EVENTS:
+                event = SettlementEvent(EVENTS[status], Source.STATUS_QUERY)
+                await states.settle(self._db, refund, event)
                 return None
         if refund.status is not RefundStatus.PENDING:
             return None
@@ -154,7 +159,7 @@ class RefundTasks:
             )
         if not refund.by_operator:
             await self._leave_to_operator(refund, f"After three days {reason}.")
-        await self._report(refund, kind, f"After three days {reason}.")
+        await states.report(self._db, refund, kind, f"After three days {reason}.")
 
     async def _report_disagreement(self, refund: Refund, answer: Answer[RefundState]) -> float:
         """Opens a case if the provider or its webhook names a different amount than we sent.
@@ -164,7 +169,7 @@ class RefundTasks:
         assert refund.provider is not None
         if isinstance(answer, Done) and answer.value.amount not in (None, refund.amount):
             detail = f"The provider reports {answer.value.amount}; {refund.amount} was sent."
-            await self._report(refund, Kind.WRONG_AMOUNT, detail)
+            await states.report(self._db, refund, Kind.WRONG_AMOUNT, detail)
             return AGAIN_LATER_SECONDS if refund.status is RefundStatus.PENDING else 0
         said = await claims.claimed(
             *(self._db, EventKind.REFUND, refund.merchant_id, refund.trx_id, refund.provider)
@@ -172,30 +177,11 @@ class RefundTasks:
         disagreeing = claims.disagreeing(said, refund.amount)
         for claim in disagreeing:
             detail = f"A signed webhook says {claim.text}; {refund.amount} was sent."
-            await self._report(refund, Kind.WEBHOOK_DISAGREES, detail)
+            await states.report(self._db, refund, Kind.WEBHOOK_DISAGREES, detail)
         return claims.confirmation_wait_seconds(disagreeing)
 
     async def _leave_to_operator(self, refund: Refund, detail: str) -> None:
-        await refund_queries.leave_to_operator(self._db, refund, detail)
-
-    async def _check_contradiction(self, refund: Refund, said: RefundStatus) -> None:
-        current = await refund_queries.refund(self._db, refund.merchant_id, refund.trx_id)
-        assert current is not None
-        if current.status is not said:
-            detail = f"The refund is {current.status}; the provider now says {said}."
-            await self._report(refund, Kind.CONTRADICTION, f"{detail} Nothing was moved.")
-
-    async def _report(self, refund: Refund, kind: Kind, detail: str) -> None:
-        await cases.open_case(
-            self._db,
-            kind,
-            refund.trx_id,
-            detail,
-            merchant_id=refund.merchant_id,
-            environment=refund.environment,
-            trx_id=refund.payment_trx_id,
-            amount=refund.amount,
-        )
+        await queries.leave_to_operator(self._db, refund, detail)
 
     async def _report_unknown(self, job: Job) -> None:
         await cases.open_case(

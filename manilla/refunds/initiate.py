@@ -1,0 +1,134 @@
+"""Refunds: the wallet is debited at once, then the provider or an administrator pays the customer.
+
+The money stays in flight until the refund is conclusively paid (it then leaves the provider's
+clearing account) or conclusively rejected (it then returns to the wallet). It never moves without a
+conclusive answer.
+"""
+
+import msgspec
+
+from manilla.kit import crash, jobs
+from manilla.kit.amount_input import parse_amount
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from manilla.kit.texts import is_line
+from manilla.ledger import trx_ids
+from manilla.payments import charge_queries
+from manilla.payments import queries as payments
+from manilla.payments.payment import Payment, Status
+from manilla.refunds import books, queries, states
+from manilla.refunds.books import RefundRefused
+from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
+
+
+class PaymentNotFound(Refusal):
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such payment."
+
+
+class RefundedMeanwhile(Refusal):
+    status, code = 409, "REFUNDED_MEANWHILE"
+    message = "Another refund of this payment was started meanwhile, so this one was not started."
+
+
+async def start(
+    db: Database,
+    trx_id: str,
+    amount_text: str | None,
+    reason: str,
+    *,
+    refunded_before: int | None = None,
+    on_behalf: bool = False,
+    with_commission: bool = False,
+) -> Refund:
+    """Debits the wallet and leaves the rest to the refund's job.
+
+    `refunded_before`: the refunded amount, in minor units, that the caller saw. If it has changed,
+    the same refund may have been requested twice, so nothing is refunded.
+
+    `on_behalf`: an administrator refunds on behalf of the merchant, whatever the merchant's status.
+    Only then can the commission be refunded too (`with_commission`), because the platform bears it.
+    """
+    assert on_behalf or not with_commission, "only an administrator can refund the commission"
+    if not is_line(reason, REASON_LENGTH_MAX):
+        raise RefundRefused(f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters.")
+    merchant_id = trx_ids.merchant_of(trx_id)
+    async with db.transaction() as connection:
+        payment = (
+            None
+            if merchant_id is None
+            else await payments.payment(connection, merchant_id, trx_id, lock=True)
+        )
+        if payment is None:
+            raise PaymentNotFound(f"There is no payment {trx_id}.")
+        if refunded_before not in (None, payment.refunded_minor):
+            raise RefundedMeanwhile
+        amount = _refundable(payment, amount_text)
+        refund = await _new_refund(connection, payment, amount, reason)
+        refund = msgspec.structs.replace(refund, on_behalf=on_behalf)
+        if with_commission:
+            refund = _add_commission(payment, refund)
+        await books.debit(connection, refund)
+        await queries.insert(connection, refund)
+        await states.change_refunded(connection, payment, refund.from_wallet_minor)
+        await states.add_to_timeline(connection, payment, "refund_started", refund, reason)
+        await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
+        await states.record(connection, "refund.start", refund, reason)
+        crash.point("before_refund_commit")
+    return refund
+
+
+def _refundable(payment: Payment, amount_text: str | None) -> Money:
+    if payment.status is not Status.SUCCESS:
+        raise RefundRefused(
+            f"The payment is {payment.status}: only successful payments can be refunded."
+        )
+    rest = payment.refundable
+    if rest.minor == 0:
+        raise RefundRefused("The payment has already been refunded in full.")
+    amount = rest if amount_text is None else parse_amount(amount_text, payment.currency)
+    if not 0 < amount.minor <= rest.minor:
+        raise RefundRefused(f"At most {rest} of this payment can be refunded.")
+    return amount
+
+
+def _add_commission(payment: Payment, refund: Refund) -> Refund:
+    """Adds the commission to a refund that returns the rest of the amount to the customer."""
+    commission_minor = payment.quote.customer_pays.minor - payment.amount_minor
+    if commission_minor <= 0:
+        raise RefundRefused("The customer paid no commission for this payment.")
+    if refund.amount < payment.refundable:
+        raise RefundRefused("The commission is refunded only with the whole payment.")
+    whole_minor = refund.amount_minor + commission_minor
+    return msgspec.structs.replace(
+        refund, amount_minor=whole_minor, commission_minor=commission_minor
+    )
+
+
+async def _new_refund(
+    connection: Connection, payment: Payment, amount: Money, reason: str
+) -> Refund:
+    provider = None
+    if payment.credited_charge is not None:
+        charge = await charge_queries.charge(
+            connection, payment.merchant_id, payment.credited_charge
+        )
+        assert charge is not None
+        provider = charge.provider
+    return Refund(
+        merchant_id=payment.merchant_id,
+        trx_id=trx_ids.new(payment.merchant_id),
+        payment_trx_id=payment.trx_id,
+        environment=payment.environment,
+        currency=amount.currency,
+        amount_minor=amount.minor,
+        reason=reason,
+        status=RefundStatus.PENDING,
+        provider=provider,
+        charge_reference=payment.credited_charge,
+        by_operator=False,
+        sent_at=None,
+        detail=None,
+        created_at=None,
+    )

@@ -1,0 +1,158 @@
+"""The states of a refund, and the only function that changes them.
+
+It runs in one transaction that locks the payment's row. Status, money, timeline and notification
+are written together or not at all, and a concurrent caller sees the committed result.
+"""
+
+import msgspec
+
+from manilla.audit import audit
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit import crash, jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import Job
+from manilla.ledger import timeline
+from manilla.payments import notices
+from manilla.payments import queries as payments
+from manilla.payments.payment import Payment
+from manilla.refunds import books, queries
+from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+
+# Transitions that are not listed move no money. Those that contradict the current status open a
+# case.
+NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
+    (RefundStatus.PENDING, TransferEvent.DELIVERED): RefundStatus.COMPLETED,
+    (RefundStatus.PENDING, TransferEvent.FAILED): RefundStatus.FAILED,
+    (RefundStatus.PENDING, TransferEvent.REJECTED): RefundStatus.FAILED,
+}
+
+
+async def settle(
+    db: Database,
+    refund: Refund,
+    event: SettlementEvent,
+    *,
+    holder: Job | None = None,
+    only_unsent: bool = False,
+) -> bool:
+    """Applies the event to the refund. Returns True if its status has changed.
+
+    If `holder` is given, the event is ignored unless that worker still holds the refund's job. A
+    worker that stalled may receive a rejection that only means that another worker has sent the
+    refund in the meantime.
+
+    `only_unsent`: fails the refund only if it was not sent, and ensures that it never will be.
+    """
+    async with db.transaction() as connection:
+        payment, current = await _locked(connection, refund)
+        status = NEXT.get((current.status, event.event))
+        if status is None:
+            await _report_contradiction(connection, current, event)
+            return False
+        if holder is not None and not await jobs.is_held(connection, holder):
+            return False
+        if only_unsent and not await queries.lock_unsent(connection, current):
+            return False
+        await _change(connection, payment, current, status, event)
+        crash.point("before_refund_commit")
+    return True
+
+
+async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:
+    """Locks the payment before it reads the refund, as every other function does."""
+    payment = await payments.payment(
+        connection, refund.merchant_id, refund.payment_trx_id, lock=True
+    )
+    current = await queries.refund(connection, refund.merchant_id, refund.trx_id)
+    assert payment is not None
+    assert current is not None
+    return payment, current
+
+
+async def _change(
+    connection: Connection,
+    payment: Payment,
+    refund: Refund,
+    status: RefundStatus,
+    event: SettlementEvent,
+) -> None:
+    is_paid = status is RefundStatus.COMPLETED
+    by_administrator = event.source is Source.ADMINISTRATOR
+    detail = _detail(event)
+    if is_paid:
+        await books.pay(connection, refund, from_bank=by_administrator)
+        await notices.tell_of_refund(connection, payment, refund.trx_id, refund.amount)
+    else:
+        await books.give_back(connection, refund)
+        await change_refunded(connection, payment, -refund.from_wallet_minor)
+    await queries.decide(connection, refund, status, detail)
+    await add_to_timeline(connection, payment, f"refund_{status}", refund, detail)
+    await jobs.forget(connection, refund.merchant_id, SEND, refund.trx_id)
+    if by_administrator:
+        await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
+
+
+def _detail(event: SettlementEvent) -> str:
+    if event.guidance or event.source is Source.SANDBOX:
+        return event.guidance or event.source
+    is_paid = event.event is TransferEvent.DELIVERED
+    return "paid by the provider" if is_paid else "rejected by the provider"
+
+
+async def _report_contradiction(
+    connection: Connection, refund: Refund, event: SettlementEvent
+) -> None:
+    """Opens a case. An administrator gets an error directly, so no case is opened."""
+    said = NEXT.get((RefundStatus.PENDING, event.event))
+    if refund.status is not said and event.source is not Source.ADMINISTRATOR:
+        detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
+        await report(connection, refund, Kind.CONTRADICTION, detail)
+
+
+async def report(db: Database | Connection, refund: Refund, kind: Kind, detail: str) -> None:
+    """Opens a case about a refund for an administrator; moves no money."""
+    await cases.open_case(
+        db,
+        kind,
+        refund.trx_id,
+        detail,
+        merchant_id=refund.merchant_id,
+        environment=refund.environment,
+        trx_id=refund.payment_trx_id,
+        amount=refund.amount,
+    )
+
+
+async def change_refunded(connection: Connection, payment: Payment, minor: int) -> None:
+    refunded_minor = payment.refunded_minor + minor
+    await payments.change_payment(
+        connection, msgspec.structs.replace(payment, refunded_minor=refunded_minor)
+    )
+
+
+async def record(connection: Connection, action: str, refund: Refund, reason: str) -> None:
+    await audit.record(
+        connection,
+        action,
+        f"refund:{refund.trx_id}",
+        merchant_id=refund.merchant_id,
+        payment=refund.payment_trx_id,
+        amount=refund.amount,
+        reason=reason,
+    )
+
+
+async def add_to_timeline(
+    connection: Connection, payment: Payment, event: str, refund: Refund, detail: str
+) -> None:
+    await timeline.add(
+        connection,
+        payment.merchant_id,
+        payment.trx_id,
+        event,
+        before=payment.status,
+        after=payment.status,
+        detail=f"{refund.trx_id}, {refund.amount}: {detail}",
+    )

@@ -1,0 +1,1 @@
+"""Money that leaves through a provider: what payouts and refunds have in common."""
