@@ -28,9 +28,9 @@ async def test_the_simulator_does_not_start_in_production() -> None:
         await run(PRODUCTION, listener)
 
 
-async def test_the_state_shows_all_three_providers(platform: Platform) -> None:
+async def test_the_state_shows_all_providers(platform: Platform) -> None:
     state = await platform.control("state")
-    assert set(state) == {"a", "b", "c"}
+    assert list(state) == ["a", "b", "c"]
     assert state["a"]["base_url"] == f"{platform.simulator}/a"
     assert state["a"]["faults"] == {
         "settle_seconds": Decimal("0.05"),
@@ -50,7 +50,7 @@ async def test_a_provider_can_be_addressed_by_either_name(platform: Platform) ->
 @pytest.mark.parametrize(
     ("target", "body", "status", "error"),
     [
-        ("z/faults", {}, 404, "There is no such provider: a, b and c there are."),
+        ("z/faults", {}, 404, "There is no such provider: use a, b, c"),
         ("a/faults", {"latency": 1}, 400, "unknown field `latency`"),
         ("a/faults", {"latency_seconds": -1}, 400, ">= 0"),
         ("a/faults", {"next": [{"call": "tea", "fault": "reset"}]}, 400, "Invalid enum value"),

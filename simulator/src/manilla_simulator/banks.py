@@ -1,4 +1,4 @@
-"""The same banks under three sets of codes, so that a code of another provider is noticed."""
+"""The same banks under several sets of codes, so that a code of another provider is noticed."""
 
 import re
 
@@ -10,6 +10,7 @@ from manilla.providers.nigerian_banks import BANKS
 class Bank(msgspec.Struct, frozen=True):
     code: str
     name: str
+    institution_code: str = ""  # its code in the interbank system (NIP)
 
     @property
     def slug(self) -> str:

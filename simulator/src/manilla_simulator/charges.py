@@ -1,7 +1,7 @@
 """Charges: created by the platform, then paid, declined or left to expire by the customer."""
 
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
@@ -19,7 +19,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """B's virtual accounts accept only the exact amount; the bank returns any other."""
+    """Some virtual accounts accept only the exact amount; the bank returns any other."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +30,18 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     redirect_url: str | None = None
     notification_url: str | None = None
-    banks: tuple[Bank, ...] = ()  # whose virtual account is opened; None: hosted page
+    banks: tuple[Bank, ...] = ()  # whose virtual account is opened; none: hosted page
+    account_name: str = ""  # of the virtual account; empty: the provider and the customer
+    customer_pays_fee: bool = False  # on top of the amount
+    expires_at: datetime | None = None  # None: after the minutes in the settings
 
 
 def open_charge(provider: Provider, order: Order) -> Charge:
+    denials = provider.wire.denials
     if provider.charges.get(order.reference) is not None:
-        raise Refused(provider.wire.denials.duplicate)
+        raise Refused(denials.duplicate_charge or denials.duplicate)
     opened = now()
+    fee = provider.wire.fees.of_charge(order.amount)
     charge = Charge(
         reference=order.reference,
         number=next(provider.numbers),
@@ -47,29 +52,38 @@ def open_charge(provider: Provider, order: Order) -> Charge:
         customer_email=order.customer_email,
         redirect_url=order.redirect_url,
         notification_url=order.notification_url,
-        accounts=tuple(_open_account(provider, order, bank) for bank in order.banks),
+        is_hosted=not order.banks,
+        surcharge=fee if order.customer_pays_fee else NOTHING,
+        accounts=tuple(_new_account(provider, order, bank) for bank in order.banks),
         created_at=opened,
-        expires_at=opened + timedelta(minutes=provider.settings.account_minutes),
+        expires_at=order.expires_at
+        or opened + timedelta(minutes=provider.settings.account_minutes),
     )
     provider.charges.put(charge)
     return charge
 
 
-def _open_account(provider: Provider, order: Order, bank: Bank) -> VirtualAccount:
-    # Each provider has its own prefix, so the number alone identifies the account.
-    prefix = {"a": "99", "b": "98", "c": "97"}[provider.wire.key]
+def add_account(provider: Provider, charge: Charge, order: Order) -> VirtualAccount:
+    """Opens a virtual account for a charge that has a hosted page."""
+    account = _new_account(provider, order, order.banks[0])
+    charge.accounts = (*charge.accounts, account)
+    provider.charges.put(charge)
+    return account
+
+
+def _new_account(provider: Provider, order: Order, bank: Bank) -> VirtualAccount:
     while True:
-        number = f"{prefix}{secrets.randbelow(10**8):08d}"
+        number = f"{provider.wire.account_prefix}{secrets.randbelow(10**8):08d}"
         if number not in provider.charges.by_account:
             break
-    holder = f"{provider.wire.title} / {order.customer_name}"
+    holder = order.account_name or f"{provider.wire.title} / {order.customer_name}"
     return VirtualAccount(number, holder, bank.code, bank.name)
 
 
 def find(provider: Provider, reference: str) -> Charge:
     charge = provider.charges.get(reference)
     if charge is None:
-        raise Refused(provider.wire.denials.not_found)
+        raise Refused(provider.wire.denials.charge_not_found or provider.wire.denials.not_found)
     return refreshed(charge)
 
 
@@ -83,9 +97,10 @@ def refreshed(charge: Charge) -> Charge:
 def pay(
     provider: Provider, charge: Charge, amount: Money | None = None, *, insist: bool = False
 ) -> None:
-    paid = amount or charge.amount
-    if provider.wire.key == "b" and charge.accounts and paid != charge.amount:
-        raise NotExact(f"This account accepts exactly {charge.amount}.")
+    paid = amount or charge.expected
+    if provider.wire.accounts_are_exact and charge.accounts and paid != charge.expected:
+        provider.outbox.put_if_any(provider.wire.returned_notice(provider, charge, paid))
+        raise NotExact(f"This account accepts exactly {charge.expected}.")
     _change(provider, charge, ChargeStatus.SUCCESS, insist=insist, paid=paid)
 
 
@@ -113,13 +128,17 @@ def _change(
         raise NotPossible(f"A charge that is {charge.status} does not become {status}.")
     credited = charge.credited
     charge.status = status
+    charge.provider_status = ""
     charge.amount_paid = paid
-    charge.fee = provider.wire.fees.of_charge(paid)
+    charge.fee = charge.surcharge if charge.surcharge.minor else _fee(provider, paid)
     charge.reason = reason
-    provider.adjust(charge.credited - credited)
-    notice = provider.wire.charge_notice(charge)
-    if notice is not None:
-        provider.outbox.put(notice)
+    charge.paid_at = now() if status is ChargeStatus.SUCCESS else None
+    provider.adjust(charge, charge.credited - credited)
+    provider.outbox.put_if_any(provider.wire.charge_notice(provider, charge))
+
+
+def _fee(provider: Provider, paid: Money) -> Money:
+    return provider.wire.fees.of_charge(paid)
 
 
 def return_address(provider: Provider, charge: Charge, *, canceled: bool = False) -> str | None:

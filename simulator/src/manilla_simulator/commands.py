@@ -1,7 +1,9 @@
 """The commands that change a provider, shared by the control API and the control page."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -51,6 +53,7 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
+    provider_status: str = ""  # the provider's own word, where it has several for the status
     reason: str = ""
     after_seconds: Seconds = 0
     insist: bool = False  # also transitions that no provider makes by itself
@@ -58,6 +61,7 @@ class Settle(msgspec.Struct, forbid_unknown_fields=True):
 
 class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
     status: RefundStatus
+    provider_status: str = ""
     reason: str = ""
 
 
@@ -72,6 +76,12 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = charges.DECLINED
     late: bool = False  # the charge expires first
     insist: bool = False
+
+
+class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
+    """Shows another of the provider's words for the status that the charge has."""
+
+    provider_status: str
 
 
 class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,25 +108,62 @@ def change_faults(provider: Provider, change: ChangeFaults) -> None:
         provider.outbox.release()
 
 
+def change_account(provider: Provider, change: Mapping[str, Any]) -> None:
+    """Changes credentials, the webhook URL and the switches; the others keep their value."""
+    current = msgspec.to_builtins(provider.account)
+    try:
+        changed = msgspec.convert({**current, **change}, type(provider.account), strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{error}.") from None
+    provider.change_account(changed)
+
+
+def approve_transfer(provider: Provider, reference: str) -> Transfer:
+    transfer = _find_transfer(provider, reference)
+    transfers.approve(provider, transfer)
+    return transfer
+
+
 def settle_transfer(provider: Provider, reference: str, command: Settle) -> Transfer:
-    transfer = provider.transfers.get(reference)
-    if transfer is None:
-        raise NotFound(f"{provider.wire.title} has no transfer {reference}.")
+    transfer = _find_transfer(provider, reference)
+    _check_word(provider.wire.transfer_words, command.provider_status, command.status)
     if command.after_seconds:
-        transfers.check(transfer, command.status)
+        transfers.check(provider, transfer, command.status)
         transfers.settle_later(
             provider, transfer, command.status, command.reason, command.after_seconds
         )
     else:
-        transfers.settle(provider, transfer, command.status, command.reason, insist=command.insist)
+        transfers.settle(
+            provider,
+            transfer,
+            command.status,
+            command.reason,
+            provider_status=command.provider_status,
+            insist=command.insist,
+        )
     return transfer
+
+
+def _find_transfer(provider: Provider, reference: str) -> Transfer:
+    transfer = provider.transfers.get(reference)
+    if transfer is None:
+        raise NotFound(f"{provider.wire.title} has no transfer {reference}.")
+    return transfer
+
+
+def _check_word(words: Mapping[str, StrEnum], word: str, status: StrEnum) -> None:
+    if word and words.get(word) is not status:
+        known = ", ".join(each for each, meant in words.items() if meant is status)
+        raise Invalid(f"{word} is no word for {status} here: {known or 'there is none'}.")
 
 
 def settle_refund(provider: Provider, reference: str, command: SettleRefund) -> Refund:
     refund = provider.refunds.get(reference)
     if refund is None:
         raise NotFound(f"{provider.wire.title} has no refund {reference}.")
-    refunds.settle(provider, refund, command.status, command.reason)
+    word = command.provider_status
+    _check_word(provider.wire.refund_words, word, command.status)
+    refunds.settle(provider, refund, command.status, command.reason, provider_status=word)
     return refund
 
 
@@ -134,6 +181,13 @@ def pay_charge(provider: Provider, reference: str, command: Pay) -> Charge:
     return charge
 
 
+def set_charge_status(provider: Provider, reference: str, command: SetChargeStatus) -> Charge:
+    charge = _find_charge(provider, reference)
+    _check_word(provider.wire.charge_words, command.provider_status, charge.status)
+    charge.provider_status = command.provider_status
+    return charge
+
+
 def expire_charge(provider: Provider, reference: str) -> Charge:
     charge = _find_charge(provider, reference)
     charges.expire(charge)
@@ -144,7 +198,7 @@ def set_balance(provider: Provider, command: SetBalance) -> None:
     available = money(command.available)
     if available.minor < 0:
         raise Invalid("The balance cannot be less than 0.")
-    provider.wallet.available = available
+    provider.set_balance(available)
 
 
 def send_webhook(provider: Provider, command: SendWebhook) -> Webhook:

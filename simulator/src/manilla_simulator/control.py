@@ -28,11 +28,14 @@ def add_routes(app: web.Application, world: World) -> None:
         app.router.add_route(method, f"{root}/{{provider}}/{path}", _for_provider(world, answer))
 
     add("POST", "faults", _faults)
+    add("POST", "account", _account)
     add("POST", "balance", _balance)
     add("POST", "reset", _reset)
     add("POST", "transfers/{reference}/settle", _settle)
+    add("POST", "transfers/{reference}/approve", _approve)
     add("POST", "charges/{reference}/pay", _pay)
     add("POST", "charges/{reference}/expire", _expire)
+    add("POST", "charges/{reference}/status", _set_charge_status)
     add("POST", "refunds/{reference}/settle", _settle_refund)
     add("POST", "webhooks/release", _release)
     add("POST", "webhooks/send", _send)
@@ -47,7 +50,7 @@ def _for_provider(world: World, answer: ProviderHandler) -> Handler:
         provider = world.provider(request.match_info["provider"])
         try:
             if provider is None:
-                raise NotFound("There is no such provider: a, b and c there are.")
+                raise NotFound(f"There is no such provider: use {', '.join(world.providers)}.")
             return reply(await answer(provider, request))
         except NotFound as error:
             return reply({"error": str(error)}, 404)
@@ -62,6 +65,11 @@ def _for_provider(world: World, answer: ProviderHandler) -> Handler:
 async def _faults(provider: Provider, request: web.Request) -> Any:
     commands.change_faults(provider, await _read(request, commands.ChangeFaults))
     return views.overview(provider)["faults"]
+
+
+async def _account(provider: Provider, request: web.Request) -> Any:
+    commands.change_account(provider, await _read(request, dict[str, Any]))
+    return views.overview(provider)["account"]
 
 
 async def _balance(provider: Provider, request: web.Request) -> Any:
@@ -80,6 +88,11 @@ async def _settle(provider: Provider, request: web.Request) -> Any:
     return views.transfer(commands.settle_transfer(provider, reference, command))
 
 
+async def _approve(provider: Provider, request: web.Request) -> Any:
+    reference = request.match_info["reference"]
+    return views.transfer(commands.approve_transfer(provider, reference))
+
+
 async def _settle_refund(provider: Provider, request: web.Request) -> Any:
     command = await _read(request, commands.SettleRefund)
     reference = request.match_info["reference"]
@@ -93,6 +106,12 @@ async def _pay(provider: Provider, request: web.Request) -> Any:
 
 async def _expire(provider: Provider, request: web.Request) -> Any:
     return views.charge(commands.expire_charge(provider, request.match_info["reference"]))
+
+
+async def _set_charge_status(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.SetChargeStatus)
+    reference = request.match_info["reference"]
+    return views.charge(commands.set_charge_status(provider, reference, command))
 
 
 async def _release(provider: Provider, _request: web.Request) -> Any:

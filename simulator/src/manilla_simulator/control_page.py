@@ -107,6 +107,20 @@ def _set_balance(provider: Provider, form: Form) -> None:
     commands.set_balance(provider, _convert(form, commands.SetBalance))
 
 
+def _change_account(provider: Provider, form: Form) -> None:
+    """An unchecked box sends nothing; an empty field stands for no value."""
+    current = msgspec.to_builtins(provider.account)
+    change = {
+        name: name in form if isinstance(value, bool) else form.get(name) or None
+        for name, value in current.items()
+    }
+    commands.change_account(provider, change)
+
+
+def _approve(provider: Provider, form: Form) -> None:
+    commands.approve_transfer(provider, form.get("reference", ""))
+
+
 def _settle(provider: Provider, form: Form) -> None:
     command = _convert({"status": form.get("status")}, commands.Settle)
     commands.settle_transfer(provider, form.get("reference", ""), command)
@@ -134,6 +148,8 @@ ACTIONS: dict[str, Callable[[Provider, Form], None]] = {
     "next": _plan_fault,
     "clear": _clear_faults,
     "balance": _set_balance,
+    "account": _change_account,
+    "approve": _approve,
     "settle": _settle,
     "pay": _pay,
     "expire": _expire,

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -19,7 +20,6 @@ JOURNAL_BYTES_MAX = 4096
 HANG_SECONDS_MAX = 120
 HANG_LOOK_SECONDS = 0.1
 
-NO_CREDENTIALS = Denial(401, "Unauthorized")
 NOTHING_HERE = Denial(404, "No such endpoint")
 NO_FIELDS: Mapping[str, object] = {}
 
@@ -87,17 +87,18 @@ def _reply(
 def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
     """Runs the contract's handler. It never waits, so every change is applied at once."""
     try:
-        if not provider.wire.is_authentic(provider.settings, request.headers):
-            raise Refused(NO_CREDENTIALS)
-        ask = Ask(request.match_info, request.query, Fields(_body(request, raw)))
+        if not call.is_public:
+            provider.wire.authenticate(provider, request.headers)
+        fields = Fields(_body(call, request, raw))
+        ask = Ask(request.match_info, request.query, fields, request.headers)
         answer = call.answer(provider, ask)
     except Refused as refused:
         return _deny(provider, refused.denial)
-    return Reply(200, strict_json.encode(provider.wire.wrap(True, answer.message, answer.data)))
+    return Reply(answer.status, strict_json.encode(provider.wire.envelope(answer)))
 
 
-def _body(request: web.Request, raw: bytes) -> object:
-    if request.method == "GET":
+def _body(call: Call, request: web.Request, raw: bytes) -> object:
+    if request.method == "GET" or (not raw and call.is_public):
         return NO_FIELDS
     try:
         body: object = strict_json.decode(raw)
@@ -110,13 +111,13 @@ def _body(request: web.Request, raw: bytes) -> object:
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
     """Uses the documented status of a documented message, unless another status was requested."""
-    documented = {denial.message: denial.status for denial in provider.wire.denials.documented()}
-    return Denial(status or documented.get(message, 400), message)
+    documented = {denial.message: denial for denial in provider.wire.denials.documented()}
+    denial = documented.get(message, Denial(400, message))
+    return msgspec.structs.replace(denial, status=status or denial.status)
 
 
 def _deny(provider: Provider, denial: Denial) -> Reply:
-    body = strict_json.encode(provider.wire.wrap(False, denial.message, None))
-    return Reply(denial.status, body)
+    return Reply(denial.status, strict_json.encode(provider.wire.error_envelope(denial)))
 
 
 def _response(reply: Reply) -> web.Response:

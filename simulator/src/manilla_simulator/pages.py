@@ -39,7 +39,7 @@ def _checkout(provider: Provider, page: CheckoutPage) -> Handler:
         charge = provider.charges.by_token.get(request.match_info["token"])
         if provider.faults.outage:
             return render("unavailable.html", 503, provider=provider)
-        if charge is None or charge.accounts:
+        if charge is None or not charge.is_hosted:
             return render("unknown.html", 404, provider=provider)
         return await page(provider, charges.refreshed(charge), request)
 
@@ -126,7 +126,7 @@ def _show_account(
 ) -> web.Response:
     charges.refreshed(charge)
     account = next(each for each in charge.accounts if each.account_number == account_number)
-    tenth = Money(CURRENCY, max(1, charge.amount.minor // 10))
+    tenth = _tenth(charge)
     return render(
         "account.html",
         400 if error else 200,
@@ -134,8 +134,8 @@ def _show_account(
         charge=charge,
         account=account,
         error=error,
-        less=charge.amount - tenth,
-        more=charge.amount + tenth,
+        less=charge.expected - tenth,
+        more=charge.expected + tenth,
     )
 
 
@@ -165,16 +165,19 @@ def _transfer(world: World) -> Handler:
 
 
 def _amount(choice: str, other: str, charge: Charge) -> Money:
-    tenth = Money(CURRENCY, max(1, charge.amount.minor // 10))
     match choice:
         case "exact" | "late":
-            return charge.amount
+            return charge.expected
         case "less":
-            return charge.amount - tenth
+            return charge.expected - _tenth(charge)
         case "more":
-            return charge.amount + tenth
+            return charge.expected + _tenth(charge)
         case "other":
             amount = parse_amount(other, CURRENCY)
             if amount.minor > 0:
                 return amount
     raise MoneyError("Choose how much to transfer.")
+
+
+def _tenth(charge: Charge) -> Money:
+    return Money(CURRENCY, max(1, charge.expected.minor // 10))

@@ -9,12 +9,24 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla_simulator.faults import Faults
-from manilla_simulator.settings import SimulatorSettings
-from manilla_simulator.state import ChargeShelf, Refund, Shelf, Transfer, Wallet
+from manilla_simulator.settings import Account, SimulatorSettings
+from manilla_simulator.state import (
+    NOTHING,
+    Charge,
+    ChargeShelf,
+    Movement,
+    Recipient,
+    Refund,
+    Shelf,
+    Transfer,
+    Wallet,
+    now,
+)
 from manilla_simulator.webhooks import Outbox
 from manilla_simulator.wire import Wire
 
 JOURNAL_MAX = 1000
+STATEMENT_MAX = 100_000
 FIRST_NUMBER = 1_000_001
 
 
@@ -35,12 +47,16 @@ class Provider:
     def __init__(self, wire: Wire, settings: SimulatorSettings) -> None:
         self.wire = wire
         self.settings = settings
+        self.account = wire.account(settings)
         self.wallet = Wallet()
         self.charges = ChargeShelf(settings.objects_max)
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
+        self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
+        self.tokens: dict[str, datetime] = {}  # access tokens and when they expire
+        self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
         self.faults = Faults(settle_seconds=settings.settle_seconds)
-        self.outbox = Outbox(wire, settings, self.faults)
+        self.outbox = Outbox(wire, settings, self.faults, self.account)
         self.journal: deque[Received] = deque(maxlen=JOURNAL_MAX)
         self.numbers: Iterator[int] = count(FIRST_NUMBER)
 
@@ -48,11 +64,34 @@ class Provider:
     def base_url(self) -> str:
         return f"{self.settings.base_url.rstrip('/')}/{self.wire.key}"
 
-    def adjust(self, available: Money, held: Money | None = None) -> None:
+    def change_account(self, account: Account) -> None:
+        self.account = self.outbox.account = account
+
+    def adjust(
+        self, item: Charge | Transfer | Refund, available: Money, held: Money = NOTHING
+    ) -> None:
         """Moves the wallet's balances when a charge, transfer or refund changes state."""
-        self.wallet.available += available
-        if held is not None:
-            self.wallet.held += held
+        self.wallet.held += held
+        self._book(type(item).__name__.lower(), item.reference, item.number, available)
+
+    def set_balance(self, available: Money) -> None:
+        self._book("", "", 0, available - self.wallet.available)
+
+    def _book(self, kind: str, reference: str, item_number: int, difference: Money) -> None:
+        if difference == NOTHING:
+            return
+        self.wallet.available += difference
+        self.statement.append(
+            Movement(
+                number=next(self.numbers),
+                at=now(),
+                kind=kind,
+                reference=reference,
+                item_number=item_number,
+                difference=difference,
+                balance=self.wallet.available,
+            )
+        )
 
     def reset(self) -> None:
         """Restores the state at program start."""
@@ -62,9 +101,12 @@ class Provider:
         for refund in self.refunds.select():
             if refund.timer is not None:
                 refund.timer.cancel()
-        for shelf in (self.charges, self.transfers, self.refunds):
+        for shelf in (self.charges, self.transfers, self.refunds, self.recipients):
             shelf.clear()
+        self.tokens.clear()
+        self.statement.clear()
         self.wallet = Wallet()
+        self.change_account(self.wire.account(self.settings))
         self.faults = Faults(settle_seconds=self.settings.settle_seconds)
         self.outbox.faults = self.faults
         self.outbox.forget()

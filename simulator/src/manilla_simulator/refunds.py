@@ -22,26 +22,41 @@ NOT_PAID = Denial(400, "Only a successful payment can be refunded")
 TOO_MUCH = Denial(400, "Refund amount exceeds the amount paid")
 
 
-def accept(provider: Provider, reference: str, charge: Charge, amount: Money) -> Refund:
-    if provider.refunds.get(reference) is not None:
-        raise Refused(provider.wire.denials.duplicate)
+def accept(
+    provider: Provider, reference: str, charge: Charge, amount: Money, *, number: int | None = None
+) -> Refund:
+    denials = provider.wire.denials
+    refuse_duplicate(provider, reference)
     if charge.status is not ChargeStatus.SUCCESS:
-        raise Refused(NOT_PAID)
+        raise Refused(denials.refund_not_paid or NOT_PAID)
     if charge.refunded + amount > charge.amount_paid:
-        raise Refused(TOO_MUCH)
+        raise Refused(denials.refund_too_much or TOO_MUCH)
     if provider.wallet.available < amount:
-        raise Refused(provider.wire.denials.insufficient)
+        raise Refused(denials.refund_insufficient or denials.insufficient)
     refund = Refund(
         reference=reference,
-        number=next(provider.numbers),
+        number=number or next(provider.numbers),
         trace_id=secrets.token_hex(12),
         charge=charge,
         amount=amount,
         created_at=now(),
     )
     charge.refunded += amount
-    provider.adjust(NOTHING - amount)
+    provider.adjust(refund, NOTHING - amount)
     provider.refunds.put(refund)
+    return refund
+
+
+def refuse_duplicate(provider: Provider, reference: str) -> None:
+    denials = provider.wire.denials
+    if provider.refunds.get(reference) is not None:
+        raise Refused(denials.duplicate_refund or denials.duplicate)
+
+
+def find(provider: Provider, reference: str) -> Refund:
+    refund = provider.refunds.get(reference)
+    if refund is None:
+        raise Refused(provider.wire.denials.refund_not_found or provider.wire.denials.not_found)
     return refund
 
 
@@ -55,18 +70,27 @@ def settle_later(provider: Provider, refund: Refund) -> None:
     refund.timer = loop.call_later(seconds, settle, provider, refund, status)
 
 
-def settle(provider: Provider, refund: Refund, status: RefundStatus, reason: str = "") -> None:
-    if status not in REFUND_NEXT[refund.status]:
+def settle(
+    provider: Provider,
+    refund: Refund,
+    status: RefundStatus,
+    reason: str = "",
+    *,
+    provider_status: str = "",
+) -> None:
+    """Also stays in the same status, if the provider has another word for it."""
+    is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
+    if status not in REFUND_NEXT[refund.status] and not is_word:
         raise NotPossible(f"A refund that is {refund.status} does not become {status}.")
     if refund.timer is not None:
         refund.timer.cancel()
         refund.timer = None
     debited = refund.debited
     refund.status = status
+    refund.provider_status = provider_status
     refund.reason = reason
+    refund.settled_at = None if status is RefundStatus.PROCESSING else now()
     returned = debited - refund.debited
     refund.charge.refunded -= returned
-    provider.adjust(returned)
-    notice = provider.wire.refund_notice(refund)
-    if notice is not None:
-        provider.outbox.put(notice)
+    provider.adjust(refund, returned)
+    provider.outbox.put_if_any(provider.wire.refund_notice(provider, refund))

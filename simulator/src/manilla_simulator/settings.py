@@ -9,19 +9,25 @@ class NotInProduction(Refusal):
     message = "The simulator plays with money that does not exist: it never runs in production."
 
 
-class CredentialsA(msgspec.Struct, frozen=True):
+class Account(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The platform's account at a provider: what an operator configures in its dashboard."""
+
+    webhook_url: str | None = None  # None: {webhook_base_url}/webhooks/{provider}
+
+
+class CredentialsA(Account, frozen=True):
     secret_key: str = "sim_a_secret"  # noqa: S105
     webhook_secret: str = "sim_a_webhook"  # noqa: S105
 
 
-class CredentialsB(msgspec.Struct, frozen=True):
+class CredentialsB(Account, frozen=True):
     api_key: str = "sim_b_key"
     secret_key: str = "sim_b_secret"  # noqa: S105
     business_id: str = "sim_b_business"
     webhook_secret: str | None = None  # None: B signs with the secret key
 
 
-class CredentialsC(msgspec.Struct, frozen=True):
+class CredentialsC(Account, frozen=True):
     secret_key: str = "sim_c_secret"  # noqa: S105
     webhook_secret: str = "sim_c_webhook"  # noqa: S105
 

@@ -19,10 +19,11 @@ class ChargeStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
     FAILED = "failed"
-    EXPIRED = "expired"  # only A reports it; B and C keep reporting pending
+    EXPIRED = "expired"  # some providers have no word for it and keep reporting pending
 
 
 class TransferStatus(StrEnum):
+    AWAITING_APPROVAL = "awaiting_approval"  # until a person enters a code or approves it
     PROCESSING = "processing"
     SUCCESS = "success"
     FAILED = "failed"
@@ -45,6 +46,14 @@ CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
     ChargeStatus.FAILED: frozenset(),
 }
 TRANSFER_NEXT: dict[TransferStatus, frozenset[TransferStatus]] = {
+    TransferStatus.AWAITING_APPROVAL: frozenset(
+        (
+            TransferStatus.AWAITING_APPROVAL,
+            TransferStatus.PROCESSING,
+            TransferStatus.SUCCESS,
+            TransferStatus.FAILED,
+        )
+    ),
     TransferStatus.PROCESSING: frozenset(
         (TransferStatus.PROCESSING, TransferStatus.SUCCESS, TransferStatus.FAILED)
     ),
@@ -78,12 +87,21 @@ class Charge(msgspec.Struct, kw_only=True):
     expires_at: datetime
     redirect_url: str | None = None
     notification_url: str | None = None
-    accounts: tuple[VirtualAccount, ...] = ()  # empty: paid on the hosted page
+    is_hosted: bool = True  # has a hosted page
+    accounts: tuple[VirtualAccount, ...] = ()
+    surcharge: Money = NOTHING  # the provider's fee, where the customer pays it on top
     status: ChargeStatus = ChargeStatus.PENDING
+    provider_status: str = ""  # the provider's own word, where it has several for the status
     amount_paid: Money = NOTHING
     fee: Money = NOTHING
     refunded: Money = NOTHING
     reason: str = ""
+    paid_at: datetime | None = None
+
+    @property
+    def expected(self) -> Money:
+        """The amount that the customer must pay."""
+        return self.amount + self.surcharge
 
     @property
     def credited(self) -> Money:
@@ -92,10 +110,24 @@ class Charge(msgspec.Struct, kw_only=True):
         return self.amount_paid - self.fee if paid else NOTHING
 
 
+class Recipient(msgspec.Struct, frozen=True, kw_only=True):
+    """A beneficiary that the platform created at the provider before its transfers."""
+
+    reference: str  # the provider's code for it
+    number: int
+    name: str
+    bank_code: str
+    bank_name: str
+    account_number: str
+    account_name: str
+    created_at: datetime
+
+
 class Transfer(msgspec.Struct, kw_only=True):
     reference: str
     number: int
     trace_id: str
+    session_id: str  # in the interbank system (NIP)
     amount: Money
     fee: Money
     bank_code: str
@@ -105,8 +137,11 @@ class Transfer(msgspec.Struct, kw_only=True):
     narration: str
     created_at: datetime
     callback_url: str | None = None
+    recipient: Recipient | None = None
     status: TransferStatus = TransferStatus.PROCESSING
+    provider_status: str = ""
     reason: str = ""
+    was_delivered: bool = False
     settled_at: datetime | None = None
     duplicates: int = 0  # how often it was sent again and rejected
     timer: asyncio.TimerHandle | None = None
@@ -118,12 +153,16 @@ class Transfer(msgspec.Struct, kw_only=True):
     @property
     def debited(self) -> Money:
         """A transfer that failed or was reversed costs nothing, not even its fee."""
-        kept = self.status in (TransferStatus.PROCESSING, TransferStatus.SUCCESS)
+        kept = self.is_open or self.status is TransferStatus.SUCCESS
         return self.total if kept else NOTHING
 
     @property
     def held(self) -> Money:
-        return self.total if self.status is TransferStatus.PROCESSING else NOTHING
+        return self.total if self.is_open else NOTHING
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in (TransferStatus.AWAITING_APPROVAL, TransferStatus.PROCESSING)
 
 
 class Refund(msgspec.Struct, kw_only=True):
@@ -133,13 +172,29 @@ class Refund(msgspec.Struct, kw_only=True):
     charge: Charge
     amount: Money
     created_at: datetime
+    notification_url: str | None = None
+    note: str = ""
     status: RefundStatus = RefundStatus.PROCESSING
+    provider_status: str = ""
     reason: str = ""
+    settled_at: datetime | None = None
     timer: asyncio.TimerHandle | None = None
 
     @property
     def debited(self) -> Money:
         return NOTHING if self.status is RefundStatus.FAILED else self.amount
+
+
+class Movement(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the provider's account statement."""
+
+    number: int
+    at: datetime
+    kind: str  # `charge`, `transfer` or `refund`; empty: the balance was set by hand
+    reference: str
+    item_number: int
+    difference: Money
+    balance: Money
 
 
 class Wallet(msgspec.Struct):
@@ -152,7 +207,8 @@ class Wallet(msgspec.Struct):
 
 
 class HasReference(Protocol):
-    reference: str
+    @property
+    def reference(self) -> str: ...
 
 
 Kept = TypeVar("Kept", bound=HasReference)

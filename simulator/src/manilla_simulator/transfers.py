@@ -9,7 +9,14 @@ from manilla.kit.money import Money
 from manilla_simulator import names
 from manilla_simulator.banks import Bank
 from manilla_simulator.provider import Provider
-from manilla_simulator.state import NOTHING, TRANSFER_NEXT, Transfer, TransferStatus, now
+from manilla_simulator.state import (
+    NOTHING,
+    TRANSFER_NEXT,
+    Recipient,
+    Transfer,
+    TransferStatus,
+    now,
+)
 from manilla_simulator.wire import Refused
 
 # Account numbers that force an outcome. Every other number delivers, like 0000000000.
@@ -20,6 +27,7 @@ WALLET_TOO_LOW = "0000000004"
 
 FAILED_REASON = "Beneficiary bank rejected the transfer"
 REASONS = {
+    TransferStatus.AWAITING_APPROVAL: "Transfer waits for approval",
     TransferStatus.PROCESSING: "Transfer is being processed",
     TransferStatus.SUCCESS: "Transaction was successful",
     TransferStatus.FAILED: FAILED_REASON,
@@ -31,6 +39,20 @@ class NotPossible(Exception):
     """A change that the provider would not make by itself."""
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What happens to an accepted transfer by itself."""
+
+    status: TransferStatus  # PROCESSING: nothing
+    seconds: float | None = None  # None: after `settle_seconds`; 0: before the answer
+    reason: str = ""
+
+
+FORCED = {
+    STAYS_PENDING: Outcome(TransferStatus.PROCESSING),
+    FAILS_LATER: Outcome(TransferStatus.FAILED),
+}
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     reference: str
     amount: Money
@@ -38,6 +60,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     account_number: str
     narration: str = ""
     callback_url: str | None = None
+    recipient: Recipient | None = None
+    awaits_approval: bool = False
+    outcome: Outcome | None = None  # None: the account number decides
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
@@ -59,10 +84,13 @@ def accept(provider: Provider, order: Order) -> Transfer:
     lacking = provider.wallet.available < order.amount + fee
     if lacking or order.account_number == WALLET_TOO_LOW:
         raise Refused(provider.wire.denials.insufficient)
+    awaiting, processing = TransferStatus.AWAITING_APPROVAL, TransferStatus.PROCESSING
+    status = awaiting if order.awaits_approval else processing
     transfer = Transfer(
         reference=order.reference,
         number=next(provider.numbers),
         trace_id=secrets.token_hex(12),
+        session_id=new_session_id(bank),
         amount=order.amount,
         fee=fee,
         bank_code=bank.code,
@@ -71,13 +99,30 @@ def accept(provider: Provider, order: Order) -> Transfer:
         account_name=holder,
         narration=order.narration,
         callback_url=order.callback_url,
+        recipient=order.recipient,
         created_at=now(),
-        reason=REASONS[TransferStatus.PROCESSING],
+        status=status,
+        reason=REASONS[status],
     )
-    provider.adjust(NOTHING - transfer.debited, transfer.held)
+    provider.adjust(transfer, NOTHING - transfer.debited, transfer.held)
     provider.transfers.put(transfer)
-    _schedule_outcome(provider, transfer)
+    if not order.awaits_approval:
+        _schedule(provider, transfer, order.outcome or _outcome_of(transfer))
     return transfer
+
+
+def approve(provider: Provider, transfer: Transfer) -> None:
+    """A person approves a transfer, and the provider sends it."""
+    if transfer.status is not TransferStatus.AWAITING_APPROVAL:
+        raise NotPossible(f"A transfer that is {transfer.status} needs no approval.")
+    settle(provider, transfer, TransferStatus.PROCESSING)
+    _schedule(provider, transfer, _outcome_of(transfer))
+
+
+def new_session_id(bank: Bank) -> str:
+    """30 digits, as in the interbank system: institution, time, and a number of its own."""
+    institution = bank.institution_code or "000000"
+    return f"{institution}{now():%y%m%d%H%M%S}{secrets.randbelow(10**12):012d}"
 
 
 def refuse_duplicate(provider: Provider, reference: str) -> None:
@@ -100,28 +145,29 @@ def settle(
     status: TransferStatus,
     reason: str = "",
     *,
+    provider_status: str = "",
     insist: bool = False,
 ) -> None:
     """The only function that changes a transfer's status; it also updates the wallet and sends the
     webhook.
     """
     if not insist:
-        check(transfer, status)
+        check(provider, transfer, status)
     stop_timer(transfer)
     debited, held = transfer.debited, transfer.held
     transfer.status = status
+    transfer.provider_status = provider_status
+    transfer.was_delivered |= status is TransferStatus.SUCCESS
     transfer.reason = reason or REASONS[status]
-    transfer.settled_at = None if status is TransferStatus.PROCESSING else now()
-    provider.adjust(debited - transfer.debited, transfer.held - held)
-    if status is TransferStatus.PROCESSING:
-        return
-    notice = provider.wire.transfer_notice(transfer)
-    if notice is not None:
-        provider.outbox.put(notice)
+    transfer.settled_at = None if transfer.is_open else now()
+    provider.adjust(transfer, debited - transfer.debited, transfer.held - held)
+    if not transfer.is_open:
+        provider.outbox.put_if_any(provider.wire.transfer_notice(provider, transfer))
 
 
-def check(transfer: Transfer, status: TransferStatus) -> None:
-    if status not in TRANSFER_NEXT[transfer.status]:
+def check(provider: Provider, transfer: Transfer, status: TransferStatus) -> None:
+    further = (transfer.status, status) in provider.wire.transfer_changes
+    if status not in TRANSFER_NEXT[transfer.status] and not further:
         raise NotPossible(f"A transfer that is {transfer.status} does not become {status}.")
 
 
@@ -139,9 +185,15 @@ def stop_timer(transfer: Transfer) -> None:
         transfer.timer = None
 
 
-def _schedule_outcome(provider: Provider, transfer: Transfer) -> None:
-    if transfer.account_number == STAYS_PENDING:
+def _outcome_of(transfer: Transfer) -> Outcome:
+    return FORCED.get(transfer.account_number, Outcome(TransferStatus.SUCCESS))
+
+
+def _schedule(provider: Provider, transfer: Transfer, outcome: Outcome) -> None:
+    if outcome.status is TransferStatus.PROCESSING:
         return
-    failing = transfer.account_number == FAILS_LATER
-    status = TransferStatus.FAILED if failing else TransferStatus.SUCCESS
-    settle_later(provider, transfer, status, "", provider.faults.settle_seconds)
+    if outcome.seconds == 0:
+        settle(provider, transfer, outcome.status, outcome.reason)
+        return
+    seconds = provider.faults.settle_seconds if outcome.seconds is None else outcome.seconds
+    settle_later(provider, transfer, outcome.status, outcome.reason, seconds)

@@ -24,6 +24,8 @@ def overview(provider: Provider) -> dict[str, Any]:
     return {
         "title": provider.wire.title,
         "base_url": provider.base_url,
+        "webhook_url": provider.outbox.url,
+        "account": msgspec.to_builtins(provider.account),
         "balance": {
             "available": provider.wallet.available.amount,
             "ledger": provider.wallet.ledger.amount,
@@ -51,7 +53,9 @@ def transfer(item: Transfer) -> dict[str, Any]:
     return {
         "reference": item.reference,
         "id": item.number,
+        "session_id": item.session_id,
         "status": item.status,
+        "provider_status": item.provider_status or None,
         "amount": item.amount.amount,
         "fee": item.fee.amount,
         "bank_code": item.bank_code,
@@ -73,7 +77,9 @@ def charge(item: Charge) -> dict[str, Any]:
         "id": item.number,
         "token": item.token,
         "status": item.status,
+        "provider_status": item.provider_status or None,
         "amount": item.amount.amount,
+        "amount_expected": item.expected.amount,
         "amount_paid": item.amount_paid.amount,
         "fee": item.fee.amount,
         "refunded": item.refunded.amount,
@@ -93,6 +99,7 @@ def refund(item: Refund) -> dict[str, Any]:
         "id": item.number,
         "payment_reference": item.charge.reference,
         "status": item.status,
+        "provider_status": item.provider_status or None,
         "amount": item.amount.amount,
         "reason": item.reason or None,
         "created_at": clock.iso(item.created_at),

@@ -3,8 +3,6 @@ faults.
 """
 
 import asyncio
-import hashlib
-import hmac
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from datetime import datetime
@@ -17,7 +15,7 @@ import msgspec
 
 from manilla.kit import strict_json
 from manilla_simulator.faults import Faults, WebhookMode
-from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.settings import Account, SimulatorSettings
 from manilla_simulator.state import now
 from manilla_simulator.wire import Notice, Wire
 
@@ -61,13 +59,15 @@ class Webhook(msgspec.Struct, kw_only=True):
 class Outbox:
     """One provider's webhooks: in delivery, held back, and the results of the latest."""
 
-    def __init__(self, wire: Wire, settings: SimulatorSettings, faults: Faults) -> None:
+    def __init__(
+        self, wire: Wire, settings: SimulatorSettings, faults: Faults, account: Account
+    ) -> None:
         self.faults = faults
+        self.account = account
         self.session: aiohttp.ClientSession | None = None
         self.journal: deque[Webhook] = deque(maxlen=JOURNAL_MAX)
         self._wire = wire
-        self._secret = wire.webhook_secret(settings)
-        self._address = f"{settings.webhook_base_url.rstrip('/')}/webhooks/{wire.name}"
+        self._base_url = settings.webhook_base_url.rstrip("/")
         self._retry_seconds: Sequence[float] = settings.webhook_retry_seconds
         self._numbers = count(1)
         self._held: deque[Webhook] = deque(maxlen=UNDER_WAY_MAX)
@@ -78,6 +78,15 @@ class Outbox:
     def held(self) -> int:
         return len(self._held)
 
+    @property
+    def url(self) -> str:
+        """Where webhooks go that name no URL of their own."""
+        return self.account.webhook_url or f"{self._base_url}/webhooks/{self._wire.name}"
+
+    def put_if_any(self, notice: Notice | None) -> None:
+        if notice is not None:
+            self.put(notice)
+
     def put(self, notice: Notice) -> Webhook:
         """Returns at once; the configured webhook faults decide how it is delivered."""
         plan = self.faults.webhooks
@@ -85,7 +94,7 @@ class Outbox:
             number=next(self._numbers),
             event=notice.event,
             reference=notice.reference,
-            url=notice.url or self._address,
+            url=notice.url or self.url,
             raw=strict_json.encode(notice.body),
             created_at=now(),
             forged=plan.mode is WebhookMode.FORGE,
@@ -124,9 +133,10 @@ class Outbox:
         self.forget()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    def sign(self, raw: bytes, *, forged: bool = False) -> str:
-        key = FORGERS_KEY if forged else self._secret
-        return hmac.new(key.encode(), raw, getattr(hashlib, self._wire.digest)).hexdigest()
+    def signature(self, raw: bytes, *, forged: bool = False) -> dict[str, str]:
+        """The headers that prove the sender."""
+        key = FORGERS_KEY if forged else self._wire.webhook_secret(self.account)
+        return {} if key is None else self._wire.sign(self.account, key, raw)
 
     def _gather(self, webhook: Webhook, seconds: float) -> None:
         self._gathered.append(webhook)
@@ -171,7 +181,7 @@ class Outbox:
         assert self.session is not None
         headers = {
             "Content-Type": "application/json",
-            self._wire.signature_header: self.sign(webhook.raw, forged=webhook.forged),
+            **self.signature(webhook.raw, forged=webhook.forged),
         }
         try:
             async with self.session.post(

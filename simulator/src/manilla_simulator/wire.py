@@ -4,27 +4,40 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from manilla.kit.money import Money, MoneyError
+from manilla.kit.money import MINOR_MAX, Money, MoneyError
 from manilla_simulator.banks import Banks
 from manilla_simulator.fees import Fees
-from manilla_simulator.settings import SimulatorSettings
-from manilla_simulator.state import CURRENCY, Charge, Refund, Transfer
+from manilla_simulator.settings import Account, SimulatorSettings
+from manilla_simulator.signatures import Signer
+from manilla_simulator.state import (
+    CURRENCY,
+    Charge,
+    ChargeStatus,
+    Refund,
+    RefundStatus,
+    Transfer,
+    TransferStatus,
+)
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_.=-]{1,100}")
+_KOBO_TEXT = re.compile(r"\d{1,17}")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _AMOUNT_TEXT = re.compile(r"\d{1,15}(\.\d{1,2})?")
 _ADDRESS = re.compile(r"https?://[^\s\"<>\\^`{|}]+")
 _TEXT_MAX = 500
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A provider's error answer: HTTP status and message."""
+    """A provider's error answer."""
 
     status: int
     message: str
+    code: str = ""  # the provider's own error code, where it has one
+    field: str = ""  # the field of the request that is invalid
 
 
 class Refused(Exception):
@@ -33,20 +46,29 @@ class Refused(Exception):
         self.denial = denial
 
 
-class Denials(msgspec.Struct, frozen=True):
-    """One provider's wording of the errors that all three have, and of its own further ones."""
+class Denials(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider's wording of the errors that all have, and of its own further ones."""
 
-    duplicate: Denial
     insufficient: Denial
     unresolvable: Denial
     unknown_bank: Denial
+    duplicate: Denial
     not_found: Denial
+    # Where None, the provider uses the same wording as for transfers.
+    duplicate_charge: Denial | None = None
+    duplicate_refund: Denial | None = None
+    charge_not_found: Denial | None = None
+    refund_not_found: Denial | None = None
+    refund_insufficient: Denial | None = None
+    # Where None, the simulator has a wording of its own.
+    refund_not_paid: Denial | None = None
+    refund_too_much: Denial | None = None
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
         """Each error once: C uses one message for an unknown bank and an unknown account."""
-        named = (self.insufficient, self.unresolvable, self.unknown_bank, self.duplicate)
-        return list(dict.fromkeys((*named, self.not_found, *self.others)))
+        named = [getattr(self, name) for name in self.__struct_fields__ if name != "others"]
+        return list(dict.fromkeys(each for each in (*named, *self.others) if each is not None))
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -61,6 +83,8 @@ class Notice(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     data: Any
     message: str
+    status: int = 200
+    more: Mapping[str, Any] = {}  # fields of the envelope, beside the data
 
 
 class Fields:
@@ -68,31 +92,55 @@ class Fields:
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, dict):
-            raise _invalid(f"{name or 'The body'} must be an object")
+            raise invalid(f"{name or 'The body'} must be an object", name)
         self._values: dict[str, Any] = values
         self._prefix = f"{name}." if name else ""
 
-    def text(self, name: str) -> str:
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def only(self, *names: str) -> Self:
+        """Rejects every other field, so that a misspelled optional field is noticed."""
+        for name in self._values:
+            if name not in names:
+                raise self._invalid(name, "is not allowed")
+        return self
+
+    def text(self, name: str, *, least: int = 1, most: int = _TEXT_MAX) -> str:
         value = self._values.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise _invalid(f"{self._prefix}{name} is required")
-        if len(value) > _TEXT_MAX:
-            raise _invalid(f"{self._prefix}{name} is too long")
+            raise self._invalid(name, "is required")
+        if len(value) < least:
+            raise self._invalid(name, f"must be at least {least} characters long")
+        if len(value) > most:
+            raise self._invalid(name, "is too long")
         return value
 
-    def optional_text(self, name: str) -> str:
-        return self.text(name) if self._values.get(name) else ""
+    def optional_text(self, name: str, *, most: int = _TEXT_MAX) -> str:
+        return self.text(name, most=most) if self._values.get(name) else ""
+
+    def email(self, name: str) -> str:
+        value = self.text(name)
+        if not _EMAIL.fullmatch(value):
+            raise self._invalid(name, "must be a valid email")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self._values.get(name, default)
+        if not isinstance(value, bool):
+            raise self._invalid(name, "must be a boolean")
+        return value
 
     def digits(self, name: str, count: int) -> str:
         value = self.text(name)
         if len(value) != count or not value.isascii() or not value.isdigit():
-            raise _invalid(f"{self._prefix}{name} must be {count} digits")
+            raise self._invalid(name, f"must be {count} digits")
         return value
 
-    def reference(self, name: str = "reference") -> str:
-        value = self.text(name)
+    def reference(self, name: str = "reference", *, least: int = 1, most: int = 100) -> str:
+        value = self.text(name, least=least, most=most)
         if not _REFERENCE.fullmatch(value):
-            raise _invalid(f"{self._prefix}{name} is not a valid reference")
+            raise self._invalid(name, "is not a valid reference")
         return value
 
     def address(self, name: str) -> str | None:
@@ -101,34 +149,47 @@ class Fields:
             return None
         value = self.text(name)
         if not _ADDRESS.fullmatch(value):
-            raise _invalid(f"{self._prefix}{name} must be an http or https address")
+            raise self._invalid(name, "must be an http or https address")
         return value
 
     def currency(self, name: str = "currency") -> None:
         if self.text(name) != CURRENCY:
-            raise _invalid(f"{self._prefix}{name} must be {CURRENCY}")
+            raise self._invalid(name, f"must be {CURRENCY}")
 
     def amount(self, name: str = "amount") -> Money:
         """A JSON number in major units."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            raise _invalid(f"{self._prefix}{name} must be a number")
+            raise self._invalid(name, "must be a number")
         return self._positive(name, value)
 
     def amount_text(self, name: str = "amount") -> Money:
         """A string in major units, as B's contract has it."""
         value = self._values.get(name)
         if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
-            raise _invalid(f"{self._prefix}{name} must be a string such as 1000.00")
+            raise self._invalid(name, "must be a string such as 1000.00")
         return self._positive(name, value)
+
+    def amount_of_any_type(self, name: str = "amount") -> Money:
+        """A number or a string in major units."""
+        is_text = isinstance(self._values.get(name), str)
+        return self.amount_text(name) if is_text else self.amount(name)
+
+    def kobo(self, name: str = "amount") -> Money | None:
+        """Minor units, as an integer or as text; None if it is neither, or not more than 0."""
+        value: Any = self._values.get(name)
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer and not (isinstance(value, str) and _KOBO_TEXT.fullmatch(value)):
+            return None
+        return Money(CURRENCY, int(value)) if 0 < int(value) <= MINOR_MAX else None
 
     def _positive(self, name: str, value: Decimal | int | str) -> Money:
         try:
             money = Money.of(value, CURRENCY)
         except MoneyError as error:
-            raise _invalid(str(error)) from None
+            raise invalid(str(error), self._prefix + name) from None
         if money.minor <= 0:
-            raise _invalid(f"{self._prefix}{name} must be more than 0")
+            raise self._invalid(name, "must be more than 0")
         return money
 
     def group(self, name: str) -> "Fields":
@@ -137,8 +198,11 @@ class Fields:
     def texts(self, name: str) -> list[str]:
         value = self._values.get(name)
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
-            raise _invalid(f"{self._prefix}{name} must be a list of strings")
+            raise self._invalid(name, "must be a list of strings")
         return list(dict.fromkeys(value))
+
+    def _invalid(self, name: str, problem: str) -> Refused:
+        return invalid(f"{self._prefix}{name} {problem}", self._prefix + name)
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -147,12 +211,26 @@ class Ask(msgspec.Struct, frozen=True):
     parameters: Mapping[str, str]
     query: Mapping[str, str]
     fields: Fields
+    headers: Mapping[str, str]
 
     def query_text(self, name: str) -> str:
         value = self.query.get(name, "")
         if not value:
-            raise _invalid(f"{name} is required")
+            raise invalid(f"{name} is required", name)
         return value
+
+    def page(self, size: str, most: int) -> tuple[int, int]:
+        """The page number (from 1) and the page size, whose parameter is named `size`."""
+        number, count = self._number("page", 1), self._number(size, most)
+        return max(1, number), min(max(1, count), most)
+
+    def _number(self, name: str, default: int) -> int:
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise invalid(f"{name} must be a number", name)
+        return int(text)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -162,29 +240,61 @@ class Call(msgspec.Struct, frozen=True):
     # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
     # here would make the modules import each other.
     answer: Callable[[Any, Ask], Answer]
+    is_public: bool = False  # the call itself checks the credentials
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's contract: everything that differs between the three."""
+    """One provider's contract: everything that differs between the providers.
+
+    Where a function takes `Any` first, it is the Provider.
+    """
 
     key: str  # `a`: its path prefix in the simulator
     name: str  # `providera`: its name on the platform
     title: str
+    account: Callable[[SimulatorSettings], Account]
+    account_prefix: str  # of virtual account numbers, so that the number alone names the provider
     banks: Banks
     fees: Fees
     denials: Denials
     calls: tuple[Call, ...]
-    wrap: Callable[[bool, str, Any], dict[str, Any]]
-    is_authentic: Callable[[SimulatorSettings, Mapping[str, str]], bool]
-    signature_header: str
-    digest: str
-    webhook_secret: Callable[[SimulatorSettings], str]
-    charge_notice: Callable[[Charge], Notice | None]
-    transfer_notice: Callable[[Transfer], Notice | None]
-    refund_notice: Callable[[Refund], Notice | None]
+    envelope: Callable[[Answer], dict[str, Any]]
+    error_envelope: Callable[[Denial], dict[str, Any]]
+    authenticate: Callable[[Any, Mapping[str, str]], None]  # raises Refused
+    sign: Signer
+    webhook_secret: Callable[[Any], str | None]  # takes the Account; None: sent without signature
+    charge_notice: Callable[[Any, Charge], Notice | None]
+    transfer_notice: Callable[[Any, Transfer], Notice | None]
+    refund_notice: Callable[[Any, Refund], Notice | None]
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # takes the charge and whether it was canceled
+    # Virtual accounts return every amount but the exact one; the notice reports that, if any.
+    accounts_are_exact: bool = False
+    returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None
+    # The provider's own words for a state, where it has several; the control API can set them.
+    charge_words: Mapping[str, ChargeStatus] = {}
+    transfer_words: Mapping[str, TransferStatus] = {}
+    refund_words: Mapping[str, RefundStatus] = {}
+    # Transitions that this provider makes in addition to those that all make.
+    transfer_changes: frozenset[tuple[TransferStatus, TransferStatus]] = frozenset()
+
+
+UNAUTHORIZED = Denial(401, "Unauthorized")
+
+
+def envelope(answer: Answer) -> dict[str, Any]:
+    """The envelope that several providers share."""
+    return {"status": True, "message": answer.message, "data": answer.data, **answer.more}
+
+
+def error_envelope(denial: Denial) -> dict[str, Any]:
+    return {"status": False, "message": denial.message, "data": None}
+
+
+def require_bearer(headers: Mapping[str, str], token: str, denial: Denial = UNAUTHORIZED) -> None:
+    if not is_same(headers.get("Authorization", ""), f"Bearer {token}"):
+        raise Refused(denial)
 
 
 def is_same(given: str, expected: str) -> bool:
@@ -192,5 +302,5 @@ def is_same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(Denial(400, message))
+def invalid(message: str, field: str = "") -> Refused:
+    return Refused(Denial(400, message, field=field))

@@ -1,20 +1,20 @@
-"""The three simulated providers together."""
+"""The simulated providers together."""
 
 import aiohttp
 
-from manilla_simulator import providera, providerb, providerc
+from manilla_simulator.dialects import providera, providerb, providerc
 from manilla_simulator.provider import Provider
 from manilla_simulator.settings import SimulatorSettings
 from manilla_simulator.state import Charge
 
 CONNECTIONS_MAX = 200
+WIRES = (providera.WIRE, providerb.WIRE, providerc.WIRE)
 
 
 class World:
     def __init__(self, settings: SimulatorSettings) -> None:
         self.settings = settings
-        wires = (providera.WIRE, providerb.WIRE, providerc.WIRE)
-        self.providers = {wire.key: Provider(wire, settings) for wire in wires}
+        self.providers = {wire.key: Provider(wire, settings) for wire in WIRES}
         self._session: aiohttp.ClientSession | None = None
 
     def provider(self, name: str) -> Provider | None:

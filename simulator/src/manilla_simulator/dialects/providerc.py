@@ -7,7 +7,8 @@ from manilla.kit.money import Money
 from manilla_simulator import banks, charges, fees, refunds, transfers
 from manilla_simulator.faults import CallName, RefundOutcome
 from manilla_simulator.provider import Provider
-from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.settings import CredentialsC
+from manilla_simulator.signatures import hmac_of_body
 from manilla_simulator.state import (
     CURRENCY,
     Charge,
@@ -25,7 +26,7 @@ from manilla_simulator.wire import (
     Notice,
     Refused,
     Wire,
-    is_same,
+    require_bearer,
 )
 
 MINIMUM_TRANSFER = Money(CURRENCY, 500_00)
@@ -182,7 +183,7 @@ def find_transfers(provider: Provider, ask: Ask) -> Answer:
     return Answer(listed, "Transfers fetched")
 
 
-def charge_notice(charge: Charge) -> Notice:
+def charge_notice(_provider: Provider, charge: Charge) -> Notice:
     paid = charge.status is ChargeStatus.SUCCESS
     data = {
         "id": charge.number,
@@ -195,7 +196,7 @@ def charge_notice(charge: Charge) -> Notice:
     return Notice("charge.completed", charge.reference, {"event": "charge.completed", "data": data})
 
 
-def transfer_notice(settled: Transfer) -> Notice:
+def transfer_notice(_provider: Provider, settled: Transfer) -> Notice:
     data = {
         "id": settled.number,
         "reference": settled.reference,
@@ -208,18 +209,29 @@ def transfer_notice(settled: Transfer) -> Notice:
     return Notice("transfer.completed", settled.reference, body, settled.callback_url)
 
 
-def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
-    return {"status": "success" if succeeded else "error", "message": message, "data": data}
+def envelope(answer: Answer) -> dict[str, Any]:
+    return {"status": "success", "message": answer.message, "data": answer.data}
 
 
-def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
-    return is_same(headers.get("Authorization", ""), f"Bearer {settings.c.secret_key}")
+def error_envelope(denial: Denial) -> dict[str, Any]:
+    return {"status": "error", "message": denial.message, "data": None}
+
+
+def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
+    require_bearer(headers, _account(provider).secret_key)
+
+
+def _account(provider: Provider) -> CredentialsC:
+    assert isinstance(provider.account, CredentialsC)
+    return provider.account
 
 
 WIRE = Wire(
     key="c",
     name="providerc",
     title="Provider C",
+    account=lambda settings: settings.c,
+    account_prefix="97",
     banks=banks.PROVIDER_C,
     fees=fees.PROVIDER_C,
     denials=DENIALS,
@@ -233,14 +245,14 @@ WIRE = Wire(
         Call(CallName.TRANSFER, "POST", "/v3/transfers", transfer),
         Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers", find_transfers),
     ),
-    wrap=wrap,
-    is_authentic=is_authentic,
-    signature_header="X-ProviderC-Signature",
-    digest="sha256",
-    webhook_secret=lambda settings: settings.c.webhook_secret,
+    envelope=envelope,
+    error_envelope=error_envelope,
+    authenticate=authenticate,
+    sign=hmac_of_body("X-ProviderC-Signature", "sha256"),
+    webhook_secret=lambda account: account.webhook_secret,
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
-    refund_notice=lambda _refund: None,
+    refund_notice=lambda _provider, _refund: None,
     return_query=lambda charge, canceled: {
         "tx_ref": charge.reference,
         "status": "cancelled" if canceled else CHARGE_STATUS[charge.status],

@@ -9,7 +9,8 @@ from manilla_simulator import banks, charges, fees, transfers
 from manilla_simulator.banks import Bank
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
-from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.settings import CredentialsB
+from manilla_simulator.signatures import hmac_of_body
 from manilla_simulator.state import (
     CURRENCY,
     Charge,
@@ -19,6 +20,7 @@ from manilla_simulator.state import (
     VirtualAccount,
 )
 from manilla_simulator.wire import (
+    UNAUTHORIZED,
     Answer,
     Ask,
     Call,
@@ -27,6 +29,8 @@ from manilla_simulator.wire import (
     Notice,
     Refused,
     Wire,
+    envelope,
+    error_envelope,
     is_same,
 )
 
@@ -101,11 +105,11 @@ def reserve_account(provider: Provider, ask: Ask) -> Answer:
         banks=tuple(_bank(code) for code in ask.fields.texts("bankcode")),
     )
     charge = charges.open_charge(provider, order)
-    listed = [_account(charge, account) for account in charge.accounts]
+    listed = [_account_data(charge, account) for account in charge.accounts]
     return Answer({"banks": listed}, "Account reserved")
 
 
-def _account(charge: Charge, account: VirtualAccount) -> dict[str, Any]:
+def _account_data(charge: Charge, account: VirtualAccount) -> dict[str, Any]:
     return {
         "bankName": account.bank_name,
         "bankCode": account.bank_code,
@@ -124,7 +128,7 @@ def _bank(code: str) -> Bank:
 
 
 def _check_business(provider: Provider, ask: Ask) -> None:
-    if ask.fields.text("businessid") != provider.settings.b.business_id:
+    if ask.fields.text("businessid") != _account(provider).business_id:
         raise Refused(Denial(400, "Invalid businessid"))
 
 
@@ -193,7 +197,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
     return Answer(data, "Transfer retrieved")
 
 
-def charge_notice(charge: Charge) -> Notice | None:
+def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
     """B sends webhooks for received payments only."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
@@ -212,17 +216,20 @@ def charge_notice(charge: Charge) -> Notice | None:
     return Notice("payment", charge.reference, body)
 
 
-def transfer_notice(_transfer: Transfer) -> None:
+def transfer_notice(_provider: Provider, _transfer: Transfer) -> None:
     """B sends no webhooks for transfers: the platform polls them."""
 
 
-def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
-    return {"status": succeeded, "message": message, "data": data}
+def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
+    account, key, secret = _account(provider), headers.get("api-key"), headers.get("api-secret")
+    is_key = is_same(key or "", account.api_key)
+    if not (is_same(secret or "", f"Bearer {account.secret_key}") and is_key):
+        raise Refused(UNAUTHORIZED)
 
 
-def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
-    key, secret = headers.get("api-key", ""), headers.get("api-secret", "")
-    return is_same(key, settings.b.api_key) and is_same(secret, f"Bearer {settings.b.secret_key}")
+def _account(provider: Provider) -> CredentialsB:
+    assert isinstance(provider.account, CredentialsB)
+    return provider.account
 
 
 _WALLET = "/pms/api/external/request/wallet"
@@ -230,6 +237,8 @@ WIRE = Wire(
     key="b",
     name="providerb",
     title="Provider B",
+    account=lambda settings: settings.b,
+    account_prefix="98",
     banks=banks.PROVIDER_B,
     fees=fees.PROVIDER_B,
     denials=DENIALS,
@@ -248,14 +257,15 @@ WIRE = Wire(
         Call(CallName.TRANSFER, "POST", f"{_WALLET}/transfer/", transfer),
         Call(CallName.TRANSFER_STATUS, "POST", f"{_WALLET}/transfer-status/", transfer_status),
     ),
-    wrap=wrap,
-    is_authentic=is_authentic,
-    signature_header="HTTP_PROVIDERB_SIGNATURE",
-    digest="sha512",
-    webhook_secret=lambda settings: settings.b.webhook_secret or settings.b.secret_key,
+    envelope=envelope,
+    error_envelope=error_envelope,
+    authenticate=authenticate,
+    sign=hmac_of_body("HTTP_PROVIDERB_SIGNATURE", "sha512"),
+    webhook_secret=lambda account: account.webhook_secret or account.secret_key,
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
-    refund_notice=lambda _refund: None,
+    accounts_are_exact=True,
+    refund_notice=lambda _provider, _refund: None,
     return_query=lambda charge, canceled: {
         "reference": charge.reference,
         **({"status": "cancelled"} if canceled else {}),

@@ -7,7 +7,8 @@ from manilla.kit import clock
 from manilla_simulator import banks, charges, fees, refunds, transfers
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
-from manilla_simulator.settings import SimulatorSettings
+from manilla_simulator.settings import CredentialsA
+from manilla_simulator.signatures import hmac_of_body
 from manilla_simulator.state import (
     CURRENCY,
     NOTHING,
@@ -28,7 +29,9 @@ from manilla_simulator.wire import (
     Notice,
     Refused,
     Wire,
-    is_same,
+    envelope,
+    error_envelope,
+    require_bearer,
 )
 
 ACCOUNT_BANK = banks.PROVIDER_A["035"]
@@ -197,9 +200,7 @@ def initiate_refund(provider: Provider, ask: Ask) -> Answer:
 
 
 def refund_status(provider: Provider, ask: Ask) -> Answer:
-    refund = provider.refunds.get(ask.parameters["reference"])
-    if refund is None:
-        raise Refused(DENIALS.not_found)
+    refund = refunds.find(provider, ask.parameters["reference"])
     data = {
         "reference": refund.reference,
         "status": refund.status,
@@ -208,7 +209,7 @@ def refund_status(provider: Provider, ask: Ask) -> Answer:
     return Answer(data, "Refund retrieved successfully")
 
 
-def charge_notice(charge: Charge) -> Notice:
+def charge_notice(_provider: Provider, charge: Charge) -> Notice:
     status = CHARGE_STATUS[charge.status]
     paid = charge.status is ChargeStatus.SUCCESS
     data = {
@@ -223,7 +224,7 @@ def charge_notice(charge: Charge) -> Notice:
     return _notice(f"charge.{status}", data, charge.notification_url)
 
 
-def transfer_notice(transfer: Transfer) -> Notice:
+def transfer_notice(_provider: Provider, transfer: Transfer) -> Notice:
     assert transfer.status is not TransferStatus.PROCESSING
     data = {
         "reference": transfer.reference,
@@ -237,7 +238,7 @@ def transfer_notice(transfer: Transfer) -> Notice:
     return _notice(f"transfer.{transfer.status}", data)
 
 
-def refund_notice(refund: Refund) -> Notice:
+def refund_notice(_provider: Provider, refund: Refund) -> Notice:
     data = {
         "reference": refund.reference,
         "status": refund.status,
@@ -254,12 +255,13 @@ def _notice(event: str, data: dict[str, Any], url: str | None = None) -> Notice:
     return Notice(event, data["reference"], {"event": event, "data": data}, url)
 
 
-def wrap(succeeded: bool, message: str, data: Any) -> dict[str, Any]:
-    return {"status": succeeded, "message": message, "data": data}
+def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
+    require_bearer(headers, _account(provider).secret_key)
 
 
-def is_authentic(settings: SimulatorSettings, headers: Mapping[str, str]) -> bool:
-    return is_same(headers.get("Authorization", ""), f"Bearer {settings.a.secret_key}")
+def _account(provider: Provider) -> CredentialsA:
+    assert isinstance(provider.account, CredentialsA)
+    return provider.account
 
 
 _ROOT = "/merchant/api/v1"
@@ -267,6 +269,8 @@ WIRE = Wire(
     key="a",
     name="providera",
     title="Provider A",
+    account=lambda settings: settings.a,
+    account_prefix="99",
     banks=banks.PROVIDER_A,
     fees=fees.PROVIDER_A,
     denials=DENIALS,
@@ -284,11 +288,11 @@ WIRE = Wire(
         Call(CallName.REFUND, "POST", f"{_ROOT}/refunds/initiate", initiate_refund),
         Call(CallName.REFUND_STATUS, "GET", f"{_ROOT}/refunds/{{reference}}", refund_status),
     ),
-    wrap=wrap,
-    is_authentic=is_authentic,
-    signature_header="x-providera-signature",
-    digest="sha256",
-    webhook_secret=lambda settings: settings.a.webhook_secret,
+    envelope=envelope,
+    error_envelope=error_envelope,
+    authenticate=authenticate,
+    sign=hmac_of_body("x-providera-signature", "sha256"),
+    webhook_secret=lambda account: account.webhook_secret,
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
     refund_notice=refund_notice,
