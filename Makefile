@@ -36,7 +36,7 @@ faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (
 	  -n $(TESTERS) --dist loadscope -r s
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
-	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/api/test_schemathesis.py -s
+	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
 
 check: installed-dev ## format, lint, types, import contracts
 	@$(RUN) ruff format --check .

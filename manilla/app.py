@@ -8,7 +8,7 @@ import uvicorn
 from litestar import Router
 
 from manilla import __version__, development
-from manilla.api import llms, openapi, postman, v1
+from manilla.api import postman, v1
 from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
@@ -18,6 +18,7 @@ from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json
 from manilla.kit.serving import Drain, DrainingServer
 from manilla.pages import app as pages
+from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
 from manilla.services import Services
 from manilla.settings import Settings

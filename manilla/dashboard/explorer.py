@@ -12,7 +12,7 @@ from manilla.merchants import credentials, queries
 from manilla.methods.method import Kind
 from manilla.notify import queries as notifications
 from manilla.people.roles import Permission
-from manilla.reference.workbench import Attempt, Tool, Workbench
+from manilla.reference.explorer import ExplorerApi, ExplorerCall, Tool
 from manilla.services import Services
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.layout import NotHere
@@ -28,7 +28,7 @@ PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 class Explorer:
     def __init__(self, desk: Services) -> None:
         self._desk = desk
-        self._workbench = Workbench(desk)
+        self._api = ExplorerApi(desk)
 
     def routes(self) -> list[Route]:
         path = "/{environment:str}/explorer"
@@ -40,7 +40,7 @@ class Explorer:
     async def show(self, request: PageRequest) -> Answer:
         if request.environment is not Environment.SANDBOX:
             return request.page("explorer_closed.html")
-        tool = self._tool(request.query.text("operation")) or self._workbench.tools[0]
+        tool = self._tool(request.query.text("operation")) or self._api.tools[0]
         return request.page("explorer.html", exchange=None, **await self._about(request, tool))
 
     async def send(self, request: PageRequest) -> Answer:
@@ -53,17 +53,17 @@ class Explorer:
             return request.refused(
                 "explorer.html", refusal, exchange=None, **await self._about(request, tool)
             )
-        exchange = await self._workbench.send(attempt)
+        exchange = await self._api.send(attempt)
         about = await self._about(request, tool)
         return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
 
     def _tool(self, wanted: str) -> Tool | None:
         """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
-        return next((tool for tool in self._workbench.tools if tool.id == wanted), None)
+        return next((tool for tool in self._api.tools if tool.id == wanted), None)
 
-    async def _attempt(self, request: PageRequest, tool: Tool) -> Attempt:
+    async def _attempt(self, request: PageRequest, tool: Tool) -> ExplorerCall:
         rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
-        return Attempt(
+        return ExplorerCall(
             tool=tool,
             merchant_id=request.merchant_id,
             merchant_key=rows[0].merchant_key,
@@ -79,7 +79,7 @@ class Explorer:
 
     async def _about(self, request: PageRequest, tool: Tool) -> dict[str, Any]:
         return {
-            "tools": self._workbench.tools,
+            "tools": self._api.tools,
             "tool": tool,
             "body": await self._body(request, tool),
             "values": {

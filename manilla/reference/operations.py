@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.reference import listing
+from manilla.reference import code_samples
 
 DEPTH_MAX = 3
 
@@ -217,7 +217,7 @@ def _rules(part: Any) -> str:
 
 def _examples(content: Any) -> list[Example]:
     named = content.get("examples", {})
-    return [Example(_words(name), listing.json(one["value"])) for name, one in named.items()]
+    return [Example(_words(name), code_samples.json(one["value"])) for name, one in named.items()]
 
 
 def _words(name: str) -> str:
@@ -229,7 +229,7 @@ def _errors(responses: Any) -> Iterator[Error]:
         if status != "200":
             for code, one in response["content"]["application/json"]["examples"].items():
                 value = one["value"]
-                yield Error(int(status), code, value["error"], listing.json(value))
+                yield Error(int(status), code, value["error"], code_samples.json(value))
 
 
 def _resolved(document: Any, part: Any) -> Any:

@@ -11,24 +11,23 @@ from litestar import MediaType, Request, Response, Router, get
 from litestar.exceptions import NotFoundException
 
 from manilla.platform.settings import CurrentSettings
-from manilla.reference.book import ROOT, Book, Edition
-from manilla.reference.search import search
+from manilla.reference.pages import ROOT, Documentation, RenderedDocumentation
 
 QUERY_LENGTH_MAX = 100
 HTML, JSON = "text/html", "application/json"
 CACHE = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
-Asked = Request[Any, Any, Any]
+PageGet = Request[Any, Any, Any]
 
 
 def build(
     document: Mapping[str, Any], platform: CurrentSettings, *, is_development: bool
 ) -> Router:
-    reader = Reader(Book(document, is_development=is_development), platform)
-    return Router(path=ROOT, route_handlers=reader.handlers())
+    pages = DocumentationRoutes(Documentation(document, is_development=is_development), platform)
+    return Router(path=ROOT, route_handlers=pages.handlers())
 
 
-class _File(msgspec.Struct, frozen=True):
+class _CompressedFile(msgspec.Struct, frozen=True):
     """A response, ready to be sent."""
 
     content: bytes
@@ -37,16 +36,16 @@ class _File(msgspec.Struct, frozen=True):
     media_type: str
 
 
-class Reader:
-    def __init__(self, book: Book, platform: CurrentSettings) -> None:
-        self._book = book
+class DocumentationRoutes:
+    def __init__(self, documentation: Documentation, platform: CurrentSettings) -> None:
+        self._documentation = documentation
         self._platform = platform
-        self._edition: Edition | None = None
-        self._files: dict[str, _File] = {}
-        self._printing = asyncio.Lock()
+        self._rendered: RenderedDocumentation | None = None
+        self._files: dict[str, _CompressedFile] = {}
+        self._rendering = asyncio.Lock()
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar deep-copies what its routes hold, but there must be only one Reader."""
+        """Litestar deep-copies what its routes hold, but there must be only one."""
         return self
 
     def handlers(self) -> list[Any]:
@@ -58,33 +57,31 @@ class Reader:
             get("/api/{name:str}")(self.show),
         ]
 
-    async def show(self, request: Asked) -> Response[Any]:
+    async def show(self, request: PageGet) -> Response[Any]:
         address = request.url.path.rstrip("/")
-        printed = (await self._current()).find(address)
-        if printed is None:
+        page = (await self._current()).pages.get(address)
+        if page is None:
             raise NotFoundException
-        return self._send(request, address, HTML, printed.html.encode())
+        return self._send(request, address, HTML, page.html.encode())
 
-    async def index(self, request: Asked) -> Response[Any]:
-        edition = await self._current()
-        return self._send(request, "search.json", JSON, edition.index_json)
+    async def index(self, request: PageGet) -> Response[Any]:
+        return self._send(request, "search.json", JSON, (await self._current()).index_json)
 
-    async def search(self, request: Asked) -> Response[Any]:
+    async def search(self, request: PageGet) -> Response[Any]:
         query = request.query_params.get("q", "")[:QUERY_LENGTH_MAX].strip()
-        edition = await self._current()
-        text = edition.search_page(query, search(edition.index, query))
+        text = (await self._current()).search(query)
         return Response(text, media_type=MediaType.HTML, headers={"Cache-Control": "no-store"})
 
-    async def _current(self) -> Edition:
+    async def _current(self) -> RenderedDocumentation:
         """Renders the pages in a thread, so that payments do not wait for it."""
-        async with self._printing:
+        async with self._rendering:
             settings = self._platform.now
-            if self._edition is None or self._edition.settings != settings:
-                self._edition = await asyncio.to_thread(self._book.print, settings)
+            if self._rendered is None or self._rendered.settings != settings:
+                self._rendered = await asyncio.to_thread(self._documentation.render_all, settings)
                 self._files = {}
-            return self._edition
+            return self._rendered
 
-    def _send(self, request: Asked, name: str, media_type: str, content: bytes) -> Response[Any]:
+    def _send(self, request: PageGet, name: str, media_type: str, content: bytes) -> Response[Any]:
         file = self._files.get(name)
         if file is None:
             file = self._files[name] = _ready(content, media_type)
@@ -97,6 +94,6 @@ class Reader:
         return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _ready(content: bytes, media_type: str) -> _File:
+def _ready(content: bytes, media_type: str) -> _CompressedFile:
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return _File(content, gzip.compress(content, 6, mtime=0), tag, media_type)
+    return _CompressedFile(content, gzip.compress(content, 6, mtime=0), tag, media_type)

@@ -13,26 +13,26 @@ EXCERPT = 160
 WEIGHTS = {"page": 8, "heading": 6, "text": 1}
 
 
-class Entry(msgspec.Struct, frozen=True):
+class SearchEntry(msgspec.Struct, frozen=True):
     page: str
     heading: str
     address: str
     text: str
 
 
-class Found(msgspec.Struct, frozen=True):
-    entry: Entry
+class SearchResult(msgspec.Struct, frozen=True):
+    entry: SearchEntry
     excerpt: str
 
 
-def search(index: Sequence[Entry], query: str) -> list[Found]:
+def search(index: Sequence[SearchEntry], query: str) -> list[SearchResult]:
     words = query.lower().split()[:WORDS_MAX]
     scored = [(_score(entry, words), entry) for entry in index] if words else []
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
-    return [Found(entry, _excerpt(entry.text, words)) for _, entry in best[:FOUND_MAX]]
+    return [SearchResult(entry, _excerpt(entry.text, words)) for _, entry in best[:FOUND_MAX]]
 
 
-def _score(entry: Entry, words: Sequence[str]) -> int:
+def _score(entry: SearchEntry, words: Sequence[str]) -> int:
     """Returns 0 if a word does not occur in the entry."""
     total = 0
     for word in words:

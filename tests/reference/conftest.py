@@ -1,12 +1,20 @@
 import pytest
 
 from manilla.kit import strict_json
-from manilla.reference.book import Book
-from tests.client import Site
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.reference.pages import Documentation
+from tests.client import Merchant, Site, new_merchant
 
 
 @pytest.fixture(scope="session")
-async def book(site: Site) -> Book:
+async def documentation(site: Site) -> Documentation:
     """Of the API as the running site describes it."""
     reply = await site.send("GET", "/api/openapi.json")
-    return Book(strict_json.decode(reply.body), is_development=True)
+    return Documentation(strict_json.decode(reply.body), is_development=True)
+
+
+@pytest.fixture
+async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
+    """An approved merchant, calling in the sandbox."""
+    return await new_merchant(site, db, keyring)

@@ -8,7 +8,7 @@ from typing import Any
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
 from playwright.async_api import Browser, FilePayload, Page, expect
 
-from manilla.reference.book import Book
+from manilla.reference.pages import Documentation
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
 
@@ -21,7 +21,7 @@ ALL = {"resultTypes": ["violations"]}
 
 
 async def test_every_page_is_open_to_everybody_on_any_screen(
-    browser: Browser, services: Services, book: Book
+    browser: Browser, services: Services, documentation: Documentation
 ) -> None:
     base_url = services.base_url
     found: list[str] = []
@@ -31,7 +31,7 @@ async def test_every_page_is_open_to_everybody_on_any_screen(
         ) as page:
             # The colours of code are the same everywhere: looked at once, because it takes long.
             found += [f"{scheme}: {fault}" for fault in await accessibility_violations(page)]
-            for each in [*(page.address for page in book.pages), "/docs/search?q=payout"]:
+            for each in [*(page.address for page in documentation.pages), "/docs/search?q=payout"]:
                 await page.goto(base_url + each)
                 beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
                 found += [f"{each}: {beyond} px too wide"] if beyond > 0 else []

@@ -9,8 +9,8 @@ import msgspec
 from manilla.payments.payment import ErrorCode
 from manilla.payouts.payout import Code
 from manilla.platform.settings import PlatformSettings
-from manilla.reference import guidance, listing
-from manilla.reference.book import Book
+from manilla.reference import code_samples, guidance
+from manilla.reference.pages import Documentation
 from tests.client import Site
 
 HREF = re.compile(r'href="([^"]+)"')
@@ -18,8 +18,10 @@ ID = re.compile(r'\bid="([^"]+)"')
 TAG = re.compile(r"<[^>]+>")
 
 
-async def test_every_page_renders_under_a_strict_policy(site: Site, book: Book) -> None:
-    for page in book.pages:
+async def test_every_page_renders_under_a_strict_policy(
+    site: Site, documentation: Documentation
+) -> None:
+    for page in documentation.pages:
         reply = await site.send("GET", page.address)
         assert reply.status == 200, page.address
         assert reply.headers["content-type"] == "text/html; charset=utf-8"
@@ -33,7 +35,9 @@ async def test_every_page_renders_under_a_strict_policy(site: Site, book: Book) 
     assert (await site.send("GET", "/docs/api/nothing")).status == 404
 
 
-async def test_every_link_and_anchor_leads_somewhere(site: Site, book: Book) -> None:
+async def test_every_link_and_anchor_leads_somewhere(
+    site: Site, documentation: Documentation
+) -> None:
     texts: dict[str, str] = {}
     seen: set[str] = set()
     waiting = ["/docs"]
@@ -49,7 +53,7 @@ async def test_every_link_and_anchor_leads_somewhere(site: Site, book: Book) -> 
                 if target.startswith("/") and target not in seen:
                     seen.add(target)
                     waiting.append(target)
-    assert {page.address for page in book.pages} <= set(texts)
+    assert {page.address for page in documentation.pages} <= set(texts)
     for address, text in texts.items():
         for href in HREF.findall(text):
             target, mark, anchor = urljoin(address, html.unescape(href)).partition("#")
@@ -58,9 +62,9 @@ async def test_every_link_and_anchor_leads_somewhere(site: Site, book: Book) -> 
 
 
 async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
-    site: Site, book: Book
+    site: Site, documentation: Documentation
 ) -> None:
-    for operation in book.operations:
+    for operation in documentation.operations:
         text = (await site.send("GET", f"/docs/api/{operation.slug}")).body.decode()
         fields = [*operation.headers, *operation.parameters]
         for shape in [*operation.answers, *([operation.body] if operation.body else [])]:
@@ -69,17 +73,19 @@ async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
             assert f"<code>{field.name}</code>" in text, f"{operation.id}: {field.name}"
         for error in operation.errors:
             assert f"/docs/errors#{error.code}" in text, f"{operation.id}: {error.code}"
-    payment = book.of("initiatePayment")
+    payment = documentation.of("initiatePayment")
     signed_by = ["X-Merchant-Key", "X-API-Key", "X-Timestamp", "X-Signature"]
     assert [field.name for field in payment.headers][:4] == signed_by
-    assert book.of("initiatePaymentLegacy").headers[0].name == "Authorization"
+    assert documentation.of("initiatePaymentLegacy").headers[0].name == "Authorization"
     assert payment.body is not None
     needed = [field.is_required for field in payment.body.fields]
     assert needed == sorted(needed, reverse=True), "what is required comes first"
 
 
-async def test_every_code_has_guidance_and_no_guidance_is_left_over(book: Book) -> None:
-    told = {error.code for operation in book.operations for error in operation.errors}
+async def test_every_code_has_guidance_and_no_guidance_is_left_over(
+    documentation: Documentation,
+) -> None:
+    told = {error.code for operation in documentation.operations for error in operation.errors}
     told |= {refusal.code for refusal in guidance.OUTSIDE}
     assert set(guidance.GUIDANCE) == told
     assert {code.value for code in Code} <= set(guidance.GUIDANCE)
@@ -100,9 +106,9 @@ async def test_the_programs_shown_are_the_files_that_the_tests_run(site: Site) -
         ("/docs/notifications", "verify_ipn"),
     ):
         text = html.unescape(TAG.sub("", (await site.send("GET", address)).body.decode()))
-        for sample in listing.samples(name):
+        for sample in code_samples.samples(name):
             assert sample.text.strip() in text, f"{address}: {sample.language}"
-            path = listing.SAMPLES.rglob(sample.file)
+            path = code_samples.SAMPLES.rglob(sample.file)
             assert sample.text in [file.read_text() for file in path]
 
 
@@ -124,10 +130,10 @@ async def test_a_page_that_the_browser_has_is_not_sent_again(site: Site) -> None
     assert (again.status, again.body) == (304, b"")
 
 
-async def test_numbers_follow_the_settings(book: Book) -> None:
+async def test_numbers_follow_the_settings(documentation: Documentation) -> None:
     settings = msgspec.structs.replace(
         PlatformSettings(), rate_limit_per_minute=77, timestamp_tolerance_seconds=41
     )
-    printed = book.print(settings).printed
-    assert "77 requests" in printed["/docs/idempotency"].html
-    assert "within 41 seconds of ours" in printed["/docs/authentication"].html
+    rendered = documentation.render_all(settings).pages
+    assert "77 requests" in rendered["/docs/idempotency"].html
+    assert "within 41 seconds of ours" in rendered["/docs/authentication"].html

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import schemathesis
 
-from manilla.api import openapi
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
+from manilla.reference import openapi
 from tests.client import Site
 
 JSON = "application/json"

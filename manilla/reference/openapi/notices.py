@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from manilla.api import examples
-from manilla.api.openapi import schemas
 from manilla.payments.verify import Commission
+from manilla.reference import examples
+from manilla.reference.openapi import schemas
 
 Struct = msgspec.Struct
 

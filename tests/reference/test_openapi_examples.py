@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from manilla.api import examples
 from manilla.kit.db import Database
 from manilla.payments.checkout import Outcome
 from manilla.payouts import manual
+from manilla.reference import examples
 from manilla.refunds import initiate
 from manilla.refunds.refund import SEND
 from manilla.services import Services

@@ -9,7 +9,7 @@ HEADINGS = ("h2", "h3")
 SILENT = {"script", "style", "button", "svg"}
 
 
-class Section(msgspec.Struct):
+class PageSection(msgspec.Struct):
     """A heading and the content below it; the first section of a page has no heading."""
 
     id: str
@@ -18,17 +18,17 @@ class Section(msgspec.Struct):
     text: str
 
 
-class _Reader(HTMLParser):
+class _SectionParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.sections = [Section("", 1, "", "")]
+        self.sections = [PageSection("", 1, "", "")]
         self._in_heading = False
         self._silent = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         own_id = dict(attrs).get("id")
         if tag in HEADINGS and own_id:
-            self.sections.append(Section(own_id, int(tag[1]), "", ""))
+            self.sections.append(PageSection(own_id, int(tag[1]), "", ""))
             self._in_heading = True
         self._silent += tag in SILENT
 
@@ -51,12 +51,13 @@ class _Reader(HTMLParser):
             section.text += text
 
 
-def sections(html: str) -> list[Section]:
-    reader = _Reader()
+def of_page(html: str) -> list[PageSection]:
+    reader = _SectionParser()
     reader.feed(html)
     reader.close()
     return [
-        Section(one.id, one.level, _plain(one.heading), _plain(one.text)) for one in reader.sections
+        PageSection(one.id, one.level, _plain(one.heading), _plain(one.text))
+        for one in reader.sections
     ]
 
 

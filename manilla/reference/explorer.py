@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 
 from manilla import __version__
-from manilla.api import authenticate, examples, openapi, v1
+from manilla.api import authenticate, v1
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import Endpoint
 from manilla.api.kernel import Gate, MerchantApi
@@ -24,8 +24,9 @@ from manilla.kit import http, strict_json
 from manilla.kit.environment import Environment
 from manilla.kit.strict_json import JsonError
 from manilla.merchants.directory import Caller
-from manilla.reference.book import ROOT
+from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations
+from manilla.reference.pages import ROOT
 from manilla.services import Services
 
 USER_AGENT = "Manilla explorer"
@@ -55,7 +56,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     is_repeatable: bool
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
     """The request that the user wants to send."""
 
     tool: Tool
@@ -82,14 +83,14 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     trx_id: str | None  # id of the created transaction
 
 
-class Workbench:
+class ExplorerApi:
     def __init__(self, services: Services) -> None:
         self._gate = Gate.of(services)
         self._endpoints = v1.endpoints(services)
         document = openapi.document(self._endpoints, services.base_url, __version__)
         self.tools = [_tool(one) for one in operations(document) if one.is_signed]
 
-    async def send(self, attempt: Attempt) -> Exchange:
+    async def send(self, attempt: ExplorerCall) -> Exchange:
         caller = await self._gate.directory.of(Environment.SANDBOX, attempt.merchant_id)
         request = _Request(attempt, caller)
         kernel = _Rehearsal(self._gate, self._endpoints, caller)
@@ -131,7 +132,7 @@ class _Rehearsal(MerchantApi):
 class _Request:
     """The request as the merchant's server would send it."""
 
-    def __init__(self, attempt: Attempt, caller: Caller) -> None:
+    def __init__(self, attempt: ExplorerCall, caller: Caller) -> None:
         self._method = attempt.tool.method
         self._body = attempt.body.encode()
         self._address = attempt.address
@@ -186,7 +187,7 @@ class _Request:
         }
 
 
-def _address(attempt: Attempt) -> tuple[str, str]:
+def _address(attempt: ExplorerCall) -> tuple[str, str]:
     """The endpoint's path and query, with the parameters filled in."""
     path, brace, rest = attempt.tool.path.partition("{")
     given = dict(attempt.parameters)
@@ -195,7 +196,7 @@ def _address(attempt: Attempt) -> tuple[str, str]:
     return path, urlencode(given)
 
 
-def _optional(attempt: Attempt) -> list[tuple[str, str]]:
+def _optional(attempt: ExplorerCall) -> list[tuple[str, str]]:
     wanted = [
         ("Content-Type", "application/json" if attempt.body else ""),
         (IDEMPOTENCY_KEY, attempt.idempotency_key),

@@ -18,12 +18,12 @@ from requests.auth import AuthBase
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import Status, events, from_schema
 
-from manilla.api.examples import REQUESTS
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import wallets
+from manilla.reference.examples import REQUESTS
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import new_reference, order

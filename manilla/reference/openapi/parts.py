@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from manilla.api import examples
-from manilla.api.openapi.glossary import TRX_ID_PATTERN
+from manilla.reference import examples
+from manilla.reference.openapi.fields import TRX_ID_PATTERN
 
 TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from manilla.api.openapi import glossary
+from manilla.reference.openapi import fields
 
 Kind = type[msgspec.Struct]
 
@@ -82,10 +82,10 @@ def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
                 part = _not_null(part)  # the field is omitted instead
             else:
                 required.append(sent)
-        properties[sent] = _worded(part, glossary.word(name(kind), sent))
+        properties[sent] = _described(part, fields.describe(name(kind), sent))
     return {
         "type": "object",
-        "description": glossary.SCHEMAS.get(name(kind)) or (kind.__doc__ or "").strip(),
+        "description": fields.SCHEMAS.get(name(kind)) or (kind.__doc__ or "").strip(),
         "properties": properties,
         "required": required,
         "additionalProperties": takes_others,
@@ -121,8 +121,8 @@ def _not_null(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _worded(part: dict[str, Any], word: Mapping[str, Any]) -> dict[str, Any]:
-    worded = {**part, **word}
-    if "enum" in worded and isinstance(worded.get("type"), list):
-        worded["enum"] = [*worded["enum"], None]
-    return worded
+def _described(part: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    described = {**part, **more}
+    if "enum" in described and isinstance(described.get("type"), list):
+        described["enum"] = [*described["enum"], None]
+    return described

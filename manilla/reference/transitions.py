@@ -13,7 +13,7 @@ from manilla.payouts.payout import Status
 from manilla.providers.port import Provider
 
 
-class Step(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True):
     before: str
     text: str
     after: str
@@ -49,9 +49,9 @@ PAYOUT_TEXTS: Mapping[tuple[Status, payouts.Event], str] = {
 
 def _steps(
     table: Mapping[tuple[StrEnum, StrEnum], StrEnum], texts: Mapping[tuple[StrEnum, StrEnum], str]
-) -> list[Step]:
+) -> list[Transition]:
     """Raises KeyError at start-up for a transition without a text, so that none is missing."""
-    return [Step(str(step[0]), texts[step], str(after)) for step, after in table.items()]
+    return [Transition(str(step[0]), texts[step], str(after)) for step, after in table.items()]
 
 
 PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)  # type: ignore[arg-type]

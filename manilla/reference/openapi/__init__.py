@@ -1,5 +1,5 @@
 """The OpenAPI 3.1 document of the merchant API, built from the endpoint table."""
 
-from manilla.api.openapi.document import document, operation_id, tag
+from manilla.reference.openapi.document import document, operation_id, tag
 
 __all__ = ["document", "operation_id", "tag"]

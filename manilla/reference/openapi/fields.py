@@ -14,105 +14,105 @@ BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
 PAYMENT_BELOW = 10**14  # for a currency with two decimals
 
-Part = Mapping[str, Any]
+FieldDescription = Mapping[str, Any]
 
 
-def _word(description: str, **rules: Any) -> Part:
+def _field(description: str, **rules: Any) -> FieldDescription:
     return {"description": description, **rules}
 
 
-def _amount(description: str) -> Part:
-    return _word(f"{description} In major units, exact to the currency's minor unit.")
+def _amount(description: str) -> FieldDescription:
+    return _field(f"{description} In major units, exact to the currency's minor unit.")
 
 
-def _or_empty(**rules: Any) -> Part:
+def _or_empty(**rules: Any) -> FieldDescription:
     """For optional text: empty text counts as absent."""
     return {"anyOf": [rules, {"maxLength": 0}]}
 
 
-def _id(description: str) -> Part:
-    return _word(description, pattern=TRX_ID_PATTERN)
+def _id(description: str) -> FieldDescription:
+    return _field(description, pattern=TRX_ID_PATTERN)
 
 
-def _time(description: str) -> Part:
-    return _word(
+def _time(description: str) -> FieldDescription:
+    return _field(
         f"{description} ISO 8601, UTC, with microseconds.",
         format="date-time",
         pattern=TIMESTAMP_PATTERN,
     )
 
 
-KEYWORDS = _word(
+KEYWORDS = _field(
     "Keywords that filter the merchant's gateways: parts of names or codes, case-insensitive, as a "
     "list or comma-separated."
 )
 
 # By field name, or by `Schema.field` if the field has a different meaning in that schema.
-WORDS: Mapping[str, Part] = {
+FIELDS: Mapping[str, FieldDescription] = {
     # errors
-    "error": _word("A message for people. The text may change, so use `error_code` in programs."),
-    "error_code": _word("A stable code for programs."),
-    "errors": _word("The error message for each invalid field or header, by name."),
+    "error": _field("A message for people. The text may change, so use `error_code` in programs."),
+    "error_code": _field("A stable code for programs."),
+    "errors": _field("The error message for each invalid field or header, by name."),
     "DuplicateError.trx_id": _id("The transaction that has this reference."),
-    "DuplicateError.status": _word("The status of that transaction."),
+    "DuplicateError.status": _field("The status of that transaction."),
     # references and parties
     "trx_id": _id("The transaction's id."),
-    "ref_trx": _word(
+    "ref_trx": _field(
         "Your reference; unique per transaction.",
         minLength=1,
         maxLength=60,
         pattern=r"\S",
     ),
-    "merchant_id": _word("The merchant's id."),
-    "merchant_name": _word("The merchant's name."),
-    "customer_name": _word("The customer's name.", maxLength=100),
-    "customer_email": _word("The customer's email address, as sent.", maxLength=100),
-    "PaymentRequest.customer_email": _word(
+    "merchant_id": _field("The merchant's id."),
+    "merchant_name": _field("The merchant's name."),
+    "customer_name": _field("The customer's name.", maxLength=100),
+    "customer_email": _field("The customer's email address, as sent.", maxLength=100),
+    "PaymentRequest.customer_email": _field(
         "The customer's email address; empty text counts as absent.",
         **_or_empty(format="email"),
         maxLength=100,
     ),
-    "customer": _word("The customer, as given by the merchant."),
-    "Customer.name": _word("The customer's name, as sent."),
-    "Customer.email": _word("The customer's email address, as sent."),
-    "description": _word("The merchant's description."),
-    "environment": _word("The environment of the transaction.", enum=["sandbox", "production"]),
-    "is_sandbox": _word("Whether the transaction is in the sandbox, without real money."),
+    "customer": _field("The customer, as given by the merchant."),
+    "Customer.name": _field("The customer's name, as sent."),
+    "Customer.email": _field("The customer's email address, as sent."),
+    "description": _field("The merchant's description."),
+    "environment": _field("The environment of the transaction.", enum=["sandbox", "production"]),
+    "is_sandbox": _field("Whether the transaction is in the sandbox, without real money."),
     # addresses
-    "payment_url": _word(
+    "payment_url": _field(
         "The hosted checkout URL. Redirect the customer to it unchanged; it is signed and expires. "
         "The part of its path after `/checkout/` is the payment's `trx_id`.",
         format="uri",
     ),
-    "ipn_url": _word("The URL of your server that receives notifications.", **ADDRESS),
-    "success_redirect": _word("Where the customer is redirected after success.", **ADDRESS),
-    "LegacyPaymentRequest.success_redirect": _word(
+    "ipn_url": _field("The URL of your server that receives notifications.", **ADDRESS),
+    "success_redirect": _field("Where the customer is redirected after success.", **ADDRESS),
+    "LegacyPaymentRequest.success_redirect": _field(
         "Where the customer is redirected after success.", **_or_empty(**ADDRESS)
     ),
-    "LegacyPaymentRequest.cancel_redirect": _word(
+    "LegacyPaymentRequest.cancel_redirect": _field(
         "Where the customer is redirected after canceling.", **_or_empty(**ADDRESS)
     ),
-    "cancel_redirect": _word(
+    "cancel_redirect": _field(
         "Where the customer is redirected after canceling, or if checkout cannot continue.",
         **ADDRESS,
     ),
     # money
-    "payment_amount": _word(
+    "payment_amount": _field(
         "The payment amount in major units, from 1.00 to 99999999999999.99. A JSON "
         "number with no more decimals than the currency has.",
         minimum=1,
         exclusiveMaximum=PAYMENT_BELOW,
     ),
-    "currency_code": _word(
+    "currency_code": _field(
         "An ISO 4217 code, enabled for the merchant and with an active wallet.", **CURRENCY
     ),
-    "currency": _word("An ISO 4217 code.", **CURRENCY),
+    "currency": _field("An ISO 4217 code.", **CURRENCY),
     "amount": _amount("The amount without commission or fee."),
     "base_amount": _amount("The payment's amount without commission."),
     "fee": _amount("The payment's commission, or the payout's fee."),
     "net_amount": _amount("The amount credited to the wallet, or received by the beneficiary."),
     "payout_amount": _amount("The amount that the beneficiary receives."),
-    "PayoutRequest.payout_amount": _word(
+    "PayoutRequest.payout_amount": _field(
         "The amount that the beneficiary receives, from `min_withdraw` to `max_withdraw`. A JSON "
         "number with no more decimals than the currency has.",
         exclusiveMinimum=0,
@@ -123,10 +123,10 @@ WORDS: Mapping[str, Part] = {
     "refund_amount": _amount("The amount refunded to the customer."),
     "refund_trx_id": _id("The refund's transaction id."),
     # commission
-    "commission": _word("The commission, and who paid it."),
-    "api_fee_bearer": _word("Who pays the commission.", **BEARER),
-    "commission_bearer": _word("Who pays the commission.", **BEARER),
-    "api_fee_percent": _word("The commission percentage, set by the administrator."),
+    "commission": _field("The commission, and who paid it."),
+    "api_fee_bearer": _field("Who pays the commission.", **BEARER),
+    "commission_bearer": _field("Who pays the commission.", **BEARER),
+    "api_fee_percent": _field("The commission percentage, set by the administrator."),
     "api_commission_fee": _amount("The commission."),
     "commission_fee": _amount("The commission."),
     "customer_pays": _amount("The amount that the customer pays on checkout."),
@@ -135,141 +135,143 @@ WORDS: Mapping[str, Part] = {
     "merchant_received": _amount("The amount credited to the wallet; 0 if nothing was paid."),
     "commission_trx_id": _id("The commission's transaction id; null if no commission was charged."),
     # gateways and methods
-    "allow_payment_methods": _word(
+    "allow_payment_methods": _field(
         "The keywords that filter the gateways; empty if none were sent."
     ),
     "PaymentRequest.allow_payment_methods": KEYWORDS,
     "LegacyPaymentRequest.allow_payment_methods": KEYWORDS,
-    "merchant_payment_methods_restricted": _word(
+    "merchant_payment_methods_restricted": _field(
         "Whether the merchant selected specific gateways in API Config."
     ),
-    "merchant_payment_method_ids": _word("The gateways that checkout can offer, by id."),
-    "merchant_payment_method_codes": _word("The gateways that checkout can offer, by code."),
-    "methods": _word("The available methods, in priority order."),
-    "WithdrawalMethod.id": _word("The `withdraw_method_id` for initiate-payout."),
-    "WithdrawalMethod.name": _word("The method's name."),
-    "WithdrawalMethod.type": _word(
+    "merchant_payment_method_ids": _field("The gateways that checkout can offer, by id."),
+    "merchant_payment_method_codes": _field("The gateways that checkout can offer, by code."),
+    "methods": _field("The available methods, in priority order."),
+    "WithdrawalMethod.id": _field("The `withdraw_method_id` for initiate-payout."),
+    "WithdrawalMethod.name": _field("The method's name."),
+    "WithdrawalMethod.type": _field(
         "`auto`: sent by a provider immediately; `manual`: processed by an administrator.",
         enum=["auto", "manual"],
     ),
-    "method_code": _word("The method's code, the same on every installation."),
+    "method_code": _field("The method's code, the same on every installation."),
     "min_withdraw": _amount("The minimum `payout_amount`."),
     "max_withdraw": _amount("The maximum `payout_amount`; null if unlimited."),
-    "fields": _word("The beneficiary fields of this method."),
-    "BeneficiaryField.name": _word("The key in `beneficiary`."),
-    "BeneficiaryField.type": _word("The form control to use.", enum=["select", "text"]),
-    "BeneficiaryField.validation": _word(
+    "fields": _field("The beneficiary fields of this method."),
+    "BeneficiaryField.name": _field("The key in `beneficiary`."),
+    "BeneficiaryField.type": _field("The form control to use.", enum=["select", "text"]),
+    "BeneficiaryField.validation": _field(
         "Whether the field is required.", enum=["required", "nullable"]
     ),
-    "BeneficiaryField.label": _word("The label for a form."),
-    "BeneficiaryField.api_auto_resolved": _word(
+    "BeneficiaryField.label": _field("The label for a form."),
+    "BeneficiaryField.api_auto_resolved": _field(
         "True if the field may be omitted from `beneficiary`."
     ),
-    "withdraw_method_id": _word("The method's `id` from payout-methods."),
-    "withdraw_method": _word("The method's name."),
-    "withdraw_account_id": _word(
+    "withdraw_method_id": _field("The method's `id` from payout-methods."),
+    "withdraw_method": _field("The method's name."),
+    "withdraw_account_id": _field(
         "The id of a saved account; required if `beneficiary` is omitted."
     ),
-    "beneficiary": _word(
+    "beneficiary": _field(
         "The beneficiary: values for the method's `fields`. For automatic NGN methods send "
         "`bank_code` and `account_number`; we look up the name. Required if "
         "`withdraw_account_id` is omitted."
     ),
-    "processing_type": _word(
+    "processing_type": _field(
         "`auto` for automatic methods, otherwise `manual`.", enum=["auto", "manual"]
     ),
-    "api_merchant_payout": _word("True if the payout was created through this API."),
+    "api_merchant_payout": _field("True if the payout was created through this API."),
     # banks
-    "provider": _word("The provider that uses these bank codes."),
-    "banks": _word("The banks that this provider supports."),
-    "bank_code": _word("The provider's code for the bank."),
-    "bank_name": _word("The bank's name."),
+    "provider": _field("The provider that uses these bank codes."),
+    "banks": _field("The banks that this provider supports."),
+    "bank_code": _field("The provider's code for the bank."),
+    "bank_name": _field("The bank's name."),
     # sites
-    "site_name": _word("The site's name."),
-    "site_logo": _word("The URL of the site's logo.", format="uri"),
-    "site_url": _word("The site's URL.", format="uri"),
-    "gateway_name": _word("The gateway's name."),
-    "gateway_description": _word("One sentence about the gateway."),
-    "features": _word("Labels for your own pages."),
-    "ssl_secured": _word("The label for encrypted connections."),
-    "instant_processing": _word("The label for instant processing."),
-    "global_support": _word("The label for support."),
-    "mobile_ready": _word("The label for mobile support."),
-    "environments": _word("Descriptions of the two environments."),
-    "production": _word("The description of production."),
-    "sandbox": _word("The description of the sandbox."),
-    "api_version": _word("The version of the API.", enum=["1.0"]),
-    "SiteInfo.status": _word("The site's status.", enum=["active"]),
+    "site_name": _field("The site's name."),
+    "site_logo": _field("The URL of the site's logo.", format="uri"),
+    "site_url": _field("The site's URL.", format="uri"),
+    "gateway_name": _field("The gateway's name."),
+    "gateway_description": _field("One sentence about the gateway."),
+    "features": _field("Labels for your own pages."),
+    "ssl_secured": _field("The label for encrypted connections."),
+    "instant_processing": _field("The label for instant processing."),
+    "global_support": _field("The label for support."),
+    "mobile_ready": _field("The label for mobile support."),
+    "environments": _field("Descriptions of the two environments."),
+    "production": _field("The description of production."),
+    "sandbox": _field("The description of the sandbox."),
+    "api_version": _field("The version of the API.", enum=["1.0"]),
+    "SiteInfo.status": _field("The site's status.", enum=["active"]),
     # states
-    "VerifiedPayment.status": _word("The payment completed.", enum=["success"]),
-    "UnfinishedPayment.status": _word(
+    "VerifiedPayment.status": _field("The payment completed.", enum=["success"]),
+    "UnfinishedPayment.status": _field(
         "`pending`: wait for the notification or verify later; `failed`: do not fulfill the order.",
         enum=["pending", "failed"],
     ),
-    "UnfinishedPayment.event": _word("The kind of transaction.", enum=["payment"]),
-    "UnfinishedPayment.error_code": _word(
+    "UnfinishedPayment.event": _field("The kind of transaction.", enum=["payment"]),
+    "UnfinishedPayment.error_code": _field(
         "Why the payment failed; absent if it is pending.", enum=[str(code) for code in ErrorCode]
     ),
-    "DeliveredPayout.status": _word("The payout was delivered.", enum=["success"]),
-    "UndeliveredPayout.status": _word(
+    "DeliveredPayout.status": _field("The payout was delivered.", enum=["success"]),
+    "UndeliveredPayout.status": _field(
         "`pending`: not final yet; `failed`: the amount was returned to the wallet.",
         enum=["pending", "failed"],
     ),
-    "UndeliveredPayout.error_code": _word(
+    "UndeliveredPayout.error_code": _field(
         "Why the payout failed; absent if it is pending.", enum=[str(code) for code in Code]
     ),
-    "UndeliveredPayout.event": _word("The kind of transaction.", enum=["payout"]),
-    "DeliveredPayout.event": _word("The kind of transaction.", enum=["payout"]),
-    "InitiatedPayout.status": _word(
+    "UndeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
+    "DeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
+    "InitiatedPayout.status": _field(
         "The initial status; the result follows in a notification.", enum=["pending"]
     ),
-    "PayoutInfo.status": _word(
+    "PayoutInfo.status": _field(
         "The initial status; the result follows in a notification.", enum=["pending"]
     ),
-    "info": _word("The details of the transaction."),
-    "message": _word("The status as a message for people."),
+    "info": _field("The details of the transaction."),
+    "message": _field("The status as a message for people."),
     "created_at": _time("When the transaction was created."),
     "updated_at": _time("When the status last changed."),
     # notifications
-    "data": _word("The transaction."),
-    "timestamp": _word("The time of the event, in Unix seconds."),
-    "PaymentNotice.event": _word("The kind of transaction.", enum=["payment"]),
-    "PaymentNotice.status": _word(
+    "data": _field("The transaction."),
+    "timestamp": _field("The time of the event, in Unix seconds."),
+    "PaymentNotice.event": _field("The kind of transaction.", enum=["payment"]),
+    "PaymentNotice.status": _field(
         "The payment's status.", enum=["completed", "failed", "canceled"]
     ),
-    "PaymentNotice.message": _word(
+    "PaymentNotice.message": _field(
         "The status as a message for people.",
         enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
     ),
-    "PaymentNotice.error_code": _word(
+    "PaymentNotice.error_code": _field(
         "Why the payment failed; absent if it completed.", enum=[str(code) for code in ErrorCode]
     ),
-    "PayoutNotice.event": _word("The kind of transaction.", enum=["payout"]),
-    "PayoutNotice.status": _word(
+    "PayoutNotice.event": _field("The kind of transaction.", enum=["payout"]),
+    "PayoutNotice.status": _field(
         "The payout's status. After a reversal, `failed` follows `completed`.",
         enum=["completed", "failed", "canceled"],
     ),
-    "PayoutNotice.message": _word(
+    "PayoutNotice.message": _field(
         "The status as a message for people.",
         enum=["Payout Completed", "Payout Failed", "Payout Canceled", "Payout Reversed"],
     ),
-    "PayoutNotice.error_code": _word(
+    "PayoutNotice.error_code": _field(
         "Why the payout failed; absent if it completed.", enum=[str(code) for code in Code]
     ),
-    "PayoutNoticeData.error_code": _word(
+    "PayoutNoticeData.error_code": _field(
         "The same as outside `data`; absent if the payout completed.",
         enum=[str(code) for code in Code],
     ),
-    "RefundNotice.event": _word("The kind of transaction.", enum=["refund"]),
-    "RefundNotice.status": _word("The refund's status.", enum=["completed"]),
-    "RefundNotice.message": _word("The status as a message for people.", enum=["Payment Refunded"]),
-    "LegacyNotice.event": _word("The event.", enum=["payment.success", "payment.failed"]),
-    "LegacyNotice.status": _word("The payment's status.", enum=["completed", "failed"]),
+    "RefundNotice.event": _field("The kind of transaction.", enum=["refund"]),
+    "RefundNotice.status": _field("The refund's status.", enum=["completed"]),
+    "RefundNotice.message": _field(
+        "The status as a message for people.", enum=["Payment Refunded"]
+    ),
+    "LegacyNotice.event": _field("The event.", enum=["payment.success", "payment.failed"]),
+    "LegacyNotice.status": _field("The payment's status.", enum=["completed", "failed"]),
 }
 
 
-def word(schema: str, field: str) -> Part:
-    return WORDS.get(f"{schema}.{field}") or WORDS.get(field) or {}
+def describe(schema: str, field: str) -> FieldDescription:
+    return FIELDS.get(f"{schema}.{field}") or FIELDS.get(field) or {}
 
 
 # Descriptions of schemas whose struct has no docstring.

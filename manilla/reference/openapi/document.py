@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
-from manilla.api import examples, refusals
+from manilla.api import refusals
 from manilla.api.endpoint import Endpoint
-from manilla.api.openapi import glossary, notices, parts, schemas
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants.availability import MerchantPendingApproval, MerchantSuspended
+from manilla.reference import examples
+from manilla.reference.openapi import fields, notices, parts, schemas
 
 ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     refusals.ValidationFailed,
@@ -196,7 +197,7 @@ def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, An
 
 def _error_schema(codes: Sequence[str]) -> dict[str, Any]:
     kind = schemas.DuplicateError if DuplicateReference.code in codes else schemas.Error
-    code = {**glossary.word("", "error_code"), "type": "string", "enum": codes}
+    code = {**fields.describe("", "error_code"), "type": "string", "enum": codes}
     only = {"type": "object", "properties": {"error_code": code}}
     return {"allOf": [schemas.reference(kind), only]}
 

@@ -1,0 +1,201 @@
+"""All documentation pages, rendered once and cached until a platform setting changes."""
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from manilla.ledger import idempotency
+from manilla.notify import delivery
+from manilla.platform.settings import PlatformSettings
+from manilla.reference import code_samples, guidance, operations, sections, transitions
+from manilla.reference.operations import Operation
+from manilla.reference.search import SearchEntry, SearchResult, search
+from manilla.reference.sections import PageSection
+from manilla.web.rendering import environment
+
+TEMPLATES = Path(str(resources.files("manilla.reference"))) / "templates"
+ROOT = "/docs"
+
+
+class DocumentationPage(msgspec.Struct, frozen=True):
+    path: str  # below /docs
+    title: str
+    group: str  # in the navigation
+    template: str
+    operation: Operation | None = None
+
+    @property
+    def address(self) -> str:
+        return ROOT + self.path
+
+
+class RenderedPage(msgspec.Struct, frozen=True):
+    page: DocumentationPage
+    html: str
+    sections: list[PageSection]
+
+
+def _guide(path: str, title: str, group: str) -> DocumentationPage:
+    name = path.strip("/") or "overview"
+    return DocumentationPage(path, title, group, f"pages/{name}.html")
+
+
+FIRST = (
+    _guide("", "Overview", "Start"),
+    _guide("/quick-start", "Quick start", "Start"),
+    _guide("/authentication", "Authentication", "Start"),
+    _guide("/sandbox", "Sandbox", "Start"),
+    _guide("/payments", "Take payments", "Guides"),
+    _guide("/payouts", "Send payouts", "Guides"),
+    _guide("/notifications", "Notifications", "Guides"),
+    _guide("/idempotency", "Idempotency and retries", "Guides"),
+    _guide("/python-client", "Python client", "Guides"),
+    _guide("/going-live", "Going live", "Guides"),
+)
+LAST = (
+    _guide("/errors", "Errors", "API reference"),
+    _guide("/changelog", "API changelog", "API reference"),
+)
+
+
+class Documentation:
+    def __init__(self, document: Mapping[str, Any], *, is_development: bool) -> None:
+        self.operations = operations.operations(document)
+        self.pages = [*FIRST, *(_reference(one) for one in self.operations), *LAST]
+        self._base_url = document["servers"][0]["url"]
+        self._is_development = is_development
+        self._templates = environment(TEMPLATES)
+        self._templates.filters.update(coloured=code_samples.coloured, ticked=code_samples.ticked)
+        self._templates.globals.update(
+            documentation=self, root=ROOT, facts=_facts(document, self.operations)
+        )
+
+    def render_all(self, settings: PlatformSettings) -> "RenderedDocumentation":
+        rendered = {page.address: self._render(page, settings) for page in self.pages}
+        return RenderedDocumentation(self, settings, rendered)
+
+    def render_search(
+        self, settings: PlatformSettings, query: str, found: Sequence[SearchResult]
+    ) -> str:
+        content = self._fill("search.html", settings, query=query, found=found)
+        return self._layout(settings, content, title="Search", query=query)
+
+    def _render(self, page: DocumentationPage, settings: PlatformSettings) -> RenderedPage:
+        content = self._fill(page.template, settings, page=page, operation=page.operation)
+        parts = sections.of_page(content)
+        place = self.pages.index(page)
+        html = self._layout(
+            settings,
+            content,
+            page=page,
+            title=page.title,
+            sections=parts[1:],
+            before=self.pages[place - 1] if place else None,
+            after=self.pages[place + 1] if place + 1 < len(self.pages) else None,
+        )
+        return RenderedPage(page, html, parts)
+
+    def _layout(self, settings: PlatformSettings, content: str, **values: Any) -> str:
+        safe = Markup(content)  # noqa: S704 - rendered from our own templates, which escape
+        empty = dict.fromkeys(("page", "sections", "before", "after"))
+        values = {**empty, "query": "", **values, "content": safe}
+        return self._fill("docs.html", settings, **values)
+
+    def _fill(self, template: str, settings: PlatformSettings, **values: Any) -> str:
+        return self._templates.get_template(template).render(
+            settings=settings,
+            base_url=self._base_url,
+            is_development=self._is_development,
+            **values,
+        )
+
+    def groups(self) -> dict[str, list[DocumentationPage]]:
+        """The pages by navigation group, in order."""
+        groups: dict[str, list[DocumentationPage]] = {}
+        for page in self.pages:
+            groups.setdefault(page.group, []).append(page)
+        return groups
+
+    def of(self, operation_id: str) -> Operation:
+        return next(one for one in self.operations if one.id == operation_id)
+
+
+class RenderedDocumentation:
+    """The pages rendered with one version of the settings, and their search index."""
+
+    def __init__(
+        self,
+        source: Documentation,
+        settings: PlatformSettings,
+        pages: Mapping[str, RenderedPage],
+    ) -> None:
+        self.settings = settings
+        self.pages = pages
+        self._source = source
+        self._index = [entry for page in pages.values() for entry in _entries(page)]
+        self.index_json = msgspec.json.encode(self._index)
+
+    def search(self, query: str) -> str:
+        return self._source.render_search(self.settings, query, search(self._index, query))
+
+
+def _reference(operation: Operation) -> DocumentationPage:
+    path = f"/api/{operation.slug}"
+    return DocumentationPage(path, operation.title, "API reference", "endpoint.html", operation)
+
+
+def _entries(rendered: RenderedPage) -> list[SearchEntry]:
+    page = rendered.page
+    return [
+        SearchEntry(
+            page.title,
+            section.heading,
+            page.address + (f"#{section.id}" if section.id else ""),
+            section.text,
+        )
+        for section in rendered.sections
+    ]
+
+
+def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str, Any]:
+    """Values that the pages mention, from the code that defines them."""
+    return {
+        "samples": code_samples.samples,
+        "notices": operations.notices(document),
+        "notice_headers": operations.notice_headers(document),
+        "errors": _errors(known),
+        "guidance": guidance.GUIDANCE,
+        "outcomes": guidance.OUTCOMES,
+        "payout_steps": transitions.PAYOUT_STEPS,
+        "payment_steps": transitions.PAYMENT_STEPS,
+        "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,
+        "sandbox_banks": transitions.SANDBOX_BANKS,
+        "delivery": delivery,
+        "idempotency": idempotency,
+        "version": document["info"]["version"],
+    }
+
+
+class ListedError(msgspec.Struct, frozen=True):
+    status: int
+    code: str
+    message: str
+    operations: list[Operation]
+
+
+def _errors(known: Sequence[Operation]) -> list[ListedError]:
+    """Every error code that an endpoint can return, ordered by status."""
+    found: dict[str, ListedError] = {}
+    for operation in known:
+        for error in operation.errors:
+            listed = found.setdefault(
+                error.code, ListedError(error.status, error.code, error.message, [])
+            )
+            listed.operations.append(operation)
+    for refusal in guidance.OUTSIDE:
+        found[refusal.code] = ListedError(refusal.status, refusal.code, refusal.message, [])
+    return sorted(found.values(), key=lambda one: one.status)
