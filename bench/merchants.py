@@ -62,5 +62,5 @@ def _funding(merchant_id: int, environment: Environment) -> Posting:
         kind="funding",
         environment=environment,
         wallet=Money(CURRENCY, BALANCE_MINOR),
-        first=Line(ADJUSTMENT, -BALANCE_MINOR),
+        lines=(Line(ADJUSTMENT, -BALANCE_MINOR),),
     )

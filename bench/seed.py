@@ -72,7 +72,7 @@ def _funding(merchant_id: int) -> Posting:
         kind="funding",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", BALANCE_MINOR),
-        first=Line(ADJUSTMENT, -BALANCE_MINOR),
+        lines=(Line(ADJUSTMENT, -BALANCE_MINOR),),
     )
 
 

@@ -71,8 +71,7 @@ def _payout(merchant_id: int) -> Posting:
         kind="payout",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", -(AMOUNT_MINOR + FEE_MINOR)),
-        first=Line(IN_FLIGHT, AMOUNT_MINOR),
-        second=Line(PAYOUT_FEE, FEE_MINOR),
+        lines=(Line(IN_FLIGHT, AMOUNT_MINOR), Line(PAYOUT_FEE, FEE_MINOR)),
     )
 
 

@@ -94,15 +94,12 @@ def _payout_posting(payout: _Payout, action: Action, common: dict[str, Any]) -> 
     """Returns the delivery's posting against the wallet and our fee, or as a loss."""
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is Action.DEBIT
-    second = Line(posting.ADJUSTMENT, -amount)
-    if is_debit:
-        second = Line(posting.PAYOUT_FEE, fee)
+    other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
     return Posting(
         kind=f"case_{action}",
         environment=Environment(payout.environment),
         wallet=Money(payout.currency, -(amount + fee) if is_debit else 0),
-        first=Line(posting.clearing(payout.provider), amount),
-        second=second if second.minor else None,
+        lines=(Line(posting.clearing(payout.provider), amount), *posting.nonzero(other)),
         **common,
     )
 
@@ -112,8 +109,10 @@ def _fee_posting(payout: _Payout, fee_minor: int, common: dict[str, Any]) -> Pos
         kind="case_provider_fee",
         environment=Environment(payout.environment),
         wallet=Money(payout.currency, 0),
-        first=Line(posting.clearing(payout.provider), fee_minor),
-        second=Line(posting.provider_fee(payout.provider), -fee_minor),
+        lines=(
+            Line(posting.clearing(payout.provider), fee_minor),
+            Line(posting.provider_fee(payout.provider), -fee_minor),
+        ),
         **common,
     )
 
@@ -132,8 +131,10 @@ async def _write_off_charge(
                 kind="case_write_off",
                 environment=Environment(charge.environment),
                 wallet=Money(charge.currency, 0),
-                first=Line(posting.clearing(charge.provider), charge.amount_minor),
-                second=Line(posting.ADJUSTMENT, -charge.amount_minor),
+                lines=(
+                    Line(posting.clearing(charge.provider), charge.amount_minor),
+                    Line(posting.ADJUSTMENT, -charge.amount_minor),
+                ),
                 reason=why,
             )
         ],

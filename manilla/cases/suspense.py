@@ -67,8 +67,10 @@ async def release(
                 kind="suspense_released",
                 environment=Environment(held.environment),
                 wallet=amount if to is None else Money(amount.currency, 0),
-                first=Line(posting.SUSPENSE, -amount.minor),
-                second=None if to is None else Line(to, amount.minor),
+                lines=(
+                    Line(posting.SUSPENSE, -amount.minor),
+                    *(() if to is None else (Line(to, amount.minor),)),
+                ),
                 reason=why,
             )
         ],

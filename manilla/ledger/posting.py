@@ -7,6 +7,8 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 
+LINES_MAX = 2  # as `ledger_post` takes them
+
 
 class Outcome(StrEnum):
     POSTED = "posted"
@@ -23,6 +25,11 @@ class Line(msgspec.Struct, frozen=True):
     minor: int
 
 
+def nonzero(*lines: Line) -> tuple[Line, ...]:
+    """Leaves out lines without an amount, such as a commission of zero."""
+    return tuple(line for line in lines if line.minor)
+
+
 class Posting(msgspec.Struct, frozen=True):
     """A movement of money: the change of a wallet, balanced by one or two platform accounts."""
 
@@ -31,13 +38,12 @@ class Posting(msgspec.Struct, frozen=True):
     kind: str
     environment: Environment
     wallet: Money
-    first: Line
-    second: Line | None = None
+    lines: tuple[Line, ...]
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        second_minor = self.second.minor if self.second else 0
-        assert self.wallet.minor + self.first.minor + second_minor == 0, "must sum to zero"
+        assert 1 <= len(self.lines) <= LINES_MAX
+        assert self.wallet.minor + sum(line.minor for line in self.lines) == 0, "must sum to zero"
 
 
 class Posted(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.ledger.posting import Outcome, Posted, Posting
+from manilla.ledger.posting import LINES_MAX, Outcome, Posted, Posting
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _PostedRow(msgspec.Struct, frozen=True):
     item: int
     outcome: str
     balance_minor: int | None
@@ -22,7 +22,7 @@ POST = """
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
     """Posts all postings in one statement and returns their results in the same order."""
     rows = await db.rows(
-        _Row,
+        _PostedRow,
         POST,
         list(range(len(postings))),
         [posting.merchant_id for posting in postings],
@@ -32,11 +32,18 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
         [posting.wallet.currency for posting in postings],
         [posting.reason for posting in postings],
         [posting.wallet.minor for posting in postings],
-        [posting.first.account for posting in postings],
-        [posting.first.minor for posting in postings],
-        [posting.second.account if posting.second else None for posting in postings],
-        [posting.second.minor if posting.second else None for posting in postings],
+        *_line_columns(postings),
     )
     rows.sort(key=lambda row: row.item)
     assert len(rows) == len(postings)
     return [Posted(Outcome(row.outcome), row.balance_minor) for row in rows]
+
+
+def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
+    """Returns the accounts and the amounts of all first lines, then those of all second lines."""
+    columns: list[list[str | int | None]] = []
+    for number in range(LINES_MAX):
+        lines = [posting.lines[number : number + 1] for posting in postings]
+        columns.append([line[0].account if line else None for line in lines])
+        columns.append([line[0].minor if line else None for line in lines])
+    return columns

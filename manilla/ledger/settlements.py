@@ -56,15 +56,13 @@ async def settle(
     if trx_id is not None and trx_ids.merchant_of(trx_id) != NOBODY:
         raise BadSettlement("This is not a settlement id. Reload the page.")
     trx_id = trx_id or new_id()
-    clearing, other = _lines(kind, provider, amount.minor)
     order = Posting(
         merchant_id=NOBODY,
         trx_id=trx_id,
         kind=f"settle_{kind}",
         environment=Environment.PRODUCTION,
         wallet=Money(amount.currency, 0),
-        first=clearing,
-        second=other,
+        lines=_lines(kind, provider, amount.minor),
         reason=note,
     )
     async with db.transaction() as connection:

@@ -172,6 +172,6 @@ def _funding(merchant_id: int, environment: Environment, amount: Money, reason: 
         kind="funding",
         environment=environment,
         wallet=amount,
-        first=Line(posting.ADJUSTMENT, -amount.minor),
+        lines=(Line(posting.ADJUSTMENT, -amount.minor),),
         reason=reason,
     )

@@ -38,7 +38,7 @@ def _credit_with_commission(payment: Payment, payer: str) -> Posting:
         "payment",
         quote.merchant_receives,
         Line(posting.clearing(payer), -quote.customer_pays.minor),
-        Line(posting.COMMISSION, added) if added else None,
+        Line(posting.COMMISSION, added),
     )
 
 
@@ -94,7 +94,7 @@ def _posting(
     kind: str,
     wallet: Money,
     first: Line,
-    second: Line | None = None,
+    *others: Line,
 ) -> Posting:
     return Posting(
         merchant_id=payment.merchant_id,
@@ -102,8 +102,7 @@ def _posting(
         kind=kind,
         environment=payment.environment,
         wallet=wallet,
-        first=first,
-        second=second,
+        lines=(first, *posting.nonzero(*others)),
     )
 
 

@@ -50,7 +50,7 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
     `payout` is the state before the change, so its provider fee is the one that was posted.
     """
     account = _payer(payout) if was_delivered else posting.IN_FLIGHT
-    fee = Line(posting.PAYOUT_FEE, -payout.fee_minor) if payout.fee_minor else None
+    fee = Line(posting.PAYOUT_FEE, -payout.fee_minor)
     refund = _posting(
         payout,
         "payout_refund",
@@ -74,17 +74,14 @@ def _fee_returned(payout: Payout) -> list[Posting]:
     return [_posting(payout, "payout_provider_fee_returned", 0, clearing, kept)]
 
 
-def _posting(
-    payout: Payout, kind: str, wallet_minor: int, first: Line, second: Line | None
-) -> Posting:
+def _posting(payout: Payout, kind: str, wallet_minor: int, first: Line, *others: Line) -> Posting:
     return Posting(
         merchant_id=payout.merchant_id,
         trx_id=payout.trx_id,
         kind=kind,
         environment=payout.environment,
         wallet=Money(payout.currency, wallet_minor),
-        first=first,
-        second=second,
+        lines=(first, *posting.nonzero(*others)),
     )
 
 

@@ -52,12 +52,12 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
 async def give_back(connection: Connection, refund: Refund) -> None:
     """Posts the exact reverse of the debit."""
     minor = refund.commission_minor
-    commission = Line(posting.COMMISSION, minor) if minor else None
+    commission = Line(posting.COMMISSION, minor)
     await _post(connection, refund, "refund_returned", refund.from_wallet_minor, commission)
 
 
 async def _post(
-    connection: Connection, refund: Refund, kind: str, wallet_minor: int, second: Line | None
+    connection: Connection, refund: Refund, kind: str, wallet_minor: int, other: Line
 ) -> None:
     new = Posting(
         merchant_id=refund.merchant_id,
@@ -65,8 +65,7 @@ async def _post(
         kind=kind,
         environment=refund.environment,
         wallet=Money(refund.currency, wallet_minor),
-        first=Line(posting.IN_FLIGHT, -refund.amount_minor),
-        second=second,
+        lines=(Line(posting.IN_FLIGHT, -refund.amount_minor), *posting.nonzero(other)),
         reason=refund.reason,
     )
     [posted] = await ledger.post(connection, [new])

@@ -52,8 +52,9 @@ def move(
         kind="test",
         environment=environment,
         wallet=Money("NGN", minor),
-        first=Line(posting.ADJUSTMENT, -minor - fee),
-        second=Line(posting.PAYOUT_FEE, fee) if fee else None,
+        lines=posting.nonzero(
+            Line(posting.ADJUSTMENT, -minor - fee), Line(posting.PAYOUT_FEE, fee)
+        ),
     )
 
 
@@ -108,8 +109,7 @@ async def test_a_posting_between_platform_accounts_needs_no_wallet(db: Database)
         kind="settlement",
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", 0),
-        first=Line(posting.BANK, -500),
-        second=Line(posting.clearing("providera"), 500),
+        lines=(Line(posting.BANK, -500), Line(posting.clearing("providera"), 500)),
     )
     assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.POSTED]
     assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.DUPLICATE]
@@ -128,7 +128,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
     await open_wallets(db, merchant)
     crooked = move(merchant, 10)
     # Past the struct's own assertion, as a faulty caller would be.
-    msgspec.structs.force_setattr(crooked, "first", Line(posting.ADJUSTMENT, -9))
+    msgspec.structs.force_setattr(crooked, "lines", (Line(posting.ADJUSTMENT, -9),))
     with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
         await queries.post(db, [crooked])
 
@@ -142,7 +142,7 @@ async def test_an_unknown_account_is_refused(db: Database) -> None:
         kind="test",
         environment=Environment.SANDBOX,
         wallet=Money("NGN", 1),
-        first=Line("petty cash", -1),
+        lines=(Line("petty cash", -1),),
     )
     with pytest.raises(asyncpg.CheckViolationError):
         await queries.post(db, [stray])

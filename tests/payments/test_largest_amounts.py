@@ -39,7 +39,7 @@ async def _fund(shop: Shop, minor: int) -> None:
                 kind="funding",
                 environment=merchant.environment,
                 wallet=Money("NGN", minor),
-                first=Line(posting.ADJUSTMENT, -minor),
+                lines=(Line(posting.ADJUSTMENT, -minor),),
                 reason="For a test",
             )
         ],
