@@ -18,7 +18,7 @@ from manilla.methods.fees import Fee
         (Fee(0, Decimal(1), 1000, 2000), 150_000, 1500),
     ],
 )
-def test_a_fee_is_fixed_plus_percentage_within_its_bounds(
+def test_a_fee_is_fixed_plus_percentage_within_its_limits(
     fee: Fee, amount: int, expected: int
 ) -> None:
     assert fee.of(Money("NGN", amount)) == Money("NGN", expected)

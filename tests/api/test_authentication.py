@@ -29,44 +29,42 @@ def assert_refused(reply: Reply, header_at_fault: str | None = None) -> None:
     assert list(errors) == ([header_at_fault] if header_at_fault else [])
 
 
-async def test_a_signed_call_passes_in_either_environment(merchant: Merchant) -> None:
+async def test_a_signed_call_succeeds_in_either_environment(merchant: Merchant) -> None:
     assert (await merchant.get(PATH)).status == 200
     live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
     assert (await live.get(PATH)).status == 200
 
 
-async def test_production_is_assumed_where_no_environment_is_named(merchant: Merchant) -> None:
+async def test_the_environment_defaults_to_production(merchant: Merchant) -> None:
     live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
     assert (await live.get(PATH, X_Environment=None)).status == 200
     assert_refused(await merchant.get(PATH, X_Environment=None))
 
 
-async def test_no_headers_at_all_are_refused(site: Site) -> None:
+async def test_a_call_without_headers_is_rejected(site: Site) -> None:
     assert_refused(await site.from_new_ip().send("GET", PATH))
 
 
 @pytest.mark.parametrize("missing", SIGNED)
-async def test_each_header_is_needed(merchant: Merchant, missing: str) -> None:
+async def test_each_header_is_required(merchant: Merchant, missing: str) -> None:
     at_fault = {"X_Timestamp": "X-Timestamp", "X_Signature": "X-Signature"}.get(missing)
     assert_refused(await merchant.get(PATH, **{missing: None}), at_fault)
     assert_refused(await merchant.get(PATH, **{missing: ""}), at_fault)
 
 
 @pytest.mark.parametrize("environment", ["Sandbox", "SANDBOX", "test", "", "sandbox,sandbox"])
-async def test_an_unknown_environment_is_named_as_such(
-    merchant: Merchant, environment: str
-) -> None:
+async def test_an_unknown_environment_is_reported(merchant: Merchant, environment: str) -> None:
     reply = await merchant.get(PATH, X_Environment=environment)
     assert (reply.status, reply.code) == (400, "INVALID_ENVIRONMENT")
 
 
-async def test_switching_only_the_environment_header_is_invalid(merchant: Merchant) -> None:
+async def test_changing_only_the_environment_header_is_rejected(merchant: Merchant) -> None:
     assert_refused(await merchant.get(PATH, X_Environment="production"))
     live = msgspec.structs.replace(merchant, environment=Environment.PRODUCTION)
     assert_refused(await live.get(PATH, X_Environment="sandbox"))
 
 
-async def test_another_merchants_keys_do_not_fit(
+async def test_another_merchants_keys_are_rejected(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     other = await new_merchant(site, db, keyring)
@@ -74,7 +72,7 @@ async def test_another_merchants_keys_do_not_fit(
     assert_refused(await merchant.get(PATH, X_Merchant_Key=other.credentials.merchant_key))
 
 
-async def test_the_production_key_does_not_fit_the_sandbox(merchant: Merchant) -> None:
+async def test_a_production_key_is_rejected_in_the_sandbox(merchant: Merchant) -> None:
     assert_refused(await merchant.get(PATH, X_API_Key=merchant.new.production.api_key))
 
 
@@ -85,7 +83,7 @@ async def test_a_timestamp_within_the_tolerance_passes(merchant: Merchant, offse
 
 
 @pytest.mark.parametrize("offset", [-301, 302, -86_400, 10**9])
-async def test_a_timestamp_outside_the_tolerance_is_refused(
+async def test_a_timestamp_outside_the_tolerance_is_rejected(
     merchant: Merchant, offset: int
 ) -> None:
     headers = merchant.headers("GET", PATH, timestamp=int(time.time()) + offset)
@@ -96,12 +94,12 @@ async def test_a_timestamp_outside_the_tolerance_is_refused(
     "timestamp",
     ["soon", "-1", "+5", "1e9", "1.5", "0x10", "9" * 40, "٣٣٣", "1 2", "-99999999999", "0"],
 )
-async def test_a_malformed_timestamp_is_refused(merchant: Merchant, timestamp: str) -> None:
+async def test_a_malformed_timestamp_is_rejected(merchant: Merchant, timestamp: str) -> None:
     headers = merchant.headers("GET", PATH, timestamp=timestamp.encode().decode("latin-1"))
     assert_refused(await merchant.site.send("GET", PATH, headers), "X-Timestamp")
 
 
-async def test_a_signature_may_be_prefixed_and_in_either_case(merchant: Merchant) -> None:
+async def test_a_signature_may_have_a_prefix_and_either_case(merchant: Merchant) -> None:
     signature = merchant.headers("GET", PATH)["X-Signature"]
     for spelling in (signature, signature.upper(), f"sha256={signature}", f"SHA256={signature}"):
         assert (await merchant.get(PATH, X_Signature=spelling)).status == 200
@@ -111,7 +109,7 @@ async def test_a_signature_may_be_prefixed_and_in_either_case(merchant: Merchant
     "signature",
     ["0" * 64, "0" * 63, "0" * 65, "g" * 64, "sha256=", "sha512=" + "0" * 64, "0" * 5000],
 )
-async def test_a_wrong_signature_is_refused(merchant: Merchant, signature: str) -> None:
+async def test_a_wrong_signature_is_rejected(merchant: Merchant, signature: str) -> None:
     assert_refused(await merchant.get(PATH, X_Signature=signature), "X-Signature")
 
 
@@ -136,23 +134,23 @@ async def test_a_signature_covers_method_path_query_and_body(merchant: Merchant)
         "/api/v1/site-info?path=/api/v1/x%2Fy&dots=a.b.c",
     ],
 )
-async def test_the_raw_path_and_query_are_signed_as_sent(merchant: Merchant, target: str) -> None:
+async def test_the_path_and_query_are_signed_as_sent(merchant: Merchant, target: str) -> None:
     assert (await merchant.get(target)).status == 200
 
 
-async def test_a_repeated_credential_header_is_refused(merchant: Merchant) -> None:
+async def test_a_repeated_credential_header_is_rejected(merchant: Merchant) -> None:
     headers = merchant.headers("GET", PATH)
     twice = [*headers.items(), ("X-API-Key", headers["X-API-Key"])]
     assert_refused(await merchant.site.send("GET", PATH, twice))
 
 
-async def test_blanks_around_a_headers_value_are_no_part_of_it(merchant: Merchant) -> None:
+async def test_whitespace_around_a_header_value_is_ignored(merchant: Merchant) -> None:
     headers = merchant.headers("GET", PATH)
     padded = {name: f"  {value} \t" for name, value in headers.items()}
     assert (await merchant.site.send("GET", PATH, padded)).status == 200
 
 
-async def test_signatures_can_be_switched_off_and_on_within_a_second(
+async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
     merchant: Merchant, db: Database
 ) -> None:
     try:
@@ -167,7 +165,7 @@ async def test_signatures_can_be_switched_off_and_on_within_a_second(
     assert_refused(await merchant.get(PATH, X_Signature=None), "X-Signature")
 
 
-async def test_after_a_pause_nothing_stale_is_trusted(
+async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
     """A process that slept through a change asks before it answers the next request."""
@@ -184,7 +182,7 @@ async def test_after_a_pause_nothing_stale_is_trusted(
     await asyncio.sleep(1)
 
 
-async def test_the_tolerance_is_a_setting(merchant: Merchant, db: Database) -> None:
+async def test_the_tolerance_is_configurable(merchant: Merchant, db: Database) -> None:
     headers = merchant.headers("GET", PATH, timestamp=int(time.time()) - 400)
     try:
         await platform.change(db, "timestamp_tolerance_seconds", "500")
@@ -196,7 +194,7 @@ async def test_the_tolerance_is_a_setting(merchant: Merchant, db: Database) -> N
     assert_refused(await merchant.site.send("GET", PATH, headers), "X-Timestamp")
 
 
-async def test_a_rotation_accepts_both_until_the_overlap_ends(
+async def test_both_keys_are_accepted_until_the_rotation_overlap_ends(
     merchant: Merchant, db: Database, keyring: Keyring
 ) -> None:
     rotated = await merchants.rotate(
@@ -219,7 +217,7 @@ async def test_a_rotation_accepts_both_until_the_overlap_ends(
     assert (await after.get(PATH)).status == 200
 
 
-async def test_a_rotation_without_overlap_ends_the_old_key_within_a_second(
+async def test_rotating_without_overlap_ends_the_old_key_within_a_second(
     merchant: Merchant, db: Database, keyring: Keyring
 ) -> None:
     assert (await merchant.get(PATH)).status == 200
@@ -242,7 +240,7 @@ async def test_a_rotation_without_overlap_ends_the_old_key_within_a_second(
         (Status.DISABLED, "production", (403, "MERCHANT_SUSPENDED")),
     ],
 )
-async def test_a_merchants_status_opens_and_closes_its_doors(
+async def test_a_merchants_status_decides_which_environments_it_can_call(
     site: Site,
     db: Database,
     keyring: Keyring,

@@ -50,7 +50,7 @@ def _errors(reply: Any) -> tuple[int, str | None, list[str]]:
 
 
 @pytest.mark.parametrize("host", PRIVATE)
-async def test_a_private_address_is_refused_by_its_name(live: Merchant, host: str) -> None:
+async def test_a_private_address_is_rejected_with_its_field(live: Merchant, host: str) -> None:
     caller, url = _elsewhere(live), f"http://{host}:8080/ipn"
     refused = (400, "VALIDATION_FAILED", ["ipn_url"])
     assert _errors(await steps.initiate(caller, order(ipn_url=url))) == refused
@@ -59,23 +59,23 @@ async def test_a_private_address_is_refused_by_its_name(live: Merchant, host: st
     assert _errors(payout) == refused
 
 
-async def test_it_is_named_beside_other_bad_fields(live: Merchant) -> None:
+async def test_a_private_address_is_reported_with_other_invalid_fields(live: Merchant) -> None:
     reply = await steps.initiate(live, order(ipn_url="http://localhost", payment_amount=0))
     assert _errors(reply) == (400, "VALIDATION_FAILED", ["ipn_url", "payment_amount"])
 
 
 @pytest.mark.parametrize("host", PUBLIC)
-async def test_other_hosts_are_taken(live: Merchant, host: str) -> None:
+async def test_public_hosts_are_accepted(live: Merchant, host: str) -> None:
     assert (await steps.initiate(live, order(ipn_url=f"https://{host}/ipn"))).status == 200
 
 
-async def test_redirects_may_be_private(live: Merchant) -> None:
+async def test_redirect_urls_may_be_private(live: Merchant) -> None:
     """They are the customer's browser's business."""
     sent = order(success_redirect="http://localhost/a", cancel_redirect="http://10.0.0.1/b")
     assert (await steps.initiate(live, sent)).status == 200
 
 
-async def test_development_mode_takes_private_addresses(
+async def test_development_mode_accepts_private_addresses(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
     merchant = await new_merchant(site, db, keyring)

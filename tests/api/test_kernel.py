@@ -104,7 +104,7 @@ def caller(merchant: Merchant, probe: Site) -> Merchant:
     return msgspec.structs.replace(merchant, site=probe.from_new_ip())
 
 
-async def test_exact_amounts_and_defaults_reach_the_use_case(caller: Merchant) -> None:
+async def test_exact_amounts_and_defaults_reach_the_handler(caller: Merchant) -> None:
     reply = await caller.post(
         "/api/v1/order", b'{"amount": 90071992547409.93, "reference": "a", "unknown": {}}'
     )
@@ -125,7 +125,7 @@ async def test_exact_amounts_and_defaults_reach_the_use_case(caller: Merchant) -
         (b'{"amount": 1, "reference": "a", "tags": ["ok", "\\u0000"]}', {"tags"}),
     ],
 )
-async def test_all_bad_fields_are_named_at_once(
+async def test_all_invalid_fields_are_reported_together(
     caller: Merchant, body: bytes, fields: set[str] | str
 ) -> None:
     reply = await caller.post("/api/v1/order", body)
@@ -134,7 +134,7 @@ async def test_all_bad_fields_are_named_at_once(
 
 
 @pytest.mark.parametrize("amount", [b'"5"', b"[]", b"{}", b'"NaN"', b"null", b"false"])
-async def test_when_only_the_amount_is_at_fault_the_code_says_so(
+async def test_an_invalid_amount_alone_has_its_own_error_code(
     caller: Merchant, amount: bytes
 ) -> None:
     reply = await caller.post("/api/v1/order", b'{"amount": %b, "reference": "a"}' % amount)
@@ -159,22 +159,20 @@ async def test_when_only_the_amount_is_at_fault_the_code_says_so(
         b'{"a":' * 17 + b"1" + b"}" * 17,
     ],
 )
-async def test_a_body_that_is_no_plain_json_object_is_refused(
-    caller: Merchant, body: bytes
-) -> None:
+async def test_a_body_that_is_not_a_json_object_is_rejected(caller: Merchant, body: bytes) -> None:
     reply = await caller.post("/api/v1/order", body)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert reply.json["error"]
 
 
-async def test_a_compressed_body_is_refused_by_its_header(caller: Merchant) -> None:
+async def test_a_compressed_body_is_rejected(caller: Merchant) -> None:
     body = b'{"amount": 1, "reference": "a"}'
     headers = {**caller.headers("POST", "/api/v1/order", body), "Content-Encoding": "gzip"}
     reply = await caller.site.send("POST", "/api/v1/order", headers, body)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
 
 
-async def test_a_large_exponent_reaches_the_use_case_unexpanded(caller: Merchant) -> None:
+async def test_a_large_exponent_reaches_the_handler_unexpanded(caller: Merchant) -> None:
     reply = await caller.post("/api/v1/order", b'{"amount": 1e400, "reference": "a"}')
     assert b'"amount":1E+400' in reply.body
 
@@ -184,13 +182,13 @@ def padded(size: int) -> bytes:
     return body.replace(b'""', b'"' + b"x" * (size - len(body)) + b'"')
 
 
-async def test_a_body_of_64_kib_passes_and_one_byte_more_does_not(caller: Merchant) -> None:
+async def test_a_body_of_64_kib_is_accepted_and_one_byte_more_is_not(caller: Merchant) -> None:
     assert (await caller.post("/api/v1/order", padded(64 * 1024))).status == 200
     reply = await caller.post("/api/v1/order", padded(64 * 1024 + 1))
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
 
 
-async def test_an_endless_body_is_cut_off_while_it_is_read(probe: Site) -> None:
+async def test_an_endless_body_is_cut_off_while_reading(probe: Site) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
     head = b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
     writer.write(head)
@@ -203,7 +201,7 @@ async def test_an_endless_body_is_cut_off_while_it_is_read(probe: Site) -> None:
     writer.close()
 
 
-async def test_chunked_bodies_are_read_whole(caller: Merchant) -> None:
+async def test_chunked_bodies_are_read_completely(caller: Merchant) -> None:
     body = b'{"amount": 1, "reference": "a"}'
     chunked = (
         b"5\r\n" + body[:5] + b"\r\n" + b"%x\r\n" % (len(body) - 5) + body[5:] + b"\r\n0\r\n\r\n"
@@ -212,7 +210,7 @@ async def test_chunked_bodies_are_read_whole(caller: Merchant) -> None:
     assert (await caller.site.send("POST", "/api/v1/order", headers, chunked)).status == 200
 
 
-async def test_query_fields_are_checked_like_body_fields(caller: Merchant) -> None:
+async def test_query_parameters_are_validated_like_body_fields(caller: Merchant) -> None:
     assert (await caller.get("/api/v1/look/x?currency=NGN&more=1")).json["currency"] == "NGN"
     for target in ("", "?currency=N", "?currency=NGN&currency=USD", "?currency=%FF%FE%FF"):
         reply = await caller.get("/api/v1/order" + target)
@@ -221,7 +219,7 @@ async def test_query_fields_are_checked_like_body_fields(caller: Merchant) -> No
     assert list(repeated.json["errors"]) == ["currency"]
 
 
-async def test_the_path_parameter_is_decoded_for_the_use_case(caller: Merchant) -> None:
+async def test_the_path_parameter_is_decoded_for_the_handler(caller: Merchant) -> None:
     reply = await caller.get("/api/v1/look/TXN%41%20b?currency=NGN")
     assert reply.json["parameter"] == "TXNA b"
 
@@ -237,14 +235,14 @@ async def test_an_unknown_path_is_not_found(probe: Site, target: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
-async def test_a_wrong_method_is_told_the_right_ones(probe: Site, method: str) -> None:
+async def test_a_wrong_method_returns_the_allowed_ones(probe: Site, method: str) -> None:
     reply = await probe.send(method, "/api/v1/order")
     assert (reply.status, reply.headers["allow"]) == (405, "get, post")
     if method != "HEAD":
         assert reply.code == "METHOD_NOT_ALLOWED"
 
 
-async def test_a_crash_answers_500_with_a_request_id_and_nothing_of_the_inside(
+async def test_a_crash_returns_500_with_a_request_id_and_no_details(
     caller: Merchant,
 ) -> None:
     reply = await caller.get("/api/v1/fail/crash")
@@ -264,13 +262,13 @@ async def test_a_refusal_keeps_its_code_and_details(caller: Merchant) -> None:
     }
 
 
-async def test_an_absent_database_answers_503_with_retry_after(caller: Merchant) -> None:
+async def test_an_unavailable_database_returns_503_with_retry_after(caller: Merchant) -> None:
     reply = await caller.get("/api/v1/fail/away")
     assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
     assert int(reply.headers["retry-after"]) >= 1
 
 
-async def test_every_answer_has_a_request_id_and_the_rate_limit(caller: Merchant) -> None:
+async def test_every_response_has_a_request_id_and_the_rate_limit(caller: Merchant) -> None:
     replies = [
         await caller.get("/api/v1/order?currency=NGN"),
         await caller.get("/api/v1/order"),
@@ -301,13 +299,13 @@ async def test_every_answer_has_a_request_id_and_the_rate_limit(caller: Merchant
         b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_refused_in_the_same_format(probe: Site, request_: bytes) -> None:
+async def test_malformed_http_is_rejected_in_the_same_format(probe: Site, request_: bytes) -> None:
     reply = await probe.send_raw(request_)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert reply.headers["x-request-id"]
 
 
-async def test_the_head_of_a_request_is_limited_before_it_ends(probe: Site) -> None:
+async def test_the_size_of_request_headers_is_limited_while_they_arrive(probe: Site) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", probe.port)
     writer.write(b"GET /api/v1/order HTTP/1.1\r\nX-Endless: ")
     for _ in range(10):
@@ -325,7 +323,7 @@ async def test_the_head_of_a_request_is_limited_before_it_ends(probe: Site) -> N
         b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Slow: a",
     ],
 )
-async def test_a_head_that_does_not_come_is_not_waited_for(
+async def test_headers_that_do_not_arrive_time_out(
     probe: Site, request_: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "HEAD_SECONDS_MAX", 0.2)
@@ -338,7 +336,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.parametrize("sent", [b"", b"{"])
-async def test_a_body_that_does_not_come_is_not_waited_for(
+async def test_a_body_that_does_not_arrive_times_out(
     probe: Site, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "BODY_SECONDS_MAX", 0.2)
@@ -347,7 +345,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
 
 
-async def test_several_requests_share_a_connection(caller: Merchant) -> None:
+async def test_requests_can_share_a_connection(caller: Merchant) -> None:
     headers = caller.headers("GET", "/api/v1/look/a?currency=NGN")
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
@@ -362,7 +360,7 @@ async def test_several_requests_share_a_connection(caller: Merchant) -> None:
     writer.close()
 
 
-async def test_what_follows_a_body_is_no_header(caller: Merchant) -> None:
+async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
     """A proxy checks and sets headers; a trailer would come after all that it has said."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
@@ -377,7 +375,7 @@ async def test_what_follows_a_body_is_no_header(caller: Merchant) -> None:
     assert (reply.status, reply.json["errors"]) == (401, {"X-Signature": "The header is missing."})
 
 
-async def test_a_request_under_way_is_not_answered_for_what_is_wrong_after_it(
+async def test_an_error_later_on_the_connection_does_not_answer_an_earlier_request(
     caller: Merchant,
 ) -> None:
     headers = caller.headers("GET", "/api/v1/look/a?currency=NGN")
@@ -390,7 +388,7 @@ async def test_a_request_under_way_is_not_answered_for_what_is_wrong_after_it(
     writer.close()
 
 
-async def test_an_offer_to_speak_another_protocol_is_ignored(caller: Merchant) -> None:
+async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
     """Java's client offers h2c with every first request, with a body too."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)

@@ -14,7 +14,7 @@ from tests.client import Merchant, Reply, Site, new_merchant
 PATH = "/api/v1/site-info"
 
 
-async def test_the_121st_request_of_a_minute_is_refused(merchant: Merchant) -> None:
+async def test_the_121st_request_of_a_minute_is_rejected(merchant: Merchant) -> None:
     replies = await asyncio.gather(*(merchant.get(PATH) for _ in range(130)))
     assert Counter(reply.status for reply in replies) == {200: 120, 429: 10}
     refused = next(reply for reply in replies if reply.status == 429)
@@ -23,7 +23,7 @@ async def test_the_121st_request_of_a_minute_is_refused(merchant: Merchant) -> N
     assert '"merchant";r=0;t=' in refused.headers["ratelimit"]
 
 
-async def test_another_address_or_merchant_has_its_own_limit(
+async def test_another_ip_or_merchant_has_its_own_limit(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     replies = await asyncio.gather(*(merchant.get(PATH) for _ in range(130)))
@@ -54,7 +54,7 @@ def remaining(reply: Reply) -> int:
     return int(reply.headers["ratelimit"].split(";r=")[1].split(";")[0])
 
 
-async def test_an_ipv6_network_counts_as_one_address(merchant: Merchant) -> None:
+async def test_an_ipv6_network_counts_as_one_client(merchant: Merchant) -> None:
     network = new_network()
     hosts = [f"{network}::1", f"{network}::2", f"{network}:0:0:ffff:1", f"{network}::1".upper()]
     replies = [await calling_from(merchant, host).get(PATH) for host in hosts]
@@ -63,7 +63,7 @@ async def test_an_ipv6_network_counts_as_one_address(merchant: Merchant) -> None
     assert remaining(neighbor) == 119
 
 
-async def test_an_ipv4_address_written_as_ipv6_counts_as_itself(merchant: Merchant) -> None:
+async def test_an_ipv4_mapped_ipv6_address_counts_as_ipv4(merchant: Merchant) -> None:
     address = merchant.site.address
     replies = [
         await calling_from(merchant, written).get(PATH)
@@ -83,7 +83,7 @@ async def test_failed_authentication_counts_per_ipv6_network(merchant: Merchant)
     assert Counter(reply.status for reply in guesses) == {401: 120, 429: 5}
 
 
-async def test_failed_authentication_counts_per_address_and_stops_only_failing_calls(
+async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls(
     merchant: Merchant,
 ) -> None:
     guesses = await asyncio.gather(*(merchant.get(PATH, X_API_Key="guess") for _ in range(125)))
@@ -93,14 +93,14 @@ async def test_failed_authentication_counts_per_address_and_stops_only_failing_c
     assert unknown.status == 404
 
 
-async def test_refused_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
+async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
     """The limit comes before availability and the body: what is refused there was counted."""
     pending = await new_merchant(site, db, keyring, Status.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))
     assert Counter(reply.status for reply in replies) == {403: 120, 429: 1}
 
 
-async def test_the_limit_is_a_setting(merchant: Merchant, db: Database) -> None:
+async def test_the_limit_is_configurable(merchant: Merchant, db: Database) -> None:
     try:
         await platform.change(db, "rate_limit_per_minute", "2")
         await asyncio.sleep(1)

@@ -57,7 +57,7 @@ def kept(services: Services, merchant: Merchant) -> Log:
     return Log(services, merchant)
 
 
-async def test_a_call_is_kept_with_what_it_made(kept: Log) -> None:
+async def test_a_call_is_logged_with_the_transaction_it_created(kept: Log) -> None:
     body = order()
     reply = await kept.merchant.post(INITIATE, body)
     [line] = await kept.lines()
@@ -75,7 +75,7 @@ async def test_a_call_is_kept_with_what_it_made(kept: Log) -> None:
     assert line.milliseconds > 0
 
 
-async def test_a_refused_call_says_why(kept: Log) -> None:
+async def test_a_rejected_call_is_logged_with_the_reason(kept: Log) -> None:
     body = order()
     await kept.merchant.post(INITIATE, body)
     await kept.merchant.post(INITIATE, body)
@@ -90,7 +90,7 @@ async def test_a_refused_call_says_why(kept: Log) -> None:
     assert (unknown.status, unknown.error_code) == (404, "TRANSACTION_NOT_FOUND")
 
 
-async def test_a_failed_proof_is_kept_for_the_merchant_whose_key_was_named(kept: Log) -> None:
+async def test_a_failed_authentication_is_logged_for_the_merchant_of_the_key(kept: Log) -> None:
     await kept.merchant.get(SITE_INFO)
     await kept.merchant.get(SITE_INFO, X_Signature="0" * 64)
     await kept.merchant.get(SITE_INFO, X_API_Key="wrong")
@@ -101,7 +101,7 @@ async def test_a_failed_proof_is_kept_for_the_merchant_whose_key_was_named(kept:
     assert (wrong_key.error_code, wrong_key.errors) == ("INVALID_CREDENTIALS", {})
 
 
-async def test_nothing_secret_is_kept(kept: Log, db: Database) -> None:
+async def test_no_secret_is_logged(kept: Log, db: Database) -> None:
     account, name = "0123498765", "Somebody Private"
     body = order(beneficiary={"account_number": account}, customer_name=name)
     await kept.merchant.post(INITIATE, body)
@@ -116,12 +116,12 @@ async def test_nothing_secret_is_kept(kept: Log, db: Database) -> None:
     assert [secret for secret in [*secrets, account, name] if secret in text] == []
 
 
-def test_an_account_number_in_a_reason_is_kept_by_its_end() -> None:
+def test_only_the_last_digits_of_an_account_number_are_logged() -> None:
     told = "Account 0123456789 at 058 is unknown; at most 1000000.00."
     assert request_log.reason(told) == "Account ******6789 at 058 is unknown; at most 1000000.00."
 
 
-async def test_hostile_text_is_kept_in_a_form_that_can_be_shown(kept: Log) -> None:
+async def test_hostile_text_is_logged_in_displayable_form(kept: Log) -> None:
     await kept.merchant.get(VERIFY + "%00%1b%5b31m" + "x" * 400, User_Agent="tool\t" + "y" * 300)
     [line] = await kept.lines()
     assert line.path.isprintable()
@@ -131,7 +131,7 @@ async def test_hostile_text_is_kept_in_a_form_that_can_be_shown(kept: Log) -> No
     assert len(line.user_agent) == request_log.USER_AGENT_LENGTH_MAX
 
 
-async def test_a_merchant_sees_its_own_requests_of_one_environment(
+async def test_a_merchant_sees_its_own_requests_in_one_environment(
     services: Services, site: Site, db: Database, keyring: Keyring, kept: Log
 ) -> None:
     other = await new_merchant(site, db, keyring)
@@ -202,7 +202,7 @@ async def test_a_credential_shows_when_it_was_last_used(
     assert used is not None
 
 
-async def test_the_generation_that_was_used_is_the_one_that_shows_it(
+async def test_last_use_is_shown_for_the_credential_generation_that_was_used(
     services: Services, db: Database, keyring: Keyring, kept: Log
 ) -> None:
     await merchants.rotate(
@@ -236,7 +236,7 @@ def _line(merchant_id: int, number: int, at: datetime) -> Line:
 
 
 @pytest.mark.parametrize("cut", Cut)
-async def test_a_lost_database_loses_and_doubles_nothing(
+async def test_a_lost_database_neither_loses_nor_duplicates_requests(
     services: Services, kept: Log, cut: Cut
 ) -> None:
     merchant_id = kept.merchant.new.id
@@ -255,7 +255,7 @@ async def test_a_lost_database_loses_and_doubles_nothing(
     assert len(await kept.lines()) == 2
 
 
-async def test_a_full_log_drops_what_comes_and_keeps_what_it_has(
+async def test_a_full_log_drops_new_requests_and_keeps_the_old_ones(
     db: Database, kept: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "LINES_MAX", 3)
@@ -268,7 +268,7 @@ async def test_a_full_log_drops_what_comes_and_keeps_what_it_has(
     }
 
 
-async def test_old_requests_are_forgotten(db: Database, kept: Log) -> None:
+async def test_old_requests_are_deleted(db: Database, kept: Log) -> None:
     log, merchant_id, now = RequestLog(db), kept.merchant.new.id, datetime.now(UTC)
     log.add(_line(merchant_id, 1, now - request_log.KEEP - timedelta(hours=1)))
     log.add(_line(merchant_id, 2, now - request_log.KEEP + timedelta(hours=1)))

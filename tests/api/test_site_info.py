@@ -20,14 +20,14 @@ async def test_site_info_has_exactly_the_specified_fields(merchant: Merchant) ->
     assert (info["api_version"], info["status"]) == ("1.0", "active")
 
 
-async def test_the_logo_it_names_is_there(merchant: Merchant) -> None:
+async def test_the_logo_url_works(merchant: Merchant) -> None:
     info = (await merchant.get("/api/v1/site-info")).json
     path = info["site_logo"].removeprefix(info["site_url"])
     logo = await merchant.site.send("GET", path)
     assert (logo.status, logo.headers["content-type"]) == (200, "image/svg+xml")
 
 
-async def test_its_texts_are_settings(merchant: Merchant, db: Database) -> None:
+async def test_the_texts_are_configurable(merchant: Merchant, db: Database) -> None:
     try:
         await platform.change(db, "site_name", "Kobo & Sons ₦")
         await asyncio.sleep(1)

@@ -23,7 +23,7 @@ NBSP = "\N{NO-BREAK SPACE}"
         (Money("KWD", 1_234_567), f"KWD{NBSP}1,234.567"),
     ],
 )
-def test_money_is_shown_as_people_write_it(amount: Money, shown: str) -> None:
+def test_money_is_formatted_for_people(amount: Money, shown: str) -> None:
     assert display.money(amount) == shown
 
 
@@ -45,7 +45,7 @@ def test_no_digit_of_an_amount_is_lost(currency: str, minor: int) -> None:
         (604_799, "6 days 23 h"),
     ],
 )
-def test_a_duration_is_never_more_than_there_is(seconds: int, shown: str) -> None:
+def test_a_duration_is_never_rounded_up(seconds: int, shown: str) -> None:
     assert display.duration(seconds) == shown
 
 
@@ -62,18 +62,18 @@ def test_a_duration_is_never_more_than_there_is(seconds: int, shown: str) -> Non
         ("\u3164\u2800\u200b", ""),
     ],
 )
-def test_what_cannot_be_seen_is_not_shown(text: str, shown: str) -> None:
+def test_invisible_characters_are_removed(text: str, shown: str) -> None:
     assert display.clean(text) == shown
 
 
 @given(st.text())
-def test_no_text_turns_around_what_stands_beside_it(text: str) -> None:
+def test_text_direction_overrides_are_isolated(text: str) -> None:
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     assert not turning & {unicodedata.bidirectional(character) for character in display.clean(text)}
 
 
 @given(st.text(min_size=1), st.integers(1, 50))
-def test_text_has_an_end(text: str, at_most: int) -> None:
+def test_text_is_truncated(text: str, at_most: int) -> None:
     assert len(display.clean(text * 100, at_most)) <= at_most
 
 

@@ -42,7 +42,7 @@ async def test_an_altered_link_opens_no_page(shop: Shop, page: str) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("body", [b"method=providera-ngn", b"outcome=pay"])
-async def test_an_altered_or_expired_link_does_nothing(
+async def test_an_altered_or_expired_link_changes_nothing(
     shop: Shop, action: str, body: bytes
 ) -> None:
     checkout = await shop.sell_in_sandbox()
@@ -52,7 +52,7 @@ async def test_an_altered_or_expired_link_does_nothing(
     assert (await shop.payment(checkout)).status is Status.PENDING
 
 
-async def test_a_link_is_good_only_as_a_whole(shop: Shop) -> None:
+async def test_every_part_of_a_link_is_signed(shop: Shop) -> None:
     checkout, other = await shop.sell(), await shop.sell()
     longer = checkout.target.replace("expires=", "expires=9")
     exchanged = checkout.target.replace(checkout.trx_id, other.trx_id)
@@ -70,7 +70,7 @@ async def test_an_altered_link_reveals_nothing(shop: Shop) -> None:
         assert secret not in body
 
 
-async def test_a_good_signature_of_an_unknown_payment_reads_like_an_altered_link(
+async def test_a_valid_link_to_an_unknown_payment_looks_like_an_altered_link(
     shop: Shop,
 ) -> None:
     checkout = await shop.sell()
@@ -84,7 +84,7 @@ async def test_a_good_signature_of_an_unknown_payment_reads_like_an_altered_link
         assert (reply.status, reply.body) == (403, altered.body)
 
 
-async def test_an_expired_link_says_so_and_leads_back(shop: Shop) -> None:
+async def test_an_expired_link_is_explained_and_links_back(shop: Shop) -> None:
     checkout = await shop.sell()
     reply = await get(shop, shop.link(checkout, ends_in=timedelta(seconds=-1)).target)
     assert reply.status == 410
@@ -92,7 +92,7 @@ async def test_an_expired_link_says_so_and_leads_back(shop: Shop) -> None:
     assert f"https://shop.example/cart?trx_id={checkout.trx_id}&amp;" in reply.body.decode()
 
 
-async def test_an_expired_link_does_not_deny_a_charge_that_is_under_way(shop: Shop) -> None:
+async def test_an_expired_link_still_shows_a_pending_charge(shop: Shop) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, ACCOUNT)
     body = (await get(shop, shop.link(checkout, ends_in=timedelta(seconds=-1)).target)).body
@@ -104,7 +104,7 @@ async def test_an_expired_link_does_not_deny_a_charge_that_is_under_way(shop: Sh
     ("outcome", "words"),
     [(Outcome.PAY, b"Payment successful"), (Outcome.CANCEL, b"Payment canceled")],
 )
-async def test_an_expired_link_says_what_became_of_the_payment(
+async def test_an_expired_link_shows_the_outcome_of_the_payment(
     shop: Shop, outcome: Outcome, words: bytes
 ) -> None:
     checkout = await shop.sell_in_sandbox()
@@ -115,7 +115,7 @@ async def test_an_expired_link_says_what_became_of_the_payment(
     assert b"Return to" in reply.body
 
 
-async def test_who_comes_back_after_the_link_has_expired_learns_that_they_have_paid(
+async def test_a_customer_who_paid_and_returns_after_expiry_sees_the_success(
     shop: Shop,
 ) -> None:
     checkout = await shop.sell()
@@ -126,7 +126,7 @@ async def test_who_comes_back_after_the_link_has_expired_learns_that_they_have_p
     assert b"Payment successful" in reply.body
 
 
-async def test_where_json_is_asked_for_the_answer_is_json(shop: Shop) -> None:
+async def test_json_is_returned_if_requested(shop: Shop) -> None:
     checkout = await shop.sell()
     over = shop.link(checkout, ends_in=timedelta(seconds=-1))
     altered = await get(shop, checkout.target[:-1], JSON)
@@ -137,7 +137,7 @@ async def test_where_json_is_asked_for_the_answer_is_json(shop: Shop) -> None:
     assert (await get(shop, at(over, "/status"))).code == "EXPIRED_SESSION"
 
 
-async def test_the_status_is_told_to_scripts(shop: Shop) -> None:
+async def test_scripts_can_read_the_status(shop: Shop) -> None:
     checkout = await shop.sell_in_sandbox()
     pending = (await get(shop, at(checkout, "/status"))).json
     assert pending["status"] == "pending"
@@ -148,14 +148,14 @@ async def test_the_status_is_told_to_scripts(shop: Shop) -> None:
     assert failed["version"] != pending["version"]
 
 
-async def test_who_has_chosen_nothing_yet_has_nothing_to_pay_at(shop: Shop) -> None:
+async def test_before_choosing_a_method_there_is_nothing_to_pay(shop: Shop) -> None:
     checkout = await shop.sell()
     reply = await get(shop, at(checkout, "/pay"))
     assert (reply.status, reply.headers["location"]) == (303, checkout.target.lower())
 
 
 @pytest.mark.parametrize("body", [b"", b"method=", b"method=nonsense", b"\xff=\xff", b"method=%FF"])
-async def test_a_choice_of_nothing_is_refused_with_a_reason(shop: Shop, body: bytes) -> None:
+async def test_choosing_no_method_is_rejected_with_a_reason(shop: Shop, body: bytes) -> None:
     checkout = await shop.sell()
     reply = await post(shop, at(checkout, "/choose"), body)
     assert reply.status == 422
@@ -163,14 +163,14 @@ async def test_a_choice_of_nothing_is_refused_with_a_reason(shop: Shop, body: by
 
 
 @pytest.mark.parametrize("outcome", [b"", b"outcome=", b"outcome=fortune", b"outcome=pay"])
-async def test_a_real_payment_cannot_be_pretended(shop: Shop, outcome: bytes) -> None:
+async def test_a_production_payment_cannot_be_simulated(shop: Shop, outcome: bytes) -> None:
     checkout = await shop.sell()
     reply = await post(shop, at(checkout, "/outcome"), outcome)
     assert reply.status in (303, 422)
     assert (await shop.payment(checkout)).status is Status.PENDING
 
 
-async def test_no_page_is_kept_indexed_or_framed(shop: Shop) -> None:
+async def test_pages_are_not_cached_indexed_or_framed(shop: Shop) -> None:
     checkout = await shop.sell()
     over = shop.link(checkout, ends_in=timedelta(seconds=-1))
     targets = [at(checkout, page) for page in PAGES]
@@ -182,7 +182,7 @@ async def test_no_page_is_kept_indexed_or_framed(shop: Shop) -> None:
             assert b'<meta name="robots" content="noindex">' in reply.body
 
 
-async def test_the_files_of_a_page_may_be_kept_for_ever(shop: Shop) -> None:
+async def test_static_files_may_be_cached_forever(shop: Shop) -> None:
     for name in ("checkout.css", "checkout.js"):
         reply = await get(shop, f"/static/checkout/{name}")
         assert reply.status == 200

@@ -139,7 +139,7 @@ every_page = pytest.mark.parametrize("name", PAGES)
 
 
 @every_page
-async def test_a_page_fits_every_screen_and_has_no_fault_for_anybody(
+async def test_every_page_is_accessible_and_fits_every_screen(
     shop: Shop, browser: Browser, name: str
 ) -> None:
     arrange, heading = PAGES[name]
@@ -156,7 +156,7 @@ async def test_a_page_fits_every_screen_and_has_no_fault_for_anybody(
 
 
 @every_page
-async def test_a_page_is_light_and_comes_from_one_host(shop: Shop, name: str) -> None:
+async def test_pages_are_small_and_load_from_one_host(shop: Shop, name: str) -> None:
     arrange, _ = PAGES[name]
     checkout = Checkout(await arrange(shop))
     page = await shop.site.send("GET", checkout.target)
@@ -167,9 +167,7 @@ async def test_a_page_is_light_and_comes_from_one_host(shop: Shop, name: str) ->
 
 
 @every_page
-async def test_a_page_says_the_same_without_scripts(
-    shop: Shop, browser: Browser, name: str
-) -> None:
+async def test_pages_work_without_javascript(shop: Shop, browser: Browser, name: str) -> None:
     arrange, heading = PAGES[name]
     address = await arrange(shop)
     async with opened(browser, address, scripts=False) as page:

@@ -58,7 +58,7 @@ async def test_a_customer_pays_on_a_providers_page_and_comes_back(
         ("Insufficient funds", "The account or card did not have enough money."),
     ],
 )
-async def test_a_customer_who_was_declined_reads_why_and_pays_in_another_way(
+async def test_a_declined_customer_sees_the_reason_and_pays_with_another_method(
     shop: Shop, browser: Browser, card: str, reason: str, scripts: bool
 ) -> None:
     checkout = await shop.sell()
@@ -77,9 +77,7 @@ async def test_a_customer_who_was_declined_reads_why_and_pays_in_another_way(
     assert (await shop.payment(checkout)).status is Status.SUCCESS
 
 
-async def test_a_decline_is_shown_without_anybody_doing_anything(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_a_decline_appears_automatically(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, HOSTED)
     async with opened(browser, checkout.url) as page:
@@ -89,9 +87,7 @@ async def test_a_decline_is_shown_without_anybody_doing_anything(
         await expect(page.get_by_role("alert")).to_contain_text("Your bank declined the payment.")
 
 
-async def test_the_wrong_amount_is_shown_without_anybody_doing_anything(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_a_wrong_amount_appears_automatically(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, ACCOUNT)
     async with opened(browser, checkout.at("pay")) as page:
@@ -110,7 +106,7 @@ async def test_the_wrong_amount_is_shown_without_anybody_doing_anything(
         await sees(page, "Your money is being returned")
 
 
-async def test_a_payment_made_elsewhere_changes_the_page_that_offers_the_ways(
+async def test_a_payment_made_elsewhere_updates_the_method_page(
     shop: Shop, browser: Browser
 ) -> None:
     checkout = await shop.sell()
@@ -124,7 +120,7 @@ async def test_a_payment_made_elsewhere_changes_the_page_that_offers_the_ways(
 
 @scripts_or_not
 @pytest.mark.parametrize("button", [ON_A, ON_B, ON_C])
-async def test_who_cancels_on_a_providers_page_is_offered_the_other_ways(
+async def test_canceling_on_a_providers_page_returns_to_the_methods(
     shop: Shop, browser: Browser, button: str, scripts: bool
 ) -> None:
     checkout = await shop.sell()
@@ -140,7 +136,9 @@ async def test_who_cancels_on_a_providers_page_is_offered_the_other_ways(
         await sees(page, "Make a bank transfer")
 
 
-async def test_who_paid_and_is_said_to_have_canceled_has_paid(shop: Shop, browser: Browser) -> None:
+async def test_a_customer_who_paid_but_returns_as_canceled_has_paid(
+    shop: Shop, browser: Browser
+) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, HOSTED)
     await shop.pay(charge)
@@ -148,7 +146,7 @@ async def test_who_paid_and_is_said_to_have_canceled_has_paid(shop: Shop, browse
         await sees(page, "Payment successful")
 
 
-async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
+async def test_a_customer_who_returns_without_paying_can_continue_or_choose_again(
     shop: Shop, browser: Browser
 ) -> None:
     checkout = await shop.sell()
@@ -167,9 +165,7 @@ async def test_who_comes_back_without_having_paid_can_go_on_or_choose_again(
         await sees(page, "Make a bank transfer")
 
 
-async def test_a_transfer_is_noticed_without_anybody_doing_anything(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_a_bank_transfer_appears_automatically(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     async with opened(browser, checkout.url) as page:
         await press(page, TO_ACCOUNT)
@@ -182,7 +178,7 @@ async def test_a_transfer_is_noticed_without_anybody_doing_anything(
 
 
 @scripts_or_not
-async def test_who_says_that_they_have_sent_the_money_is_believed_when_it_is_there(
+async def test_i_have_sent_the_money_succeeds_once_the_money_arrived(
     shop: Shop, browser: Browser, scripts: bool
 ) -> None:
     checkout = await shop.sell()
@@ -195,7 +191,9 @@ async def test_who_says_that_they_have_sent_the_money_is_believed_when_it_is_the
         await sees(page, "Payment successful")
 
 
-async def test_account_number_and_exact_amount_can_be_copied(shop: Shop, browser: Browser) -> None:
+async def test_the_account_number_and_exact_amount_can_be_copied(
+    shop: Shop, browser: Browser
+) -> None:
     checkout = await shop.sell()
     charge = await shop.choose(checkout, ACCOUNT)
     async with opened(browser, checkout.at("pay")) as page:
@@ -209,7 +207,7 @@ async def test_account_number_and_exact_amount_can_be_copied(shop: Shop, browser
             assert await page.evaluate("navigator.clipboard.readText()") == value
 
 
-async def test_a_charge_that_another_request_is_opening_is_waited_for(
+async def test_a_charge_being_opened_by_another_request_is_awaited(
     shop: Shop, browser: Browser
 ) -> None:
     checkout = await shop.sell()
@@ -225,7 +223,7 @@ async def test_a_charge_that_another_request_is_opening_is_waited_for(
         (Bearer.MERCHANT, []),
     ],
 )
-async def test_what_the_commission_adds_is_shown_where_the_customer_bears_it(
+async def test_the_commission_is_shown_if_the_customer_pays_it(
     shop: Shop, browser: Browser, bearer: Bearer, lines: list[str]
 ) -> None:
     merchant = await shop.new_merchant()
@@ -240,7 +238,7 @@ async def test_what_the_commission_adds_is_shown_where_the_customer_bears_it(
         await expect(page.get_by_text("Two sandals")).to_be_visible()
 
 
-async def test_a_provider_that_does_not_answer_sends_the_customer_back_to_choose(
+async def test_a_provider_that_does_not_respond_returns_the_customer_to_the_methods(
     shop: Shop, browser: Browser
 ) -> None:
     checkout = await shop.sell()
@@ -268,7 +266,7 @@ async def test_a_provider_that_is_down_is_shown_and_cannot_be_chosen(
         await expect(page.get_by_role("button", name="Provider B").first).to_be_enabled()
 
 
-async def test_a_method_that_is_closed_meanwhile_is_refused_with_a_reason(
+async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
     shop: Shop, browser: Browser
 ) -> None:
     merchant = await shop.new_merchant()
@@ -282,9 +280,7 @@ async def test_a_method_that_is_closed_meanwhile_is_refused_with_a_reason(
         assert page.url == checkout.url
 
 
-async def test_who_changes_their_mind_twice_lands_where_they_chose_last(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_the_last_of_several_choices_wins(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, HOSTED)
     await shop.choose(checkout, "providerb-ngn")
@@ -293,7 +289,7 @@ async def test_who_changes_their_mind_twice_lands_where_they_chose_last(
         await page.wait_for_url(f"{shop.simulator}/a/**")
 
 
-async def test_two_clicks_are_one_try(shop: Shop, browser: Browser) -> None:
+async def test_a_double_click_creates_one_charge(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     async with opened(browser, checkout.url) as page:
         await page.get_by_role("button", name=TO_ACCOUNT).dblclick()
@@ -317,9 +313,7 @@ async def test_a_customer_cancels_and_goes_back(
     assert (await shop.payment(checkout)).error_code is ErrorCode.PAYMENT_CANCELED
 
 
-async def test_a_payment_that_was_decided_elsewhere_shows_what_became_of_it(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_a_payment_decided_elsewhere_shows_its_outcome(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     async with opened(browser, checkout.url) as page:
         charge = await shop.choose(checkout, HOSTED)
@@ -364,7 +358,7 @@ async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
         await sees(page, "Payment successful")
 
 
-async def test_the_sandbox_takes_no_outcome_where_there_is_no_way_to_pay(shop: Shop) -> None:
+async def test_the_sandbox_offers_no_outcome_without_a_method(shop: Shop) -> None:
     checkout = await shop.sell_in_sandbox(allow_payment_methods=["none of them"])
     for outcome in Outcome:
         with pytest.raises(NotOffered):
@@ -372,7 +366,7 @@ async def test_the_sandbox_takes_no_outcome_where_there_is_no_way_to_pay(shop: S
     assert (await shop.payment(checkout)).status is Status.PENDING
 
 
-async def test_a_success_goes_back_by_itself_and_says_so(shop: Shop, browser: Browser) -> None:
+async def test_a_success_redirects_back_and_announces_it(shop: Shop, browser: Browser) -> None:
     async with opened(browser, "about:blank") as page:
         checkout = await _succeed(shop, page)
         await expect(page.get_by_role("status")).to_contain_text("You will return in 5 seconds.")
@@ -381,7 +375,9 @@ async def test_a_success_goes_back_by_itself_and_says_so(shop: Shop, browser: Br
         assert checkout.trx_id in page.url
 
 
-async def test_a_success_stays_for_who_has_touched_it(shop: Shop, browser: Browser) -> None:
+async def test_a_success_page_stays_once_the_customer_interacts(
+    shop: Shop, browser: Browser
+) -> None:
     async with opened(browser, "about:blank") as page:
         checkout = await _succeed(shop, page)
         await page.mouse.click(5, 300)
@@ -398,16 +394,14 @@ async def _succeed(shop: Shop, page: Page) -> Checkout:
     return checkout
 
 
-async def test_a_page_that_is_open_when_its_link_expires_says_so(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_an_open_page_shows_when_its_link_expires(shop: Shop, browser: Browser) -> None:
     checkout = shop.link(await shop.sell(), ends_in=timedelta(seconds=3))
     async with opened(browser, checkout.url) as page:
         await sees(page, "How would you like to pay?")
         await sees(page, "This link has expired")
 
 
-async def test_nobody_is_asked_while_nobody_looks(shop: Shop, browser: Browser) -> None:
+async def test_a_hidden_page_does_not_poll(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, ACCOUNT)
     asked: list[str] = []
@@ -433,7 +427,7 @@ async def _set_hidden(page: Page, value: str) -> None:
     )
 
 
-async def test_everything_is_reached_by_keyboard_and_seen_to_be(
+async def test_everything_is_reachable_by_keyboard_with_visible_focus(
     shop: Shop, browser: Browser
 ) -> None:
     checkout = await shop.sell()
@@ -449,9 +443,7 @@ async def test_everything_is_reached_by_keyboard_and_seen_to_be(
 
 
 @pytest.mark.parametrize("page_name", ["methods", "pay"])
-async def test_what_is_pressed_is_large_enough_for_a_thumb(
-    shop: Shop, browser: Browser, page_name: str
-) -> None:
+async def test_tap_targets_are_large_enough(shop: Shop, browser: Browser, page_name: str) -> None:
     checkout = await shop.sell()
     await shop.choose(checkout, ACCOUNT)
     async with opened(browser, checkout.at(page_name), width=320) as page:
@@ -461,7 +453,7 @@ async def test_what_is_pressed_is_large_enough_for_a_thumb(
             assert min(box["width"], box["height"]) >= TARGET_PIXELS
 
 
-async def test_a_merchants_words_are_text_and_nothing_else(shop: Shop, browser: Browser) -> None:
+async def test_a_merchants_texts_are_escaped(shop: Shop, browser: Browser) -> None:
     words = "<script>alert(1)</script><img src=x onerror=alert(2)> \u200b₦5{{ 7 * 7 }}"
     checkout = await shop.sell(description=words)
     async with opened(browser, checkout.url) as page:
@@ -469,9 +461,7 @@ async def test_a_merchants_words_are_text_and_nothing_else(shop: Shop, browser: 
         assert shown == words.replace("\u200b", "")
 
 
-async def test_a_long_description_is_folded_up_until_it_is_asked_for(
-    shop: Shop, browser: Browser
-) -> None:
+async def test_a_long_description_is_collapsed(shop: Shop, browser: Browser) -> None:
     checkout = await shop.sell(description="One line.\n" * 30 + "The end.")
     async with opened(browser, checkout.url) as page:
         await expect(page.get_by_text("The end.")).to_be_hidden()

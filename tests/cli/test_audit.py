@@ -47,7 +47,7 @@ def command(settings: Settings) -> Command:
     return run
 
 
-async def test_what_loosens_safety_waits_for_another_administrator(
+async def test_a_change_that_weakens_security_waits_for_another_administrator(
     command: Command, db: Database, keyring: Keyring
 ) -> None:
     new = await merchants.create(db, keyring, name="Ada", email="a@example.com")
@@ -88,7 +88,7 @@ async def test_what_loosens_safety_waits_for_another_administrator(
     ]
 
 
-async def test_settings_and_credentials_wait_and_can_be_refused(
+async def test_settings_and_credentials_wait_and_can_be_rejected(
     command: Command, db: Database, keyring: Keyring
 ) -> None:
     said = await command("setting", "set", "signature_required", "false")
@@ -107,7 +107,7 @@ async def test_settings_and_credentials_wait_and_can_be_refused(
     await credentials.clear(db, Provider.C)
 
 
-async def test_a_log_that_was_rewritten_is_exit_1(command: Command, owner: Database) -> None:
+async def test_a_rewritten_log_exits_with_1(command: Command, owner: Database) -> None:
     whole = await command("audit", "verify", "--json")
     assert (whole["whole"], whole["lines"], whole["broken_id"]) == (True, whole["last_id"], None)
     async with tampered(owner, "UPDATE audit SET actor_name = 'Eve' WHERE id = 1"):

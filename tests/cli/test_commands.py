@@ -35,7 +35,7 @@ def refused(instance: Instance, *words: str) -> str:
     return run.stderr
 
 
-def test_a_new_merchant_has_credentials_of_both_environments(merchant: Any) -> None:
+def test_a_new_merchant_has_credentials_for_both_environments(merchant: Any) -> None:
     assert list(merchant) == ["id", "name", "status", "sandbox", "production"]
     assert (merchant["name"], merchant["status"]) == ("Ada Stores", "pending")
     for environment in ("sandbox", "production"):
@@ -45,7 +45,7 @@ def test_a_new_merchant_has_credentials_of_both_environments(merchant: Any) -> N
         assert prefixed == [environment == "sandbox"] * 3
 
 
-def test_a_merchant_may_start_approved_with_its_currencies(instance: Instance) -> None:
+def test_a_merchant_may_be_created_approved_with_its_currencies(instance: Instance) -> None:
     new = instance.command(
         *("merchant", "create", "Mr. Yen", "yen@example.com", "--status", "approved"),
         *("--currency", "NGN", "--currency", "JPY"),
@@ -59,7 +59,7 @@ def test_a_merchant_may_start_approved_with_its_currencies(instance: Instance) -
     ]
 
 
-def test_everything_of_a_merchant_can_be_set(instance: Instance) -> None:
+def test_every_field_of_a_merchant_can_be_set(instance: Instance) -> None:
     merchant = str(instance.command("merchant", "create", "Set", "s@example.com")["id"])
     before = instance.command("merchant", "show", merchant)
     assert [before[key] for key in ("commission_percent", "commission_bearer", "payouts")] == [
@@ -92,7 +92,7 @@ def test_everything_of_a_merchant_can_be_set(instance: Instance) -> None:
     assert merchant in [str(row["id"]) for row in instance.command("merchant", "list")]
 
 
-def test_funding_is_exact_and_leaves_a_posting(instance: Instance, merchant: Any) -> None:
+def test_funding_is_exact_and_creates_a_posting(instance: Instance, merchant: Any) -> None:
     words = ("wallet", "fund", str(merchant["id"]), "NGN")
     funded = instance.command(*words, "90071992547409.93", "--environment", "production")
     assert funded["trx_id"].startswith("TXN")
@@ -102,21 +102,21 @@ def test_funding_is_exact_and_leaves_a_posting(instance: Instance, merchant: Any
     assert '"balance":90071992547409.93' in raw
 
 
-def test_what_people_enter_is_no_markup(instance: Instance) -> None:
+def test_input_is_not_interpreted_as_markup(instance: Instance) -> None:
     instance.command("merchant", "create", "[/bold]", "m@example.com")
     listed = manilla("merchant", "list", "--data", str(instance.folder))
     assert "[/bold]" in listed.stdout
 
 
 @pytest.mark.parametrize("amount", ["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
-def test_an_amount_that_is_none_is_refused(instance: Instance, merchant: Any, amount: str) -> None:
+def test_an_invalid_amount_is_rejected(instance: Instance, merchant: Any, amount: str) -> None:
     refused(
         instance,
         *("wallet", "fund", str(merchant["id"]), "NGN", amount, "--environment", "sandbox"),
     )
 
 
-def test_a_wallet_is_closed_and_opened(instance: Instance, merchant: Any) -> None:
+def test_a_wallet_is_disabled_and_enabled(instance: Instance, merchant: Any) -> None:
     words = ("wallet", "set", str(merchant["id"]), "NGN", "--environment", "sandbox", "--status")
     assert instance.command(*words, "inactive")["status"] == "inactive"
     assert instance.command(*words, "active")["status"] == "active"
@@ -185,7 +185,7 @@ def test_an_invalid_setting_is_rejected(instance: Instance, key: str, value: str
         ("setting", "get", "nonsense"),
     ],
 )
-def test_a_refusal_is_one_line_and_exit_1(instance: Instance, words: tuple[str, ...]) -> None:
+def test_an_error_is_one_line_and_exit_1(instance: Instance, words: tuple[str, ...]) -> None:
     assert refused(instance, *words).startswith("manilla: ")
 
 
@@ -209,15 +209,13 @@ def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
     assert manilla(*words).returncode == 2
 
 
-def test_without_an_instance_every_command_says_so(tmp_path: Path) -> None:
+def test_without_an_instance_every_command_reports_it(tmp_path: Path) -> None:
     run = manilla("merchant", "list", "--data", str(tmp_path / "nothing"))
     assert run.returncode == 1
     assert "No instance is running" in run.stderr
 
 
-def test_the_ledger_check_names_what_is_broken_and_exits_1(
-    instance: Instance, merchant: Any
-) -> None:
+def test_the_ledger_check_reports_violations_and_exits_1(instance: Instance, merchant: Any) -> None:
     assert instance.command("ledger", "check")["ok"]
     running = json.loads((instance.folder / "instance.json").read_text())
     here = f"merchant_id = {merchant['id']} AND environment = 'sandbox'"
@@ -233,7 +231,7 @@ def test_the_ledger_check_names_what_is_broken_and_exits_1(
         assert broken == (["wallets_equal_their_entries"] if is_broken else [])
 
 
-def test_a_parked_job_is_listed_and_tried_again(instance: Instance, merchant: Any) -> None:
+def test_a_failed_job_is_listed_and_retried(instance: Instance, merchant: Any) -> None:
     running = json.loads((instance.folder / "instance.json").read_text())
     _sql(
         running["migration_url"],
@@ -254,7 +252,9 @@ def _sql(url: str, statement: str) -> None:
     subprocess.run([str(find_binaries() / "psql"), url, "-qc", statement], check=True)
 
 
-def test_what_others_wrote_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_not_sent_to_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     output.print_fields({"ref_trx": "\x1b]0;pwn\x07", "list": ["\x9b31m"]}, as_json=False)
     output.print_rows([{"name": "\x1b[2J"}], as_json=False, empty="")
     shown = capsys.readouterr().out
@@ -262,7 +262,7 @@ def test_what_others_wrote_does_not_steer_the_terminal(capsys: pytest.CaptureFix
     assert r"\x1b]0;pwn\x07" in shown
 
 
-def test_an_empty_folder_becomes_private_and_another_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_empty_directory_becomes_private_and_another_is_unchanged(tmp_path: Path) -> None:
     for name, mode in (("empty", 0o700), ("used", 0o755)):
         folder = tmp_path / name
         folder.mkdir()

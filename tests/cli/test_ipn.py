@@ -78,7 +78,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_what_is_triggered_happens_and_is_told(
+def test_a_triggered_event_happens_and_is_notified(
     instance: Instance, merchant: Any, shop: Shop, event: str
 ) -> None:
     made = trigger(instance, merchant, event, shop.url())
@@ -97,7 +97,7 @@ def test_what_is_triggered_happens_and_is_told(
     assert len(row["timeline"]) >= 1
 
 
-def test_a_refund_is_told_of_after_its_payment(
+def test_a_refund_is_notified_after_its_payment(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     made = trigger(instance, merchant, "refund.completed", shop.url())
@@ -108,7 +108,7 @@ def test_a_refund_is_told_of_after_its_payment(
     assert instance.command("payment", "show", made["trx_id"])["refunded"] == 1000
 
 
-def test_a_payout_is_made_by_hand_where_no_rail_is_open(
+def test_a_manual_payout_is_used_when_no_rail_is_available(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     _sql(instance, "UPDATE method SET active = false WHERE provider IS NOT NULL")
@@ -121,7 +121,7 @@ def test_a_payout_is_made_by_hand_where_no_rail_is_open(
     assert received.json["status"] == "failed"
 
 
-def test_a_blocked_merchant_has_no_events(instance: Instance) -> None:
+def test_a_blocked_merchant_gets_no_events(instance: Instance) -> None:
     blocked = instance.command("merchant", "create", "Blocked", "b@example.com")["id"]
     instance.command("merchant", "set", str(blocked), "--status", "disabled")
     assert "disabled" in refused(
@@ -152,7 +152,7 @@ def test_a_notification_is_shown_with_its_body_and_attempts(
     assert run.stdout == received.body
 
 
-def test_the_list_is_narrowed(instance: Instance, merchant: Any, shop: Shop) -> None:
+def test_the_list_can_be_filtered(instance: Instance, merchant: Any, shop: Shop) -> None:
     other = instance.command("merchant", "create", "Other", "o@example.com")
     first = trigger(instance, other, "payment.completed", shop.url())
     second = trigger(instance, other, "payout.completed", shop.url())
@@ -173,7 +173,7 @@ def test_the_list_is_narrowed(instance: Instance, merchant: Any, shop: Shop) -> 
     assert first["trx_id"] in table
 
 
-def test_what_was_delivered_is_sent_again_as_it_was(
+def test_a_delivered_notification_is_resent_unchanged(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     made = trigger(instance, merchant, "payment.completed", shop.url())
@@ -186,7 +186,7 @@ def test_what_was_delivered_is_sent_again_as_it_was(
     assert [attempt["number"] for attempt in row["history"]] == [1, 2]
 
 
-def test_what_was_given_up_is_sent_again(instance: Instance, shop: Shop) -> None:
+def test_a_failed_notification_is_resent(instance: Instance, shop: Shop) -> None:
     merchant = instance.command("merchant", "create", "Down", "d@example.com")
     shop.statuses["/down"] = 500
     made = trigger(instance, merchant, "payment.completed", shop.url("/down"))
@@ -244,7 +244,7 @@ def _sql(instance: Instance, statement: str) -> None:
         ),
     ],
 )
-def test_a_refusal_is_one_line_and_exit_1(
+def test_an_error_is_one_line_and_exit_1(
     instance: Instance, words: tuple[str, ...], says: str
 ) -> None:
     assert says in refused(instance, *words)
@@ -293,7 +293,7 @@ class Listening:
         return self.process.returncode, out
 
 
-def test_a_listener_forwards_the_same_bytes_signed_anew(
+def test_a_listener_forwards_the_same_bytes_with_a_new_signature(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     listening = Listening(instance, merchant, "--forward", shop.url("/forward"), "--once", "--json")
@@ -313,7 +313,7 @@ def test_a_listener_forwards_the_same_bytes_signed_anew(
     assert len(row["history"]) == 1
 
 
-def test_a_listener_outlives_a_target_that_is_down(
+def test_a_listener_survives_a_target_that_is_down(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     listening = Listening(instance, merchant, "--forward", f"http://127.0.0.1:{free_port()}/ipn")
@@ -325,7 +325,7 @@ def test_a_listener_outlives_a_target_that_is_down(
     assert listening.end(signal.SIGINT) == (0, "")
 
 
-def test_a_listener_hears_one_merchant_in_one_environment(
+def test_a_listener_receives_one_merchant_in_one_environment(
     instance: Instance, merchant: Any, shop: Shop
 ) -> None:
     other = instance.command("merchant", "create", "Quiet", "q@example.com")
@@ -341,7 +341,7 @@ def test_a_listener_hears_one_merchant_in_one_environment(
     assert [each.end(signal.SIGTERM) for each in strangers] == [(0, "")] * 2
 
 
-def test_the_commands_explain_themselves() -> None:
+def test_every_command_has_help() -> None:
     for words in (("ipn",), ("ipn", "list"), ("listen",), ("trigger",)):
         run = subprocess.run(
             [sys.executable, "-m", "manilla", *words, "--help"],

@@ -203,7 +203,9 @@ async def test_a_manual_payout_is_rejected_once(office: Office) -> None:
     assert reply.json["message"].endswith("The bank is closed.")
 
 
-async def test_an_automatic_payout_is_requeued_and_not_decided_by_hand(office: Office) -> None:
+async def test_an_automatic_payout_is_requeued_and_cannot_be_decided_manually(
+    office: Office,
+) -> None:
     trx_id = await office.pay_out(A)
     [said], [requeued] = await asyncio.gather(
         office.refused(("payout", "complete", trx_id)),
@@ -222,7 +224,7 @@ async def test_an_automatic_payout_is_requeued_and_not_decided_by_hand(office: O
     assert "is completed already" in again
 
 
-async def test_what_there_is_not_is_refused(office: Office) -> None:
+async def test_an_unknown_payout_is_rejected(office: Office) -> None:
     unknown = trx_ids.new(int(office.id))
     said = await office.refused(
         ("payout", "show", unknown),
@@ -233,7 +235,7 @@ async def test_what_there_is_not_is_refused(office: Office) -> None:
     assert all("There is no" in line for line in said)
 
 
-async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> None:
+async def test_an_account_is_saved_listed_paid_and_removed(office: Office) -> None:
     words = ("account", "add", office.id, A, "bank_code=058", "account=0123456789")
     [saved] = await office.commands((*words, "--label", "Landlord"))
     fields = ["id", "merchant_id", "method", "beneficiary", "label", "active", "created_at"]
@@ -261,7 +263,7 @@ async def test_an_account_is_saved_listed_paid_and_closed(office: Office) -> Non
     assert removed in listed
 
 
-async def test_an_account_that_nobody_could_be_paid_by_is_not_saved(office: Office) -> None:
+async def test_an_account_that_cannot_be_paid_is_not_saved(office: Office) -> None:
     add = ("account", "add", office.id)
     await office.refused(
         (*add, A, "bank_code=058"),
@@ -270,7 +272,7 @@ async def test_an_account_that_nobody_could_be_paid_by_is_not_saved(office: Offi
     )
 
 
-async def test_books_are_compared_settled_and_the_cases_about_them_resolved(
+async def test_balances_are_compared_settled_and_their_cases_resolved(
     office: Office,
 ) -> None:
     """The simulator's wallets begin with money that our books know nothing of."""
@@ -308,7 +310,7 @@ async def _differ_for_minutes(office: Office, rail: str, available: float) -> No
     assert manilla("reconcile", "--data", str(folder)).returncode == 1
 
 
-async def test_a_case_whose_difference_has_vanished_is_closed_by_one_command(
+async def test_a_case_whose_difference_is_gone_is_closed_by_one_command(
     office: Office,
 ) -> None:
     level = json.loads(manilla("reconcile", "--json", "--data", str(office.instance.folder)).stdout)
@@ -353,7 +355,7 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
     assert (case["id"] in still_open, case["id"] in everything) == (False, True)
 
 
-async def test_a_provider_that_does_not_answer_is_exit_1_with_a_clear_line(office: Office) -> None:
+async def test_a_provider_that_does_not_respond_exits_1_with_a_clear_line(office: Office) -> None:
     assert office.control("b/faults", {"outage": True})
     run = await asyncio.to_thread(
         manilla, "reconcile", "--json", "--data", str(office.instance.folder)
@@ -365,7 +367,7 @@ async def test_a_provider_that_does_not_answer_is_exit_1_with_a_clear_line(offic
     assert [row["balance"] is None for row in json.loads(run.stdout)] == [False, True, False]
 
 
-async def test_a_settlement_that_is_none_is_refused(office: Office) -> None:
+async def test_an_invalid_settlement_is_rejected(office: Office) -> None:
     top_up = ("settle", "top_up", "providera")
     await office.refused(
         (*top_up, "0", "--note", "x"),
@@ -384,7 +386,7 @@ async def test_a_settlement_that_is_none_is_refused(office: Office) -> None:
     ],
     ids=" ".join,
 )
-async def test_bad_usage_is_exit_2_and_says_so_in_words(
+async def test_bad_usage_exits_2_with_an_explanation(
     office: Office, words: tuple[str, ...]
 ) -> None:
     run = manilla(*words, "--data", str(office.instance.folder))
@@ -392,7 +394,7 @@ async def test_bad_usage_is_exit_2_and_says_so_in_words(
     assert (run.returncode, run.stdout) == (2, "")
 
 
-async def test_payouts_of_a_disabled_merchant_wait_and_go_out_once_when_it_is_enabled(
+async def test_a_disabled_merchants_payouts_wait_and_are_sent_once_when_it_is_enabled(
     office: Office,
 ) -> None:
     hold, merchant = ("setting", "set", "payouts_held"), ("merchant", "set", office.id)
@@ -455,7 +457,7 @@ async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) 
     ]
 
 
-async def test_a_refund_that_waits_for_an_operator_is_confirmed_once(office: Office) -> None:
+async def test_a_refund_waiting_for_an_operator_is_confirmed_once(office: Office) -> None:
     trx_id = await _paid_through_provider_b(office)
     [refund] = await office.commands(("refund", trx_id, "--reason", "Returned goods"))
 

@@ -24,7 +24,7 @@ def by_code(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {row["code"]: row for row in rows}
 
 
-def test_the_demo_is_wired_to_the_simulator(instance: Instance) -> None:
+def test_the_demo_uses_the_simulator(instance: Instance) -> None:
     assert "/control" in instance.output.read_text()
     for provider in ("providera", "providerb", "providerc"):
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -89,7 +89,7 @@ def test_without_the_demo_no_provider_is_configured(tmp_path: Path) -> None:
         (("withdraw-method", "add", "platform", "--name", "X", "--currency", "NGN"), 1),
     ],
 )
-def test_bad_input_is_refused(instance: Instance, words: tuple[str, ...], code: int) -> None:
+def test_bad_input_is_rejected(instance: Instance, words: tuple[str, ...], code: int) -> None:
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (code, "")
     if code == 1:
@@ -144,7 +144,7 @@ def test_a_method_is_changed_and_another_added_without_code(instance: Instance) 
     assert rows["providerc-ghs"]["flow"] == "hosted"
 
 
-def test_the_simulator_refuses_production() -> None:
+def test_the_simulator_does_not_start_in_production() -> None:
     run = manilla("simulator", "--port", str(free_port()), MANILLA_MODE="production")
     assert run.returncode == 1
     assert "never runs in production" in run.stderr

@@ -48,13 +48,13 @@ def test_standard_input_without_a_value_changes_nothing(instance: Instance, give
     assert "no value on standard input" in done.stderr
 
 
-def test_a_key_alone_needs_a_terminal(instance: Instance) -> None:
+def test_a_key_without_a_value_needs_a_terminal(instance: Instance) -> None:
     done = _manilla(instance, "provider", "set", "providera", "secret_key", given=SECRET)
     assert done.returncode == 2
     assert "secret_key=-" in done.stderr
 
 
-def test_a_key_alone_is_asked_for_without_echo(instance: Instance) -> None:
+def test_a_key_without_a_value_is_prompted_for_without_echo(instance: Instance) -> None:
     words = ["provider", "set", "providerb", "api_key", "--data", str(instance.folder)]
     child, terminal = pty.fork()
     if child == 0:

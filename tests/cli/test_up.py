@@ -65,7 +65,7 @@ def get(instance: Instance, merchant: Any, environment: str = "sandbox") -> Any:
     return instance.site.send("GET", PATH, headers)
 
 
-def test_the_printed_curl_works_when_pasted(folder: Path) -> None:
+def test_the_printed_curl_command_works(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
         summary = instance.output.read_text()
@@ -81,7 +81,7 @@ def test_the_printed_curl_works_when_pasted(folder: Path) -> None:
     assert gone(tree)
 
 
-async def test_the_rate_limit_is_exact_over_two_api_processes(folder: Path) -> None:
+async def test_the_rate_limit_is_exact_across_two_api_processes(folder: Path) -> None:
     instance = Instance(folder, "--workers", "2").wait()
     try:
         merchant = instance.command("merchant", "create", "Ada", "a@example.com")
@@ -91,7 +91,7 @@ async def test_the_rate_limit_is_exact_over_two_api_processes(folder: Path) -> N
         assert instance.stop() == 0
 
 
-async def test_a_killed_parent_leaves_nothing_and_its_data_is_found_again(folder: Path) -> None:
+async def test_a_killed_parent_leaves_no_process_and_its_data_is_reused(folder: Path) -> None:
     instance = Instance(folder).wait()
     merchant = instance.command("merchant", "create", "Before", "b@example.com")
     instance.command(
@@ -111,7 +111,7 @@ async def test_a_killed_parent_leaves_nothing_and_its_data_is_found_again(folder
         assert again.stop() == 0
 
 
-def test_an_orphaned_server_is_ended_and_its_data_goes_on(folder: Path) -> None:
+def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path) -> None:
     first = Instance(folder).wait()
     created = first.command("merchant", "create", "Orphan", "o@example.com")
     orphan = first.postmaster()
@@ -138,7 +138,7 @@ def _is_server(instance: Instance, pid: int) -> bool:
         return True
 
 
-async def test_a_killed_database_comes_back_by_itself(folder: Path) -> None:
+async def test_a_killed_database_is_restarted(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
         merchant = instance.command("merchant", "create", "Crash", "c@example.com")
@@ -182,7 +182,7 @@ def _command_line(pid: int) -> list[str]:
         return []
 
 
-def test_a_second_start_says_so_and_exits(folder: Path) -> None:
+def test_a_second_instance_is_detected_and_exits(folder: Path) -> None:
     instance = Instance(folder).wait()
     try:
         second = manilla("up", "--port", str(free_port()), "--data", str(folder))
@@ -196,7 +196,7 @@ def test_a_second_start_says_so_and_exits(folder: Path) -> None:
         assert instance.stop() == 0
 
 
-def test_it_follows_its_parent_when_asked_to(folder: Path) -> None:
+def test_it_stops_with_its_parent_if_requested(folder: Path) -> None:
     port = free_port()
     command = [*MANILLA, "up", "--port", str(port), "--data", str(folder), "--follow-parent"]
     script = f"{shlex.join(command)} & echo $!; sleep 600"
@@ -209,7 +209,7 @@ def test_it_follows_its_parent_when_asked_to(folder: Path) -> None:
     assert gone([child])
 
 
-def test_a_demo_can_be_left_out(tmp_path: Path) -> None:
+def test_the_demo_can_be_disabled(tmp_path: Path) -> None:
     instance = Instance(tmp_path / "data", "--no-demo").wait()
     try:
         assert instance.command("merchant", "list") == []
@@ -219,7 +219,7 @@ def test_a_demo_can_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a-rather-long-folder-name-" * 4, "a, b & 100%25+c?"])
-def test_an_unusual_path_is_no_obstacle(tmp_path: Path, name: str) -> None:
+def test_unusual_paths_work(tmp_path: Path, name: str) -> None:
     data = tmp_path / name / "data"
     data.parent.mkdir()
     instance = Instance(data).wait()
@@ -229,7 +229,9 @@ def test_an_unusual_path_is_no_obstacle(tmp_path: Path, name: str) -> None:
         assert instance.stop() == 0
 
 
-def test_another_major_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_data_directory_of_another_major_version_is_rejected_and_unchanged(
+    tmp_path: Path,
+) -> None:
     cluster = tmp_path / "data" / "postgres"
     cluster.mkdir(parents=True)
     (cluster / "PG_VERSION").write_text("17\n")
@@ -240,7 +242,7 @@ def test_another_major_version_is_refused_and_left_alone(tmp_path: Path) -> None
     assert (cluster / "PG_VERSION").read_text() == "17\n"
 
 
-def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
+def test_each_process_reports_database_problems(folder: Path) -> None:
     environment = {
         "MANILLA_MODE": "production",
         "MANILLA_DATABASE_URL": f"postgresql://nobody@127.0.0.1:{free_port()}/none",
@@ -269,7 +271,7 @@ def test_the_parts_say_what_is_wrong_with_the_database(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "notaurl", "postgresql://x@127.0.0.1:99999/y"])
-def test_a_malformed_database_address_is_one_line(tmp_path: Path, url: str) -> None:
+def test_a_malformed_database_url_is_reported_in_one_line(tmp_path: Path, url: str) -> None:
     environment = {
         "MANILLA_DATABASE_URL": url,
         "MANILLA_MASTER_KEY": crypto.generate_key(),
@@ -280,7 +282,7 @@ def test_a_malformed_database_address_is_one_line(tmp_path: Path, url: str) -> N
         assert (run.returncode, len(run.stderr.splitlines())) == (1, 1), (words, run.stderr)
 
 
-def test_a_folder_that_cannot_be_used_is_one_line() -> None:
+def test_an_unusable_directory_is_reported_in_one_line() -> None:
     run = manilla("up", "--port", str(free_port()), "--data", "/proc/nothing")
     assert (run.returncode, len(run.stderr.splitlines())) == (1, 1)
 
@@ -295,7 +297,7 @@ def test_a_lost_master_key_is_not_replaced(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "master.key").exists()
 
 
-def test_a_wrong_master_key_is_named_as_the_reason(folder: Path) -> None:
+def test_a_wrong_master_key_is_reported_as_the_reason(folder: Path) -> None:
     wrong = {"MANILLA_MASTER_KEY": crypto.generate_key()}
     run = manilla("up", "--port", str(free_port()), "--data", str(folder), **wrong)
     assert run.returncode == 1
@@ -303,7 +305,7 @@ def test_a_wrong_master_key_is_named_as_the_reason(folder: Path) -> None:
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_production_names_everything_that_is_missing_at_once(tmp_path: Path) -> None:
+def test_production_mode_reports_all_missing_settings_together(tmp_path: Path) -> None:
     for program in (["up", "--data", str(tmp_path / "data")], ["serve"], ["worker"], ["migrate"]):
         run = manilla(*program, MANILLA_MODE="production")
         assert run.returncode == 1
@@ -313,13 +315,13 @@ def test_production_names_everything_that_is_missing_at_once(tmp_path: Path) -> 
     assert not (tmp_path / "data" / "postgres").exists()
 
 
-def test_the_parts_assume_production_unless_told_otherwise() -> None:
+def test_the_processes_default_to_production_mode() -> None:
     assert "production mode" in manilla("serve").stderr
     assert "development mode" in manilla("serve", MANILLA_MODE="development").stderr
     assert "MANILLA_MODE" in manilla("serve", MANILLA_MODE="staging").stderr
 
 
-def test_a_named_database_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
+def test_a_given_database_url_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
     """In production mode, through the parts, on the database of another instance."""
     host = Instance(folder, "--no-demo").wait()
     try:

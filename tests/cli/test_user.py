@@ -67,7 +67,7 @@ def accounts(db: Database, keyring: Keyring) -> Accounts:
     return Accounts(db, keyring)
 
 
-async def test_console_people_are_added_by_link_or_with_a_password(
+async def test_console_users_are_added_by_link_or_with_a_password(
     db: Database, accounts: Accounts, desk: Desk
 ) -> None:
     invited, ready = new_email(), new_email()
@@ -94,7 +94,7 @@ async def test_console_people_are_added_by_link_or_with_a_password(
     assert "administrator, operations, support" in await desk.refused("role", ready, "owner")
 
 
-async def test_what_cannot_be_added_is_refused(accounts: Accounts, desk: Desk) -> None:
+async def test_invalid_users_are_rejected(accounts: Accounts, desk: Desk) -> None:
     owner, _, known = await accounts.owner(), *await accounts.administrator()
     console = ("add", "--realm", "console", "--name", "Tolu", "--email")
     merchant = ("add", "--merchant", str(owner.merchant_id), "--email", new_email())
@@ -160,13 +160,15 @@ async def test_a_reset_link_is_printed_and_sent_and_works_once(
     await accounts.sign_in(owner.email, "another long phrase")
 
 
-async def test_a_reset_for_nobody_exits_1_with_one_line(environment: dict[str, str]) -> None:
+async def test_a_reset_for_an_unknown_user_exits_1_with_one_line(
+    environment: dict[str, str],
+) -> None:
     done = await asyncio.to_thread(manilla, "user", "reset", new_email(), **environment)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "manilla: The dashboard has no user with this email address.\n"
 
 
-async def test_people_are_signed_out_shut_out_and_helped(accounts: Accounts, desk: Desk) -> None:
+async def test_users_are_signed_out_disabled_and_reset(accounts: Accounts, desk: Desk) -> None:
     owner, shut, lost = [await accounts.owner() for _ in range(3)]
     await accounts.turn_on_totp(lost.visitor)
     dashboard = ("--realm", "dashboard")
@@ -185,7 +187,7 @@ async def test_people_are_signed_out_shut_out_and_helped(accounts: Accounts, des
         assert "has no user with this email address" in said
 
 
-def test_a_mail_hook_that_is_no_program_is_named_at_start(tmp_path: Path) -> None:
+def test_a_mail_hook_that_is_not_executable_is_reported_at_start(tmp_path: Path) -> None:
     not_a_program = tmp_path / "hook"
     not_a_program.write_text("#!/bin/sh\n")
     for path in (not_a_program, tmp_path, tmp_path / "missing"):

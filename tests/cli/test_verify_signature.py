@@ -124,7 +124,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_signature_that_matches_is_exit_0(instance: Instance, merchant: Any, file: Path) -> None:
+def test_a_matching_signature_exits_0(instance: Instance, merchant: Any, file: Path) -> None:
     code, found = verify(instance, merchant, file, signed()(merchant["sandbox"]["api_secret"]))
     string = f"{TIMESTAMP}.{METHOD}.{TARGET}.{BODY}".encode()
     assert (code, found["matches"], found["mistakes"]) == (0, True, [])
@@ -137,7 +137,7 @@ def test_a_signature_that_matches_is_exit_0(instance: Instance, merchant: Any, f
 
 
 @pytest.mark.parametrize("name", REQUEST_MISTAKES)
-def test_a_mistake_in_signing_is_named(
+def test_a_signing_mistake_is_named(
     instance: Instance, merchant: Any, file: Path, name: str
 ) -> None:
     expected, make = REQUEST_MISTAKES[name]
@@ -145,7 +145,7 @@ def test_a_mistake_in_signing_is_named(
     assert (code, found["matches"], named(found)) == (1, False, [expected])
 
 
-def test_forms_that_are_accepted_are_said(instance: Instance, merchant: Any, file: Path) -> None:
+def test_accepted_variants_are_explained(instance: Instance, merchant: Any, file: Path) -> None:
     good = signed()(merchant["sandbox"]["api_secret"])
     code, found = verify(instance, merchant, file, "sha256=" + good.upper())
     assert (code, found["matches"]) == (0, True)
@@ -153,7 +153,7 @@ def test_forms_that_are_accepted_are_said(instance: Instance, merchant: Any, fil
     assert "upper case" in found["note"]
 
 
-def test_a_timestamp_sent_in_milliseconds_does_not_pass(
+def test_a_timestamp_in_milliseconds_is_rejected(
     instance: Instance, merchant: Any, file: Path
 ) -> None:
     sent = TIMESTAMP + "678"
@@ -163,7 +163,7 @@ def test_a_timestamp_sent_in_milliseconds_does_not_pass(
         assert (code, named(found)) == (1, ["millisecond_timestamp"])
 
 
-def test_the_other_environments_secret_is_named_also_beside_another_mistake(
+def test_the_other_environments_secret_is_named_even_with_another_mistake(
     instance: Instance, merchant: Any, file: Path
 ) -> None:
     secret = merchant["production"]["api_secret"]
@@ -175,7 +175,7 @@ def test_the_other_environments_secret_is_named_also_beside_another_mistake(
     assert code == 0
 
 
-def test_an_older_secret_is_named_or_accepted_while_it_is(instance: Instance, file: Path) -> None:
+def test_an_older_secret_is_named_or_accepted_while_valid(instance: Instance, file: Path) -> None:
     merchant = instance.command("merchant", "create", "Rotated", "r@example.com")
     rotate = ("merchant", "rotate", str(merchant["id"]), "--environment", "sandbox")
     first = merchant["sandbox"]["api_secret"]
@@ -196,7 +196,7 @@ def test_an_older_secret_is_named_or_accepted_while_it_is(instance: Instance, fi
     assert (code, named(found)) == (1, ["older_secret"])
 
 
-def test_what_nothing_explains_is_exit_1_and_says_how_to_go_on(
+def test_an_unexplained_mismatch_exits_1_and_says_how_to_continue(
     instance: Instance, merchant: Any, file: Path
 ) -> None:
     code, found = verify(instance, merchant, file, "0" * 64)
@@ -212,12 +212,12 @@ def test_what_nothing_explains_is_exit_1_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize("given", ["", "abc", "0" * 40, "0" * 128, "v1,AAAA", "sha256=", "ẹ" * 64])
-def test_what_is_no_signature_is_said(given: str) -> None:
+def test_a_malformed_signature_is_explained(given: str) -> None:
     verdict = mistakes.explain(mistakes.body_texts(b"{}"), [Secret(b"secret", "")], given)
     assert (verdict.matches, len(verdict.mistakes)) == (False, 1)
 
 
-def test_what_is_no_hmac_of_the_string_is_said() -> None:
+def test_a_hash_that_is_not_an_hmac_is_explained() -> None:
     made = [
         ("plain_hash", hashlib.sha256(b"{}").hexdigest()),
         ("plain_hash", hashlib.sha256(b"secret{}").hexdigest()),
@@ -229,7 +229,7 @@ def test_what_is_no_hmac_of_the_string_is_said() -> None:
         assert [mistake.name for mistake in verdict.mistakes] == [name]
 
 
-def test_what_was_put_together_otherwise_is_said() -> None:
+def test_a_wrongly_built_string_is_explained() -> None:
     body = '{"name":"Olá"} '.encode()
     texts = mistakes.request_texts("1767323045", "POST", "/api/v1/x", body)
     for name, string in (
@@ -249,7 +249,7 @@ def test_what_was_put_together_otherwise_is_said() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"\n", b"\xff\x00", b"[" * 100_000, b'{"a":1,"a":NaN}', b'"\\ud800"', b"1e999"]
 )
-def test_no_body_is_too_odd_to_be_explained(body: bytes) -> None:
+def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
     texts = mistakes.request_texts("1", "POST", "http://shop.example?/%ff", body)
     assert not mistakes.explain(texts, [Secret(b"secret", "")], "0" * 64).is_explained
 
@@ -304,7 +304,7 @@ def test_a_secret_in_a_file_needs_no_instance(tmp_path: Path) -> None:
     assert "The first difference is at byte 32: `` was signed, not `.`." in run.stdout
 
 
-def test_a_body_can_come_from_a_pipe(tmp_path: Path) -> None:
+def test_a_body_can_be_read_from_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("test_of_a_file")
     given = hmac.new(b"test_of_a_file", BODY.encode(), hashlib.sha256).hexdigest()
     run = subprocess.run(
@@ -321,7 +321,7 @@ def test_a_body_can_come_from_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["body", "secret"])
-def test_a_file_that_cannot_be_read_is_a_refusal(tmp_path: Path, missing: str) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, missing: str) -> None:
     files = {"body": tmp_path / "body", "secret": tmp_path / "secret"}
     for name, path in files.items():
         if name != missing:

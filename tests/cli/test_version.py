@@ -34,7 +34,7 @@ async def test_the_version_is_the_same_everywhere(project: Path, site: Site) -> 
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
-def test_the_overview_loads_no_command(option: str) -> None:
+def test_the_help_overview_loads_no_command(option: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED, option], capture_output=True, text=True, check=True
     )

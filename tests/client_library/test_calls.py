@@ -60,7 +60,7 @@ async def payout(client: AsyncClient, **changed: Any) -> PayoutOrder:
     return order
 
 
-async def test_a_payment_is_made_and_verified(
+async def test_a_payment_is_created_and_verified(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:
     order = payment()
@@ -84,7 +84,7 @@ async def test_a_payment_is_made_and_verified(
     assert done.updated_at >= done.created_at
 
 
-async def test_a_payment_that_fails_says_why(
+async def test_a_failed_payment_has_a_reason(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:
     session = await client.initiate_payment(scenario="failed", **payment())
@@ -94,7 +94,7 @@ async def test_a_payment_that_fails_says_why(
     assert (failed.status, failed.error_code) == ("failed", "PAYMENT_DECLINED")
 
 
-async def test_a_payout_is_made_and_verified(
+async def test_a_payout_is_created_and_verified(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:
     order = await payout(client)
@@ -112,7 +112,7 @@ async def test_a_payout_is_made_and_verified(
     )
 
 
-async def test_methods_banks_and_site_are_described(
+async def test_methods_banks_and_site_info_are_returned(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:
     methods = await client.payout_methods("NGN")
@@ -127,12 +127,12 @@ async def test_methods_banks_and_site_are_described(
     assert (await client.site_info()).api_version == "1.0"
 
 
-async def test_many_calls_share_a_client(client: AsyncClient) -> None:
+async def test_concurrent_calls_share_a_client(client: AsyncClient) -> None:
     sessions = await asyncio.gather(*(client.initiate_payment(**payment()) for _ in range(20)))
     assert len({session.trx_id for session in sessions}) == 20
 
 
-async def test_the_sync_client_has_the_same_calls(site: Site, merchant: Merchant) -> None:
+async def test_the_synchronous_client_has_the_same_calls(site: Site, merchant: Merchant) -> None:
     def shop() -> tuple[str, str]:
         url = f"http://127.0.0.1:{site.port}"
         with Client(url, credentials_of(merchant)) as client:
@@ -145,13 +145,13 @@ async def test_the_sync_client_has_the_same_calls(site: Site, merchant: Merchant
 
 
 @pytest.mark.parametrize("amount", ["90071992547409.93", "1", "1.00", "1E+3", "0.1e2"])
-async def test_amounts_are_exact_both_ways(client: AsyncClient, amount: str) -> None:
+async def test_amounts_are_exact_in_both_directions(client: AsyncClient, amount: str) -> None:
     session = await client.initiate_payment(**payment(payment_amount=Decimal(amount)))
     assert session.info.amount == Decimal(amount)
     assert isinstance(session.info.commission_fee, Decimal)
 
 
-async def test_what_is_no_amount_is_not_sent(client: AsyncClient) -> None:
+async def test_an_invalid_amount_is_not_sent(client: AsyncClient) -> None:
     for wrong in (1500.5, [1.5]):
         with pytest.raises(TypeError, match="never float"):
             await client.initiate_payment(**payment(payment_amount=wrong))
@@ -162,7 +162,7 @@ async def test_what_is_no_amount_is_not_sent(client: AsyncClient) -> None:
         await client.initiate_payment(**payment(custmer_name="Ada"))
 
 
-async def test_a_key_of_the_callers_makes_a_later_repetition_safe(client: AsyncClient) -> None:
+async def test_a_callers_own_key_makes_a_later_retry_safe(client: AsyncClient) -> None:
     order = payment()
     first = await client.initiate_payment(idempotency_key="order 7", **order)
     assert await client.initiate_payment(idempotency_key="order 7", **order) == first
@@ -174,7 +174,7 @@ async def test_a_key_of_the_callers_makes_a_later_repetition_safe(client: AsyncC
             await client.initiate_payment(idempotency_key=bad, **order)
 
 
-async def test_a_reference_that_was_used_says_what_became_of_the_first(client: AsyncClient) -> None:
+async def test_a_used_reference_raises_with_the_outcome_of_the_first(client: AsyncClient) -> None:
     order = payment()
     first = await client.initiate_payment(**order)
     with pytest.raises(library.DuplicateReference) as caught:
@@ -184,7 +184,7 @@ async def test_a_reference_that_was_used_says_what_became_of_the_first(client: A
     assert (error.trx_id, error.trx_status) == (first.trx_id, "pending")
 
 
-async def test_refusals_are_told_by_their_class(
+async def test_each_error_has_its_own_class(
     client: AsyncClient, simulator: ProviderSimulator
 ) -> None:
     with pytest.raises(library.ValidationFailed) as invalid:
@@ -212,7 +212,7 @@ async def test_refusals_are_told_by_their_class(
         await client.initiate_payout(**await payout(client, withdraw_method_id=999_999))
 
 
-async def test_wrong_credentials_are_refused_and_stay_out_of_sight(
+async def test_wrong_credentials_are_rejected_and_never_shown(
     site: Site, merchant: Merchant
 ) -> None:
     wrong = dataclasses.replace(credentials_of(merchant), api_secret="test_wrong")
@@ -224,7 +224,7 @@ async def test_wrong_credentials_are_refused_and_stay_out_of_sight(
     assert caught.value.errors == {"X-Signature": "The signature does not match."}
 
 
-def test_credentials_of_two_environments_or_none_are_refused() -> None:
+def test_incomplete_or_mixed_credentials_are_rejected() -> None:
     assert Credentials("key", "api", "secret").environment == "production"
     for mixed in (("test_key", "api", "secret"), ("", "api", "secret")):
         with pytest.raises(ValueError, match=r"credentials|empty"):
@@ -232,12 +232,12 @@ def test_credentials_of_two_environments_or_none_are_refused() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "pay.example", "ftp://pay.example", "https://pay.example/v1"])
-def test_an_address_that_could_not_work_is_refused(url: str) -> None:
+def test_an_impossible_base_url_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="The address"):
         Client(url, Credentials("key", "api", "secret"))
 
 
-def test_the_signature_is_the_published_one(project: Path) -> None:
+def test_the_signature_matches_the_published_vectors(project: Path) -> None:
     vectors = json.loads((project / "tests/vectors/signatures.json").read_text())
     for vector in vectors:
         secret, method, path = vector["secret"], vector["method"], vector["path"]

@@ -44,7 +44,7 @@ def plain(body: bytes, prefix: str = "") -> dict[str, str]:
     return {"x-signature": prefix + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()}
 
 
-def test_what_the_service_sends_is_taken() -> None:
+def test_notifications_from_the_service_are_accepted() -> None:
     body = document()
     told = verify_ipn(body, sent(body), SECRET)
     assert (told.event, told.status, told.trx_id) == ("payment", "completed", "TXN1")
@@ -56,13 +56,13 @@ def test_what_the_service_sends_is_taken() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "sha256="])
-def test_the_plain_signature_alone_will_do(prefix: str) -> None:
+def test_the_plain_signature_alone_is_sufficient(prefix: str) -> None:
     body = document()
     told = verify_ipn(body, plain(body, prefix), SECRET)
     assert (told.id, told.trx_id) == (None, "TXN1")
 
 
-def test_any_signature_of_several_may_match_and_names_have_any_case() -> None:
+def test_any_of_several_signatures_may_match_with_header_names_in_any_case() -> None:
     body = document()
     headers = sent(body)
     signature = headers.pop("webhook-signature")
@@ -70,7 +70,7 @@ def test_any_signature_of_several_may_match_and_names_have_any_case() -> None:
     assert verify_ipn(body, headers, SECRET).id == "msg_1"
 
 
-def test_the_older_form_is_read_too() -> None:
+def test_legacy_notifications_are_read_too() -> None:
     flat = {"event": "payment.success", "trx_id": "TXN2", "amount": 1500, "currency": "NGN"}
     body = json.dumps({**flat, "status": "completed"}).encode()
     told = verify_ipn(body, sent(body), SECRET)
@@ -81,7 +81,7 @@ def test_the_older_form_is_read_too() -> None:
     assert verify_ipn(body, plain(body), SECRET, tolerance_seconds=None).trx_id == "TXN2"
 
 
-def test_other_bytes_or_another_secret_do_not_match() -> None:
+def test_changed_bytes_or_another_secret_do_not_match() -> None:
     body = document()
     for headers in (sent(body), plain(body)):
         for altered in (body + b"\n", body.replace(b"TXN1", b"TXN2"), b""):
@@ -94,7 +94,7 @@ def test_other_bytes_or_another_secret_do_not_match() -> None:
 @pytest.mark.parametrize(
     "signature", ["", "sha256=", "0" * 64, "sha256=sha256=", "ẹ" * 64, "\ud800"]
 )
-def test_a_signature_that_is_none_does_not_match(signature: str) -> None:
+def test_a_malformed_signature_does_not_match(signature: str) -> None:
     for name in ("X-Signature", "webhook-signature"):
         with pytest.raises(SignatureMismatch):
             verify_ipn(document(), {name: signature}, SECRET)
@@ -103,7 +103,7 @@ def test_a_signature_that_is_none_does_not_match(signature: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp"])
-def test_the_id_and_the_time_are_signed_too(name: str) -> None:
+def test_the_id_and_the_timestamp_are_signed(name: str) -> None:
     body = document()
     for other in ({name: "1"}, {}):
         headers = {key: value for key, value in sent(body).items() if key != name}
@@ -112,7 +112,9 @@ def test_the_id_and_the_time_are_signed_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("age_seconds", [3600, -3600])
-def test_one_that_was_recorded_is_refused_with_and_without_its_time(age_seconds: int) -> None:
+def test_a_replayed_notification_is_rejected_with_and_without_its_timestamp(
+    age_seconds: int,
+) -> None:
     body = document(timestamp=int(time.time()) - age_seconds)
     for headers in (sent(body, age_seconds=age_seconds), plain(body)):
         with pytest.raises(NotificationTooOld):
@@ -121,7 +123,7 @@ def test_one_that_was_recorded_is_refused_with_and_without_its_time(age_seconds:
         assert verify_ipn(body, headers, SECRET, tolerance_seconds=None).trx_id == "TXN1"
 
 
-def test_one_that_is_delivered_again_much_later_is_taken() -> None:
+def test_a_notification_redelivered_much_later_is_accepted() -> None:
     body = document(timestamp=1767323045)
     assert verify_ipn(body, sent(body), SECRET).timestamp == 1767323045
 
@@ -137,6 +139,6 @@ def test_an_empty_secret_verifies_nothing(secret: str) -> None:
     "body",
     [b"", b"\xff", b"[]", b"{}", b'{"event": 1}', b'{"event": "x", "status": "y", "data": []}'],
 )
-def test_what_is_signed_but_no_notification_is_refused(body: bytes) -> None:
+def test_a_signed_body_that_is_not_a_notification_is_rejected(body: bytes) -> None:
     with pytest.raises(BadNotification):
         verify_ipn(body, sent(body), SECRET)

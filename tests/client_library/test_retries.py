@@ -82,14 +82,14 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_what_may_pass_is_tried_again(failure: str) -> None:
+async def test_temporary_errors_are_retried(failure: str) -> None:
     async with scripted(FAILURES[failure], FAILURES[failure], good()) as (service, client):
         assert isinstance(await client.site_info(), SiteInfo)
     assert len(service.received) == 3
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_it_is_given_up_after_so_many_attempts(failure: str) -> None:
+async def test_retries_stop_after_the_maximum_number_of_attempts(failure: str) -> None:
     async with scripted(*[FAILURES[failure]] * 4) as (service, client):
         with pytest.raises(library.ManillaError) as caught:
             await client.initiate_payment(**payment())
@@ -99,7 +99,7 @@ async def test_it_is_given_up_after_so_many_attempts(failure: str) -> None:
     assert keys == {caught.value.idempotency_key}
 
 
-async def test_a_post_is_repeated_under_one_key_and_signed_anew() -> None:
+async def test_a_post_is_retried_with_the_same_key_and_a_new_signature() -> None:
     order = payment()
     async with scripted(reset(), FAILURES["a bug"], refusing(422, "NEW"), refusing(422, "NEW")) as (
         service,
@@ -117,7 +117,7 @@ async def test_a_post_is_repeated_under_one_key_and_signed_anew() -> None:
         assert each.headers["x-signature"] == signature
 
 
-async def test_an_answer_that_is_lost_makes_no_second_payment(
+async def test_a_lost_response_creates_no_second_payment(
     site: Site, merchant: Merchant, db: Database
 ) -> None:
     """The service does what it is asked, but the connection breaks before its answer is seen."""
@@ -166,7 +166,7 @@ async def test_an_answer_that_is_lost_makes_no_second_payment(
         (301, "", library.ApiError),
     ],
 )
-async def test_a_refusal_is_told_once_and_by_its_class(
+async def test_a_rejection_is_raised_once_with_its_class(
     status: int, code: str, kind: type[library.ApiError]
 ) -> None:
     async with scripted(refusing(status, code, "X-Request-Id: 7f")) as (service, client):
@@ -177,7 +177,7 @@ async def test_a_refusal_is_told_once_and_by_its_class(
     assert (error.request_id, error.errors, len(service.received)) == ("7f", {}, 1)
 
 
-async def test_guidance_of_the_service_goes_before_our_own() -> None:
+async def test_retry_after_overrides_our_own_delay() -> None:
     script = (
         refusing(422, "kyc_required", guidance="Go to Settings."),
         refusing(422, "kyc_required"),
@@ -189,7 +189,7 @@ async def test_guidance_of_the_service_goes_before_our_own() -> None:
             assert caught.value.guidance == expected
 
 
-async def test_a_wait_that_is_too_long_is_left_to_the_caller() -> None:
+async def test_too_long_a_wait_is_left_to_the_caller() -> None:
     script = refusing(429, "RATE_LIMIT_EXCEEDED", "Retry-After: 59")
     async with scripted(script) as (service, client):
         with pytest.raises(library.RateLimited) as caught:
@@ -197,7 +197,7 @@ async def test_a_wait_that_is_too_long_is_left_to_the_caller() -> None:
     assert (caught.value.retry_after_seconds, len(service.received)) == (59, 1)
 
 
-async def test_a_service_that_hangs_is_not_waited_for_without_end() -> None:
+async def test_a_hanging_service_times_out() -> None:
     once = Retries(attempts_max=1)
     async with scripted(hang(), retries=once, timeout_seconds=0.2) as (_, client):
         with pytest.raises(library.NoAnswer, match="TimeoutError"):
@@ -214,14 +214,14 @@ async def test_a_service_that_hangs_is_not_waited_for_without_end() -> None:
         json.dumps({**SITE, "status": True}).encode(),
     ],
 )
-async def test_an_answer_that_is_not_the_apis_is_never_taken_for_one(document: bytes) -> None:
+async def test_a_response_that_is_not_from_the_api_is_never_accepted(document: bytes) -> None:
     async with scripted(answer(200, document)) as (service, client):
         with pytest.raises(library.BadAnswer):
             await client.site_info()
     assert len(service.received) == 1
 
 
-async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt() -> None:
+async def test_a_connection_closed_meanwhile_costs_no_attempt() -> None:
     body = json.dumps(SITE).encode()
     unannounced = raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     once = Retries(attempts_max=1)
@@ -231,7 +231,7 @@ async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt() -> None
     assert len(service.received) == 2
 
 
-def test_waits_grow_are_jittered_and_end() -> None:
+def test_delays_grow_have_jitter_and_are_limited() -> None:
     retries = Retries(attempts_max=6, first_wait_seconds=1, wait_seconds_max=5)
     for attempts, longest in ((1, 1), (2, 2), (3, 4), (4, 5), (5, 5)):
         waits = [retries.wait_seconds(attempts) for _ in range(200)]

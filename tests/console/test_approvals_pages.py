@@ -26,7 +26,7 @@ async def ask_as(services: Services, visitor: SignedInUser, merchant: Merchant) 
         return await approvals.request(services.approvals, change)
 
 
-async def test_two_administrators_race_and_one_is_told(
+async def test_of_two_administrators_approving_concurrently_one_gets_an_error(
     browser: Browser,
     services: Services,
     populated: PopulatedConsole,
@@ -62,7 +62,7 @@ async def test_two_administrators_race_and_one_is_told(
     assert after.balance_minor == before.balance_minor + 2500
 
 
-async def test_nobody_approves_what_they_asked_for(
+async def test_a_requester_cannot_approve_their_own_change(
     services: Services, populated: PopulatedConsole
 ) -> None:
     visitor = populated.administrator
@@ -84,7 +84,7 @@ async def test_nobody_approves_what_they_asked_for(
         assert (await visitor.post(f"/approvals/{unknown}/approve", {})).status == 404
 
 
-async def test_operations_take_back_their_own_and_decide_nothing_else(
+async def test_operations_can_withdraw_their_own_requests_and_decide_nothing(
     services: Services, populated: PopulatedConsole
 ) -> None:
     officer = populated.people[ConsoleRole.OPERATIONS]
@@ -98,7 +98,7 @@ async def test_operations_take_back_their_own_and_decide_nothing_else(
     assert (await approvals.find(services.db, theirs)).status == "waiting"
 
 
-async def test_an_approval_is_written_as_the_change_that_it_makes(
+async def test_an_approval_describes_the_change_it_makes(
     services: Services, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     with acting(SOMEBODY):

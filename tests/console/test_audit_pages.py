@@ -17,7 +17,7 @@ from tests.dashboard.merchant_dashboard import unchunked
 SANDBOX = Environment.SANDBOX
 
 
-async def test_the_log_is_filtered_and_taken_away_as_a_file(
+async def test_the_log_can_be_filtered_and_exported(
     services: Services, populated: PopulatedConsole
 ) -> None:
     number, visitor = populated.merchant.new.id, populated.people[ConsoleRole.SUPPORT]
@@ -41,7 +41,7 @@ async def test_the_log_is_filtered_and_taken_away_as_a_file(
         assert (await visitor.get(f"/audit?{wrong}")).status == 400, wrong
 
 
-async def test_the_log_goes_on_over_pages(services: Services, populated: PopulatedConsole) -> None:
+async def test_the_log_has_pages(services: Services, populated: PopulatedConsole) -> None:
     number = populated.merchant.new.id
     for _ in range(30):
         for status in (WalletStatus.INACTIVE, WalletStatus.ACTIVE):
@@ -53,7 +53,7 @@ async def test_the_log_goes_on_over_pages(services: Services, populated: Populat
     assert "Merchant create" in later.body.decode()
 
 
-async def test_the_log_is_proved_by_a_button(
+async def test_the_log_is_verified_by_a_button(
     owner: Database, services: Services, populated: PopulatedConsole
 ) -> None:
     visitor = populated.people[ConsoleRole.SUPPORT]

@@ -7,7 +7,7 @@ from manilla.services import Services
 from tests.console.conftest import PopulatedConsole
 
 
-async def test_what_a_provider_holds_for_us_is_shown_as_positive(
+async def test_money_held_by_a_provider_is_shown_as_positive(
     populated: PopulatedConsole,
 ) -> None:
     page = (await populated.administrator.get("/ledger")).body.decode()
@@ -23,7 +23,7 @@ async def test_what_a_provider_holds_for_us_is_shown_as_positive(
     assert "in the ledger" not in adjusted.group(0)  # others keep the ledger's sign
 
 
-async def test_only_currencies_that_a_method_has_are_offered(
+async def test_only_currencies_with_a_method_are_offered(
     populated: PopulatedConsole, services: Services
 ) -> None:
     page = (await populated.administrator.get("/merchants/new")).body.decode()

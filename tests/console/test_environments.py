@@ -14,7 +14,7 @@ def _in(path: str, environment: str) -> str:
     return f"{path}{'&' if '?' in path else '?'}environment={environment}"
 
 
-async def test_money_queues_show_production_unless_the_sandbox_is_chosen(
+async def test_queues_show_production_unless_the_sandbox_is_selected(
     populated: PopulatedConsole,
 ) -> None:
     visitor = populated.administrator
@@ -28,7 +28,7 @@ async def test_money_queues_show_production_unless_the_sandbox_is_chosen(
         assert 'class="realm-console in-sandbox"' in chosen
 
 
-async def test_a_sandbox_payout_is_not_in_the_list_by_which_real_money_is_paid(
+async def test_a_sandbox_payout_is_not_in_the_production_payout_list(
     populated: PopulatedConsole, services: Services
 ) -> None:
     visitor = populated.administrator
@@ -45,7 +45,7 @@ async def test_a_sandbox_payout_is_not_in_the_list_by_which_real_money_is_paid(
     assert (int(counted.group(1)) if counted else 0) == listed
 
 
-async def test_a_case_of_no_known_environment_counts_as_real_money(
+async def test_a_case_without_an_environment_counts_as_production(
     populated: PopulatedConsole, services: Services
 ) -> None:
     async with services.db.transaction() as connection:

@@ -15,7 +15,7 @@ SIGN_IN = "/console/sign-in"
 LOOKING = (Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS)
 
 
-async def test_nobody_gets_past_the_door_without_a_session(
+async def test_every_page_requires_a_session(
     table: list[Route], populated: PopulatedConsole, site: Site
 ) -> None:
     for route in table:
@@ -27,7 +27,7 @@ async def test_nobody_gets_past_the_door_without_a_session(
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
 
 
-async def test_a_merchants_session_opens_nothing_here(
+async def test_a_merchant_users_session_is_not_valid_in_the_console(
     table: list[Route], populated: PopulatedConsole, site: Site, services: Services
 ) -> None:
     visitor = await member(services, site, populated.merchant.new.id)
@@ -41,7 +41,7 @@ async def test_a_merchants_session_opens_nothing_here(
 
 
 @pytest.mark.parametrize("role", ConsoleRole)
-async def test_a_role_may_do_what_its_permissions_say_and_no_more(
+async def test_a_role_can_do_exactly_what_its_permissions_say(
     table: list[Route], populated: PopulatedConsole, role: ConsoleRole
 ) -> None:
     visitor = populated.people[role]
@@ -59,7 +59,7 @@ async def test_a_role_may_do_what_its_permissions_say_and_no_more(
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
 
 
-async def test_support_changes_nothing(table: list[Route]) -> None:
+async def test_support_can_change_nothing(table: list[Route]) -> None:
     """Beyond its own account, what it may send needs no more than looking does."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
@@ -67,7 +67,7 @@ async def test_support_changes_nothing(table: list[Route]) -> None:
     assert [shown(r) for r in sent if r.needs is Permission.CONSOLE_VIEW] == ["POST /audit/verify"]
 
 
-async def test_a_form_from_elsewhere_is_refused(
+async def test_a_form_from_another_site_is_rejected(
     table: list[Route], populated: PopulatedConsole
 ) -> None:
     neighbours = await populated.people[ConsoleRole.SUPPORT].csrf()
@@ -80,7 +80,7 @@ async def test_a_form_from_elsewhere_is_refused(
                 assert b"did not come from this site" in reply.body, shown(route)
 
 
-async def test_what_people_write_is_never_a_script(
+async def test_user_input_is_never_run_as_a_script(
     table: list[Route], populated: PopulatedConsole
 ) -> None:
     for route in table:

@@ -53,7 +53,7 @@ async def adjust(
     return await visitor.post(at(merchant, "/wallets/production/NGN/adjust"), form)
 
 
-async def test_a_pending_merchant_is_found_approved_and_open_for_production(
+async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(
@@ -86,7 +86,7 @@ async def test_a_pending_merchant_is_found_approved_and_open_for_production(
     assert lines[1].actor_name == populated.administrator.email
 
 
-async def test_a_wallet_is_adjusted_after_showing_who_it_is(
+async def test_a_wallet_is_adjusted_after_a_step_up(
     browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
@@ -112,7 +112,7 @@ async def test_a_wallet_is_adjusted_after_showing_who_it_is(
     await context.close()
 
 
-async def test_merchants_are_found_by_name_email_number_and_key(
+async def test_merchants_are_found_by_name_email_id_and_key(
     services: Services, populated: PopulatedConsole
 ) -> None:
     new = await merchants.create(
@@ -133,7 +133,7 @@ async def test_merchants_are_found_by_name_email_number_and_key(
         assert (await populated.administrator.get(nobody)).status == 404
 
 
-async def test_a_rejected_merchant_reads_why(
+async def test_a_rejected_merchant_sees_the_reason(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
@@ -158,7 +158,7 @@ async def test_a_rejected_merchant_reads_why(
     assert b"No licence" not in (await owner.get("/profile")).body
 
 
-async def test_two_who_decide_at_once_decide_once(
+async def test_two_concurrent_decisions_apply_once(
     services: Services, site: Site, populated: PopulatedConsole, second: SignedInUser
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
@@ -176,7 +176,7 @@ async def test_two_who_decide_at_once_decide_once(
     assert sum("Check it again." in text for text in texts) == 1
 
 
-async def test_checks_currencies_and_wallets_are_switched(
+async def test_checks_currencies_and_wallets_can_be_enabled_and_disabled(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
@@ -223,7 +223,7 @@ async def test_the_keys_of_a_new_merchant_are_shown_once(
     ).status == 400
 
 
-async def test_a_form_that_is_sent_twice_adjusts_once(
+async def test_a_form_sent_twice_adjusts_once(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
@@ -249,7 +249,7 @@ async def test_a_form_that_is_sent_twice_adjusts_once(
     assert await balance(services, merchant) == 550
 
 
-async def test_in_production_large_adjustments_wait_and_those_of_operations_always(
+async def test_in_production_large_adjustments_and_all_by_operations_wait_for_approval(
     services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)

@@ -12,7 +12,9 @@ from manilla.web import display
 from tests.console.conftest import PopulatedConsole
 
 
-async def test_what_waits_is_counted_and_leads_to_its_queue(populated: PopulatedConsole) -> None:
+async def test_waiting_items_are_counted_and_link_to_their_queue(
+    populated: PopulatedConsole,
+) -> None:
     page = (await populated.people[ConsoleRole.SUPPORT].get("/?environment=sandbox")).body.decode()
     for title, path in (
         ("Manual payouts", "/console/payouts?environment=sandbox"),
@@ -24,7 +26,7 @@ async def test_what_waits_is_counted_and_leads_to_its_queue(populated: Populated
         assert f'class="card card-way" href="{path}"' in page
 
 
-async def test_the_volume_is_of_all_merchants_in_one_environment(
+async def test_the_volume_covers_all_merchants_in_one_environment(
     services: Services, populated: PopulatedConsole
 ) -> None:
     for environment in Environment:
@@ -36,7 +38,7 @@ async def test_the_volume_is_of_all_merchants_in_one_environment(
     assert (await populated.administrator.get("/?environment=moon&currency=XXX")).status == 200
 
 
-async def test_what_is_slow_to_count_does_not_hide_the_rest(
+async def test_a_slow_count_does_not_hide_the_rest(
     populated: PopulatedConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "OPTIONAL_SECONDS", 0)

@@ -12,7 +12,7 @@ from tests.console.conftest import PopulatedConsole
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 
-async def test_somebody_is_added_by_a_link_that_is_shown_once(
+async def test_a_user_is_added_by_a_link_that_is_shown_once(
     services: Services, populated: PopulatedConsole, site: Site
 ) -> None:
     visitor = populated.administrator
@@ -36,7 +36,7 @@ async def test_somebody_is_added_by_a_link_that_is_shown_once(
     assert (await site.send("GET", "/console" + found.group(1))).status == 404
 
 
-async def test_a_role_is_in_effect_with_the_next_request(
+async def test_a_changed_role_applies_to_the_next_request(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     visitor = populated.administrator
@@ -79,7 +79,7 @@ async def test_a_lost_second_factor_is_reset(
     assert not (await persons.get(services.db, efe.person_id)).has_totp
 
 
-async def test_merchants_people_are_not_managed_here(
+async def test_merchant_users_are_not_managed_in_the_console(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     visitor = populated.administrator
@@ -91,9 +91,7 @@ async def test_merchants_people_are_not_managed_here(
     assert (await owner.get("/sandbox")).status == 200
 
 
-async def test_each_change_asks_again_who_it_is(
-    services: Services, populated: PopulatedConsole
-) -> None:
+async def test_each_change_needs_a_step_up(services: Services, populated: PopulatedConsole) -> None:
     await services.db.execute(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1",
         populated.administrator.person_id,
@@ -104,7 +102,7 @@ async def test_each_change_asks_again_who_it_is(
     assert b"nobody@console.example" not in (await populated.administrator.get("/people")).body
 
 
-async def test_in_production_nobody_works_without_a_second_factor(
+async def test_in_production_a_second_factor_is_required(
     services: Services, production_site: Site
 ) -> None:
     plain = await administrator(services, production_site, "plain@console.example")
@@ -120,7 +118,7 @@ async def test_in_production_nobody_works_without_a_second_factor(
     assert (await plain.get("/people")).status == 200
 
 
-async def test_in_production_nobody_lets_in_their_own_second_person(
+async def test_in_production_an_administrator_cannot_create_their_own_approver(
     services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
     visitor, support = in_production["administrator"], in_production["support"]
@@ -143,7 +141,7 @@ async def test_in_production_nobody_lets_in_their_own_second_person(
     assert "role changed to operations" in await visitor.follow(lower)
 
 
-async def test_the_last_administrator_who_can_sign_in_stays(
+async def test_the_last_administrator_who_can_sign_in_cannot_be_removed(
     services: Services, people: dict[ConsoleRole, SignedInUser]
 ) -> None:
     visitor = people[ConsoleRole.ADMINISTRATOR]

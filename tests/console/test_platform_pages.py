@@ -89,7 +89,7 @@ def _as_it_was(method: Method) -> Change:
 
 
 @pytest.mark.usefixtures("tidy")
-async def test_credentials_are_written_and_never_shown(
+async def test_credentials_can_be_set_and_are_never_shown(
     services: Services, visitor: SignedInUser, in_production: dict[str, SignedInUser]
 ) -> None:
     at = "/providers/providerb"
@@ -136,7 +136,7 @@ async def test_credentials_are_written_and_never_shown(
 
 
 @pytest.mark.usefixtures("tidy")
-async def test_a_provider_is_asked_by_the_buttons_alone(
+async def test_a_provider_is_called_only_by_the_buttons(
     services: Services, visitor: SignedInUser
 ) -> None:
     at = "/providers/providera"
@@ -164,7 +164,7 @@ async def _calls(services: Services) -> int:
     return sum(rail.calls for rail in await health.overview() if rail.provider == Provider.A)
 
 
-async def test_a_settlement_that_is_sent_twice_is_booked_once(
+async def test_a_settlement_form_sent_twice_posts_once(
     services: Services, visitor: SignedInUser
 ) -> None:
     at = "/providers/providerc/settle"
@@ -195,7 +195,7 @@ async def test_a_settlement_that_is_sent_twice_is_booked_once(
 
 
 @pytest.mark.usefixtures("tidy")
-async def test_a_method_is_changed_as_a_whole_or_not_at_all(
+async def test_a_method_is_changed_completely_or_not_at_all(
     services: Services, visitor: SignedInUser
 ) -> None:
     at = f"/methods/{CODE}"
@@ -244,7 +244,7 @@ async def test_a_method_is_changed_as_a_whole_or_not_at_all(
 
 
 @pytest.mark.usefixtures("tidy")
-async def test_settings_say_who_changed_them_and_go_back_to_their_default(
+async def test_settings_show_who_changed_them_and_can_be_reset(
     services: Services, visitor: SignedInUser, in_production: dict[str, SignedInUser]
 ) -> None:
     page = (await visitor.get("/settings")).body.decode()
@@ -275,7 +275,7 @@ async def test_settings_say_who_changed_them_and_go_back_to_their_default(
     assert not (await settings.load(services.db)).signature_required
 
 
-async def test_any_reference_finds_a_transaction_with_its_whole_story(
+async def test_any_reference_finds_a_transaction_with_its_full_history(
     visitor: SignedInUser, populated: PopulatedConsole
 ) -> None:
     payment, merchant_id = populated.samples["trx_id"], populated.merchant.new.id
@@ -310,7 +310,7 @@ async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
 
 
-async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
+async def test_one_worker_checks_the_ledger_on_request(
     services: Services, visitor: SignedInUser
 ) -> None:
     prove = next(chore for chore in worker.chores(services) if chore.name == "prove_books")
@@ -342,7 +342,7 @@ async def test_the_books_are_proved_by_one_worker_when_somebody_asks(
     assert (await proofs.last(services.db)).is_sound
 
 
-async def test_the_system_page_tells_how_the_api_answers(
+async def test_the_system_page_shows_api_response_statistics(
     services: Services, visitor: SignedInUser, populated: PopulatedConsole
 ) -> None:
     await populated.merchant.get("/api/v1/site-info")
@@ -357,7 +357,7 @@ async def test_the_system_page_tells_how_the_api_answers(
 
 
 @pytest.mark.usefixtures("tidy")
-async def test_somebody_sets_a_fee_the_schedule_and_tests_a_provider(
+async def test_an_administrator_sets_a_fee_the_schedule_and_tests_a_provider(
     services: Services, visitor: SignedInUser, browser: Browser
 ) -> None:
     base = services.base_url + "/console"

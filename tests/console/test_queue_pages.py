@@ -99,7 +99,7 @@ def text(reply: Reply) -> str:
     return reply.body.decode()
 
 
-async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_whom_and_how(
+async def test_of_two_administrators_deciding_a_manual_payout_the_second_sees_who_and_how(
     services: Services,
     payer: PayoutMerchant,
     browser: Browser,
@@ -141,7 +141,7 @@ async def test_of_two_who_decide_a_manual_payout_at_once_the_second_is_told_by_w
     assert len(await payer.notifications(trx_id)) == 1
 
 
-async def test_money_in_suspense_is_looked_at_from_both_sides_and_resolved_once(
+async def test_suspense_is_shown_from_both_sides_and_resolved_once(
     services: Services, shop: Shop, browser: Browser, operations: SignedInUser
 ) -> None:
     started = await shop.start()
@@ -214,7 +214,7 @@ def production_office(services: Services) -> approvals.Desk:
     return approvals.Desk(services.db, services.keyring, is_production_mode=True)
 
 
-async def test_what_differs_at_a_provider_is_told_from_both_sides(
+async def test_a_difference_at_a_provider_is_shown_from_both_sides(
     services: Services, operations: SignedInUser
 ) -> None:
     said = "Our books say 5.00 NGN; the provider says 7.00 NGN."
@@ -238,7 +238,7 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
     return asked.approval_id, payer
 
 
-async def test_a_notification_that_was_given_up_is_delivered_after_all(
+async def test_a_failed_notification_is_resent_and_delivered(
     services: Services, settings: Settings, site: Site, browser: Browser, support: SignedInUser
 ) -> None:
     merchant = await new_merchant(site.from_new_ip(), services.db, services.keyring)
@@ -285,7 +285,7 @@ async def test_a_notification_that_was_given_up_is_delivered_after_all(
         assert (reply.status, reply.headers["location"]) == (303, "/console/notifications")
 
 
-async def test_support_sees_the_queues_and_decides_nothing(
+async def test_support_sees_the_queues_and_can_decide_nothing(
     services: Services, payer: PayoutMerchant, shop: Shop, support: SignedInUser
 ) -> None:
     await support.step_up(services)
@@ -333,7 +333,7 @@ async def _refund(shop: Shop) -> str:
     return refund.trx_id
 
 
-async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
+async def test_a_manual_refund_is_confirmed_once_and_shows_by_whom(
     services: Services, shop: Shop, operations: SignedInUser
 ) -> None:
     refund = await _refund(shop)
@@ -352,7 +352,7 @@ async def test_a_refund_by_hand_is_confirmed_once_and_says_by_whom(
     assert "Needs manual payment" not in text(await operations.get(f"/refunds?q={refund}"))
 
 
-async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_allow(
+async def test_a_stuck_payout_is_requeued_and_rejected_only_when_allowed(
     services: Services, payer: PayoutMerchant, operations: SignedInUser
 ) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
@@ -380,7 +380,7 @@ async def test_a_stuck_payout_is_worked_on_again_and_ended_only_when_its_rules_a
     ]
 
 
-async def test_manual_payouts_wait_in_order_real_money_first(
+async def test_manual_payouts_wait_in_order_production_first(
     services: Services, payer: PayoutMerchant, site: Site, operations: SignedInUser
 ) -> None:
     merchant_id = payer.merchant.new.id
@@ -406,7 +406,7 @@ async def test_manual_payouts_wait_in_order_real_money_first(
     assert (await operations.get("/payouts?merchant=0")).status == 400
 
 
-async def test_a_parked_job_is_tried_again_once_and_leaves_a_line(
+async def test_a_failed_job_is_retried_once_and_logged(
     services: Services, support: SignedInUser, shop: Shop
 ) -> None:
     subject = new_reference()
@@ -470,7 +470,7 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     await shop.change(Change(status=Status.APPROVED))
 
 
-async def test_a_case_whose_difference_has_vanished_is_closed_in_one_click(
+async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(
     services: Services, operations: SignedInUser
 ) -> None:
     reference = "providerz:NGN"

@@ -6,7 +6,7 @@ from tests.dashboard.conftest import PopulatedMerchant
 from tests.web.accessibility import complaints
 
 
-async def test_every_page_is_open_to_everybody_on_any_screen(
+async def test_every_page_is_accessible_on_phone_and_desktop(
     browser: Browser, services: Services, populated: PopulatedMerchant, table: list[Route]
 ) -> None:
     base_url = services.base_url

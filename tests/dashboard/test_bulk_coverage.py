@@ -45,7 +45,7 @@ async def _states(dashboard: MerchantDashboard, batch: str) -> list[str]:
     return [row[1] for row in await dashboard.rows(batch)]
 
 
-async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(
+async def test_a_file_larger_than_the_wallet_is_not_paid(
     dashboard: MerchantDashboard,
 ) -> None:
     batch = await _too_large(dashboard)
@@ -62,7 +62,7 @@ async def test_a_file_larger_than_the_wallet_is_not_paid_at_all(
     assert "Not confirmed" in (await dashboard.owner.get(BULK)).body.decode()
 
 
-async def test_paying_part_of_a_file_pays_its_first_rows_and_gives_back_the_rest(
+async def test_paying_part_of_a_file_pays_its_first_rows_and_returns_the_rest(
     dashboard: MerchantDashboard,
 ) -> None:
     batch = await _too_large(dashboard)
@@ -84,7 +84,7 @@ async def test_paying_part_of_a_file_pays_its_first_rows_and_gives_back_the_rest
 
 
 @pytest.mark.parametrize("rows", ["3", "4", "99", "0"])
-async def test_no_more_rows_are_paid_than_the_wallet_covers(
+async def test_only_rows_the_wallet_covers_are_paid(
     dashboard: MerchantDashboard, rows: str
 ) -> None:
     batch = await _too_large(dashboard)
@@ -94,7 +94,7 @@ async def test_no_more_rows_are_paid_than_the_wallet_covers(
     assert await dashboard.balance() == WALLET
 
 
-async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(
+async def test_a_wallet_drained_meanwhile_stops_the_file_at_that_row(
     dashboard: MerchantDashboard,
 ) -> None:
     batch = await draft(dashboard, [_row(300_000), _row(500_000), _row(1_000)])
@@ -118,7 +118,7 @@ async def test_a_wallet_that_others_drain_meanwhile_stops_the_file_at_the_row(
     assert await dashboard.balance() == WALLET - 700_000_00
 
 
-async def test_two_files_confirmed_at_the_same_time_do_not_share_the_same_money(
+async def test_two_files_confirmed_concurrently_do_not_spend_the_same_money(
     dashboard: MerchantDashboard,
 ) -> None:
     batches = [await draft(dashboard, [_row(300_000), _row(300_000)]) for _ in range(2)]
@@ -129,7 +129,7 @@ async def test_two_files_confirmed_at_the_same_time_do_not_share_the_same_money(
     assert await dashboard.balance() == WALLET - 600_000_00
 
 
-async def test_somebody_pays_the_part_of_a_file_that_the_wallet_covers(
+async def test_a_user_pays_the_part_of_a_file_that_the_wallet_covers(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
     batch = await _too_large(dashboard)

@@ -24,7 +24,7 @@ BELONGINGS = {
 }
 
 
-async def test_nobody_gets_past_the_door_without_a_session(
+async def test_every_page_requires_a_session(
     table: list[Route], populated: PopulatedMerchant, site: Site
 ) -> None:
     for route in table:
@@ -36,7 +36,7 @@ async def test_nobody_gets_past_the_door_without_a_session(
         assert reply.headers["location"].startswith(SIGN_IN), shown(route)
 
 
-async def test_an_administrators_session_opens_nothing_here(
+async def test_an_administrators_session_is_not_valid_in_the_dashboard(
     table: list[Route], populated: PopulatedMerchant, site: Site, services: Services
 ) -> None:
     visitor = await administrator(
@@ -52,7 +52,7 @@ async def test_an_administrators_session_opens_nothing_here(
 
 
 @pytest.mark.parametrize("role", Role)
-async def test_a_role_may_do_what_its_permissions_say_and_no_more(
+async def test_a_role_can_do_exactly_what_its_permissions_say(
     table: list[Route], populated: PopulatedMerchant, role: Role
 ) -> None:
     visitor = populated.people[role]
@@ -70,7 +70,7 @@ async def test_a_role_may_do_what_its_permissions_say_and_no_more(
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
 
 
-async def test_a_form_from_elsewhere_is_refused(
+async def test_a_form_from_another_site_is_rejected(
     table: list[Route], populated: PopulatedMerchant
 ) -> None:
     neighbours = await populated.people[Role.VIEWER].csrf()
@@ -83,7 +83,7 @@ async def test_a_form_from_elsewhere_is_refused(
                 assert b"did not come from this site" in reply.body, shown(route)
 
 
-async def test_another_merchants_things_are_not_here(
+async def test_another_merchants_objects_are_not_found(
     table: list[Route],
     populated: PopulatedMerchant,
     other_merchant: PopulatedMerchant,
@@ -111,7 +111,7 @@ async def test_another_merchants_things_are_not_here(
             assert reply.status == 404, f"{shown(route)}: {reply.status}"
 
 
-async def test_what_people_write_is_never_a_script(
+async def test_user_input_is_never_run_as_a_script(
     table: list[Route], populated: PopulatedMerchant
 ) -> None:
     for route in table:

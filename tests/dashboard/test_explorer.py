@@ -14,7 +14,7 @@ from tests.dashboard.merchant_dashboard import new_dashboard
 PATH = "/sandbox/explorer"
 
 
-async def test_a_payment_is_made_and_verified_without_code(
+async def test_a_payment_is_created_and_verified_without_code(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
     base_url = services.base_url
@@ -46,7 +46,7 @@ def _signature(populated: PopulatedMerchant, signed: str) -> str:
     return hmac.digest(secret, signed.encode(), "sha256").hex()
 
 
-async def test_every_endpoint_can_be_tried(populated: PopulatedMerchant) -> None:
+async def test_every_endpoint_can_be_called(populated: PopulatedMerchant) -> None:
     csrf = await populated.owner.csrf()
     for operation, fields, expected in (
         ("siteInfo", {}, b'"site_name"'),
@@ -63,7 +63,7 @@ async def test_every_endpoint_can_be_tried(populated: PopulatedMerchant) -> None
         assert expected in shown, operation
 
 
-async def test_another_merchants_payment_is_not_found_and_nobody_elses_credit_is_used(
+async def test_another_merchants_payment_is_not_found_and_its_rate_limit_is_not_used(
     populated: PopulatedMerchant, other_merchant: PopulatedMerchant, services: Services
 ) -> None:
     before = await _last_used(services, populated)
@@ -82,7 +82,9 @@ async def _last_used(services: Services, populated: PopulatedMerchant) -> object
     )
 
 
-async def test_only_the_sandbox_and_only_what_is_listed(populated: PopulatedMerchant) -> None:
+async def test_only_listed_operations_in_the_sandbox_can_be_called(
+    populated: PopulatedMerchant,
+) -> None:
     csrf = await populated.owner.csrf()
     closed = await populated.owner.get("/production/explorer")
     assert b"Sandbox only" in closed.body
@@ -100,7 +102,7 @@ async def test_only_the_sandbox_and_only_what_is_listed(populated: PopulatedMerc
     assert (refused.status, b"Use ASCII" in refused.body) == (400, True)
 
 
-async def test_the_example_names_where_the_merchant_takes_notifications(
+async def test_the_example_uses_the_merchants_notification_url(
     populated: PopulatedMerchant, services: Services
 ) -> None:
     taken_at = "https://taken.example/ipn"
@@ -113,7 +115,7 @@ async def test_the_example_names_where_the_merchant_takes_notifications(
         assert taken_at.encode() in reply.body
 
 
-async def test_a_call_from_the_explorer_is_a_step_of_getting_started(
+async def test_a_call_from_the_explorer_completes_a_getting_started_step(
     services: Services, site: Site
 ) -> None:
     dashboard = await new_dashboard(services, site)

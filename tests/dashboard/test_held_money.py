@@ -22,7 +22,7 @@ from tests.web.signed_in_user import member
         (Action.KEEP, "Resolved: nobody claimed the money, so it was not credited."),
     ],
 )
-async def test_a_wrong_amount_is_shown_on_the_payment_and_how_it_was_resolved(
+async def test_a_wrong_amount_and_its_resolution_are_shown_on_the_payment(
     services: Services, site: Site, db: Database, keyring: Keyring, action: Action, text: str
 ) -> None:
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)

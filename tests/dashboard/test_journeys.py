@@ -92,7 +92,7 @@ async def _statuses(site: Site, *keys: list[str]) -> list[int]:
     return statuses
 
 
-async def test_a_business_signs_up_protects_its_account_and_changes_its_keys(
+async def test_a_business_signs_up_secures_its_account_and_rotates_its_keys(
     browser: Browser, site: Site, services: Services
 ) -> None:
     base, email = f"{services.base_url}/dashboard", f"ngozi-{time.time_ns()}@example.com"
@@ -171,7 +171,7 @@ async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP
     return totp
 
 
-async def test_a_merchant_chooses_how_it_is_paid_told_and_staffed(
+async def test_a_merchant_configures_methods_notifications_and_members(
     browser: Browser, site: Site, services: Services
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
@@ -299,7 +299,7 @@ async def store(services: Services) -> Demo:
     return found
 
 
-async def test_the_demonstration_shows_a_whole_sale(
+async def test_the_demo_shows_a_complete_sale(
     browser: Browser, site: Site, services: Services, store: Demo
 ) -> None:
     base_url = services.base_url
@@ -334,7 +334,7 @@ async def _deliver(services: Services, delivering: NotificationDelivery, merchan
     await asyncio.gather(*(runner._do(job) for job in mine))
 
 
-async def test_the_shop_believes_no_stranger(site: Site) -> None:
+async def test_the_demo_shop_rejects_unsigned_notifications(site: Site) -> None:
     forged = await site.send("POST", "/shop/ipn", {"Content-Type": "application/json"}, b"{}")
     assert forged.status == 400
     elsewhere = {

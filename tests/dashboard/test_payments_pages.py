@@ -21,7 +21,9 @@ async def dashboard(services: Services, site: Site) -> MerchantDashboard:
     return await new_dashboard(services, site)
 
 
-async def test_a_file_has_exactly_what_the_filtered_list_has(dashboard: MerchantDashboard) -> None:
+async def test_an_export_has_exactly_the_rows_of_the_filtered_list(
+    dashboard: MerchantDashboard,
+) -> None:
     evil = '=HYPERLINK("http://evil.example")'
     paid = await dashboard.pay_in(
         ref_trx=evil, customer_name="+2348012345678", payment_amount=1234.5
@@ -62,7 +64,7 @@ async def test_a_file_has_exactly_what_the_filtered_list_has(dashboard: Merchant
     assert other not in sheet
 
 
-async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
+async def test_a_payment_is_shown_with_its_history_only_to_its_merchant(
     dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
     trx_id = await dashboard.pay_in(description="Two books", customer_name="Ngozi")
@@ -89,7 +91,7 @@ async def test_a_payment_is_shown_with_all_that_happened_and_to_nobody_else(
     assert refund.status == 404
 
 
-async def test_a_refund_that_is_sent_twice_is_made_once(dashboard: MerchantDashboard) -> None:
+async def test_a_refund_form_sent_twice_creates_one_refund(dashboard: MerchantDashboard) -> None:
     trx_id = await dashboard.pay_in(payment_amount=1000)
     before = await dashboard.balance()
     address = f"{PAYMENTS}/{trx_id}/refund"
@@ -115,7 +117,7 @@ async def test_a_refund_that_is_sent_twice_is_made_once(dashboard: MerchantDashb
     assert await dashboard.balance() == before - 400_00
 
 
-async def test_somebody_refunds_a_part_on_a_phone(
+async def test_a_user_refunds_a_part_on_a_phone(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
     trx_id = await dashboard.pay_in(payment_amount=500, customer_name="Bola")

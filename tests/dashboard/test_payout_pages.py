@@ -46,7 +46,7 @@ async def _order(dashboard: MerchantDashboard, **changed: str) -> dict[str, str]
     }
 
 
-async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without_an_address(
+async def test_a_form_sent_twice_creates_one_payout_and_no_notification_without_a_url(
     dashboard: MerchantDashboard,
 ) -> None:
     before = await dashboard.balance()
@@ -71,7 +71,7 @@ async def test_a_payout_that_is_sent_twice_is_made_once_and_tells_nobody_without
     assert await _notifications(dashboard, trx_id) == []
 
 
-async def test_a_payout_with_an_address_is_told_of_as_one_that_a_person_made(
+async def test_a_payout_with_a_url_is_notified_as_created_by_a_user(
     dashboard: MerchantDashboard,
 ) -> None:
     fields = await _order(dashboard, ipn_url="https://shop.example/ipn", reference=new_reference())
@@ -104,7 +104,7 @@ async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]
         ({"ipn_url": "javascript:alert(1)"}, "Enter a URL that starts with https:// or http://."),
     ],
 )
-async def test_a_refused_payout_says_why_and_debits_nothing(
+async def test_a_rejected_payout_shows_the_reason_and_debits_nothing(
     dashboard: MerchantDashboard, changed: dict[str, str], reason: str
 ) -> None:
     before = await dashboard.balance()
@@ -117,7 +117,7 @@ async def test_a_refused_payout_says_why_and_debits_nothing(
     assert await dashboard.balance() == before
 
 
-async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(
+async def test_a_rail_that_does_not_respond_is_shown_before_it_is_chosen(
     dashboard: MerchantDashboard,
 ) -> None:
     health = dashboard.services.rails.health
@@ -133,7 +133,7 @@ async def test_a_rail_that_does_not_answer_is_said_before_anybody_chooses_it(
         await health.mark_up(rail)
 
 
-async def test_another_merchants_payout_batch_and_account_are_not_here(
+async def test_another_merchants_payout_batch_and_account_are_not_found(
     dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
     paid = await dashboard.owner.post(PAYOUTS, await _order(dashboard))
@@ -156,7 +156,7 @@ async def test_another_merchants_payout_batch_and_account_are_not_here(
     )
 
 
-async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(
+async def test_a_saved_account_is_paid_by_its_id_until_it_is_removed(
     dashboard: MerchantDashboard,
 ) -> None:
     number = new_account()
@@ -187,7 +187,7 @@ async def test_a_saved_account_is_paid_by_its_number_until_it_is_removed(
     assert b"The account could not be verified." in bad.body
 
 
-async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(
+async def test_a_row_paid_before_a_crash_is_not_paid_again(
     dashboard: MerchantDashboard,
 ) -> None:
     own = new_reference()
@@ -231,7 +231,7 @@ async def test_a_row_whose_payout_was_made_before_a_crash_is_not_paid_again(
     assert await dashboard.count("payout") == count
 
 
-async def test_the_page_of_a_file_tells_what_became_of_each_payout_until_all_are_final(
+async def test_the_file_page_shows_each_payouts_status_until_all_are_final(
     dashboard: MerchantDashboard,
 ) -> None:
     batch = await draft(
@@ -271,7 +271,7 @@ async def _forget(dashboard: MerchantDashboard, batch_id: str) -> None:
     )
 
 
-async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(
+async def test_a_file_that_cannot_be_paid_shows_its_errors(
     dashboard: MerchantDashboard,
 ) -> None:
     good = f"1000,{GTBANK},0123456789,,,"
@@ -318,7 +318,7 @@ async def test_a_file_that_cannot_be_paid_says_what_is_wrong_with_it(
         assert reason in row
 
 
-async def test_a_template_can_be_uploaded_as_it_is(dashboard: MerchantDashboard) -> None:
+async def test_a_template_can_be_uploaded_unchanged(dashboard: MerchantDashboard) -> None:
     for code in ("providerc_ngn_transfer", "platform"):
         method = await dashboard.method_id(code)
         template = await dashboard.owner.get(f"{BULK}/template/{method}")
@@ -330,7 +330,7 @@ async def test_a_template_can_be_uploaded_as_it_is(dashboard: MerchantDashboard)
     assert GTBANK in {row[0] for row in csv.reader(io.StringIO(banks.decode("utf-8-sig")))}
 
 
-async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
+async def test_a_user_pays_an_account_whose_name_appears_while_typing(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
     path = f"{PAYOUTS}/new?method={await dashboard.method_id()}"
@@ -353,7 +353,7 @@ async def test_somebody_pays_an_account_whose_name_appears_as_it_is_typed(
         await page.get_by_text("Payout completed").first.wait_for()  # of itself
 
 
-async def test_somebody_pays_a_file_and_watches(
+async def test_a_user_pays_a_file_and_follows_its_progress(
     dashboard: MerchantDashboard, browser: Browser
 ) -> None:
     rows = [f"1000,{GTBANK},{new_account()},Ada,,", f"250,{GTBANK},{new_account()},,,", "x,y,z,,,"]

@@ -43,7 +43,7 @@ def _verification(page: bytes) -> str:
     return found.group(1).decode()
 
 
-async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
+async def test_a_receipt_links_to_a_page_with_current_and_limited_facts(
     dashboard: MerchantDashboard, site: Site
 ) -> None:
     payout = await _payout(dashboard)
@@ -70,7 +70,7 @@ async def test_a_receipt_leads_to_a_page_that_says_what_is_true_and_no_more(
         assert b"We have not issued" in reply.body
 
 
-async def test_a_refunded_payment_says_so_to_whoever_holds_its_receipt(
+async def test_a_refunded_payments_receipt_says_so(
     dashboard: MerchantDashboard, site: Site, services: Services
 ) -> None:
     trx_id = await dashboard.pay_in(payment_amount=800)
@@ -91,7 +91,7 @@ def _date(page: str) -> str:
     return page.partition("<dt>Date</dt><dd>")[2].partition("</dd>")[0]
 
 
-async def test_a_receipt_is_a_file_whatever_people_are_called(
+async def test_a_receipt_can_be_downloaded_with_any_names(
     dashboard: MerchantDashboard, services: Services, site: Site
 ) -> None:
     for name in ("Ọlá Ṣẹ́gun Ńgọzi", "李小龍 😀 عبد الله", "W" * 100):

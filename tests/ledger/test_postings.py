@@ -133,7 +133,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
         await queries.post(db, [crooked])
 
 
-async def test_an_unknown_account_is_refused(db: Database) -> None:
+async def test_an_unknown_account_is_rejected(db: Database) -> None:
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     stray = Posting(

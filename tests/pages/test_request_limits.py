@@ -53,7 +53,7 @@ async def test_a_body_that_does_not_arrive_closes_the_connection(
 
 @pytest.mark.parametrize("hosts", [[], ["a", "a"], ["a", "b"]])
 @pytest.mark.parametrize("path", ["/", "/api/v1/site-info", "/webhooks/a"])
-async def test_a_request_without_exactly_one_host_is_refused(
+async def test_a_request_without_exactly_one_host_is_rejected(
     site: Site, path: str, hosts: list[str]
 ) -> None:
     lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts), "Connection: close"]

@@ -42,28 +42,28 @@ def assert_not_read(reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("field", REQUIRED)
-async def test_a_required_field_that_is_missing_or_null_is_named(
-    merchant: Merchant, field: str
-) -> None:
+async def test_a_missing_or_null_required_field_is_reported(merchant: Merchant, field: str) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: None})), field)
     assert_refused(await steps.initiate(merchant, order() | {field: None}), field)
 
 
 @pytest.mark.parametrize("value", [5, 1.5, True, False, [], ["NGN"], {}, {"a": "b"}], ids=repr)
 @pytest.mark.parametrize("field", TEXTS)
-async def test_a_text_of_another_type_is_named(merchant: Merchant, field: str, value: Any) -> None:
+async def test_a_text_field_of_the_wrong_type_is_reported(
+    merchant: Merchant, field: str, value: Any
+) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: value})), field)
 
 
 @pytest.mark.parametrize("value", [5, True, {}, {"a": "b"}, [1], [None], [["a"]], [{}]], ids=repr)
-async def test_keywords_of_another_type_are_named(merchant: Merchant, value: Any) -> None:
+async def test_keywords_of_the_wrong_type_are_reported(merchant: Merchant, value: Any) -> None:
     reply = await steps.initiate(merchant, order(allow_payment_methods=value))
     assert_refused(reply, "allow_payment_methods")
 
 
 @pytest.mark.parametrize("field", ["currency_code", "ref_trx", *ADDRESSES])
 @pytest.mark.parametrize("value", ["", " "])
-async def test_a_required_text_without_a_character_is_named(
+async def test_a_blank_required_text_is_reported(
     merchant: Merchant, field: str, value: str
 ) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: value})), field)
@@ -99,14 +99,14 @@ async def test_an_email_has_up_to_100_characters(merchant: Merchant, character: 
         *("true", "false", "null", "[]", "[1000]", "{}", '{"value": 1000}'),
     ],
 )
-async def test_an_amount_that_is_none_is_refused_as_such(merchant: Merchant, amount: str) -> None:
+async def test_an_invalid_amount_has_its_own_error_code(merchant: Merchant, amount: str) -> None:
     assert_refused(await steps.initiate(merchant, steps.order_of(amount)), "payment_amount")
 
 
 @pytest.mark.parametrize(
     "amount", ["9" * 5000, "1e" + "9" * 25, "1e-" + "9" * 25], ids=["digits", "large", "small"]
 )
-async def test_a_number_beyond_every_bound_is_an_invalid_amount(
+async def test_a_number_beyond_all_limits_is_an_invalid_amount(
     merchant: Merchant, amount: str
 ) -> None:
     assert_refused(await steps.initiate(merchant, steps.order_of(amount)), "payment_amount")
@@ -116,7 +116,7 @@ async def test_a_number_beyond_every_bound_is_an_invalid_amount(
     "amount",
     ["NaN", "Infinity", "-Infinity", "nan", "01", "+1", ".5", "1.", "0x10", "1_000", "1,000"],
 )
-async def test_what_is_no_json_number_makes_the_body_unreadable(
+async def test_an_invalid_json_number_makes_the_body_unreadable(
     merchant: Merchant, amount: str
 ) -> None:
     assert_not_read(await steps.initiate(merchant, steps.order_of(amount)))
@@ -140,7 +140,7 @@ async def test_an_amount_has_no_more_decimals_than_its_currency(
     "currency",
     ["N", "NG", "NGNN", "N1N", "NG ", " NGN", "NGN ", "NGN\n", "₦₦₦", "\uff2e\uff27\uff2e", "N\tN"],
 )
-async def test_a_currency_that_is_not_three_letters_is_named(
+async def test_a_currency_that_is_not_three_letters_is_reported(
     merchant: Merchant, currency: str
 ) -> None:
     reply = await steps.initiate(merchant, order(currency_code=currency))
@@ -148,9 +148,7 @@ async def test_a_currency_that_is_not_three_letters_is_named(
 
 
 @pytest.mark.parametrize("currency", ["ngn", "Ngn", "USD", "EUR", "ZZZ", "XXX"])
-async def test_three_letters_that_are_not_the_merchants_currency_are_not_enabled(
-    merchant: Merchant, currency: str
-) -> None:
+async def test_an_unknown_currency_code_is_not_enabled(merchant: Merchant, currency: str) -> None:
     reply = await steps.initiate(merchant, order(currency_code=currency))
     assert (reply.status, reply.code) == (422, "INVALID_CURRENCY")
 
@@ -174,9 +172,7 @@ async def test_three_letters_that_are_not_the_merchants_currency_are_not_enabled
     ],
 )
 @pytest.mark.parametrize("field", ADDRESSES)
-async def test_what_a_browser_could_run_or_misread_is_no_address(
-    merchant: Merchant, field: str, address: str
-) -> None:
+async def test_a_dangerous_url_is_rejected(merchant: Merchant, field: str, address: str) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: address})), field)
 
 
@@ -193,9 +189,7 @@ async def test_what_a_browser_could_run_or_misread_is_no_address(
     ids=lambda address: address[:30],
 )
 @pytest.mark.parametrize("field", ADDRESSES)
-async def test_an_address_comes_back_as_it_was_sent(
-    merchant: Merchant, field: str, address: str
-) -> None:
+async def test_a_url_is_returned_unchanged(merchant: Merchant, field: str, address: str) -> None:
     reply = await steps.initiate(merchant, order(**{field: address}))
     assert reply.json["info"][field] == address
 
@@ -211,7 +205,7 @@ async def test_an_address_comes_back_as_it_was_sent(
         *("ada@example.com;eve@example.com", "mailto:ada@example.com", '"ada"@example.com'),
     ],
 )
-async def test_what_is_no_email_address_is_named(merchant: Merchant, email: str) -> None:
+async def test_an_invalid_email_is_reported(merchant: Merchant, email: str) -> None:
     reply = await steps.initiate(merchant, order(customer_email=email))
     assert_refused(reply, "customer_email")
 
@@ -221,12 +215,12 @@ async def test_what_is_no_email_address_is_named(merchant: Merchant, email: str)
     ["a@b.co", "ada+shop@mail.example.com", "o'neil@example.com", "ada.n-o_1@x-y.example"]
     + ["ада@пример.рф", "ADA@Example.COM"],
 )
-async def test_an_email_address_comes_back_as_it_was_sent(merchant: Merchant, email: str) -> None:
+async def test_an_email_is_returned_unchanged(merchant: Merchant, email: str) -> None:
     reply = await steps.initiate(merchant, order(customer_email=email))
     assert reply.json["info"]["customer_email"] == email
 
 
-async def test_all_bad_fields_are_named_at_once(merchant: Merchant) -> None:
+async def test_all_invalid_fields_are_reported_together(merchant: Merchant) -> None:
     everything: dict[str, Any] = {
         "payment_amount": "1000",
         "currency_code": "NAIRA",
@@ -247,14 +241,14 @@ async def test_all_bad_fields_are_named_at_once(merchant: Merchant) -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("ref_trx", None), ("currency_code", "NG"), ("customer_email", "ada")]
 )
-async def test_an_amount_that_is_not_alone_at_fault_is_one_bad_field_of_several(
+async def test_an_invalid_amount_among_others_is_reported_as_a_field(
     merchant: Merchant, amount: str, field: str, value: Any
 ) -> None:
     reply = await steps.initiate(merchant, steps.order_of(amount, **{field: value}))
     assert_refused(reply, "payment_amount", field)
 
 
-async def test_the_form_is_checked_before_the_currency(merchant: Merchant) -> None:
+async def test_the_format_is_checked_before_the_currency(merchant: Merchant) -> None:
     reply = await steps.initiate(merchant, order(currency_code="USD", payment_amount=0))
     assert_refused(reply, "payment_amount")
 
@@ -275,7 +269,7 @@ async def test_the_form_is_checked_before_the_currency(merchant: Merchant) -> No
     ids=ascii,
 )
 @pytest.mark.parametrize("field", ["customer_name", "description", "ref_trx"])
-async def test_any_text_comes_back_exactly(
+async def test_any_text_is_returned_unchanged(
     merchant: Merchant, services: Services, field: str, text: str
 ) -> None:
     reply = await steps.initiate(merchant, order(**{field: text}))
@@ -294,7 +288,7 @@ CONTROLS = ["\n", "\t", "\r\n", "\x1b[31m", "\x7f", "\x85", "\u2028", "\u202e", 
 
 @pytest.mark.parametrize("character", CONTROLS, ids=ascii)
 @pytest.mark.parametrize("field", ["customer_name", "ref_trx", "customer_email"])
-async def test_a_line_of_text_has_no_control_characters(
+async def test_a_single_line_text_has_no_control_characters(
     merchant: Merchant, field: str, character: str
 ) -> None:
     bad = order(customer_email="ada@example.com", customer_name="Ada")
@@ -304,7 +298,7 @@ async def test_a_line_of_text_has_no_control_characters(
         assert_refused(await steps.initiate_legacy(merchant, body), field)
 
 
-async def test_a_description_may_have_lines_but_no_other_control_characters(
+async def test_a_description_may_have_line_breaks_but_no_other_control_characters(
     merchant: Merchant,
 ) -> None:
     lines = "2 shirts\r\n\t1 hat"
@@ -323,7 +317,7 @@ async def test_text_may_be_escaped_or_not(merchant: Merchant) -> None:
 
 @pytest.mark.parametrize("character", ["x", "字"])
 @pytest.mark.parametrize("length", [255, 256, 10_000])
-async def test_a_description_is_limited_by_the_body_alone(
+async def test_a_description_is_limited_only_by_the_body_size(
     merchant: Merchant, services: Services, character: str, length: int
 ) -> None:
     sent = order(description=character * length)
@@ -337,14 +331,14 @@ async def test_a_description_is_limited_by_the_body_alone(
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800", "\udc00\ud800"], ids=ascii)
 @pytest.mark.parametrize("field", [*TEXTS, "allow_payment_methods"])
-async def test_nul_and_half_a_surrogate_pair_are_no_text(
+async def test_nul_and_lone_surrogates_are_rejected(
     merchant: Merchant, field: str, character: str
 ) -> None:
     value = order().get(field, "") + character
     assert_refused(await steps.initiate(merchant, order(**{field: value})), field)
 
 
-async def test_nul_in_a_keyword_of_a_list_is_refused(merchant: Merchant) -> None:
+async def test_nul_in_a_keyword_is_rejected(merchant: Merchant) -> None:
     reply = await steps.initiate(merchant, order(allow_payment_methods=["card", "a\x00"]))
     assert_refused(reply, "allow_payment_methods")
 
@@ -361,18 +355,20 @@ async def test_nul_in_a_keyword_of_a_list_is_refused(merchant: Merchant) -> None
         b'{"description": "\\x41"}',
     ],
 )
-async def test_a_body_that_is_no_json_object_is_refused(merchant: Merchant, body: bytes) -> None:
+async def test_a_body_that_is_not_a_json_object_is_rejected(
+    merchant: Merchant, body: bytes
+) -> None:
     assert_not_read(await steps.initiate(merchant, body))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "latin-1"])
-async def test_a_body_that_is_not_utf8_is_refused(merchant: Merchant, encoding: str) -> None:
+async def test_a_body_that_is_not_utf8_is_rejected(merchant: Merchant, encoding: str) -> None:
     text = json.dumps(order(customer_name="Zoë"), ensure_ascii=False)
     assert_not_read(await steps.initiate(merchant, text.encode(encoding)))
 
 
 @pytest.mark.parametrize("name", ["payment_amount", "ref_trx", "unknown"])
-async def test_a_key_that_stands_twice_is_refused(merchant: Merchant, name: str) -> None:
+async def test_a_duplicate_key_is_rejected(merchant: Merchant, name: str) -> None:
     body = steps.encoded(order() | {name: 1})
     assert_not_read(await steps.initiate(merchant, body[:-1] + b', "%b": 1}' % name.encode()))
 
@@ -391,7 +387,7 @@ async def test_nesting_is_limited_to_16_levels(
     assert_not_read(await steps.initiate(merchant, nested(5000)))
 
 
-async def test_a_body_of_64_kib_is_taken_and_one_byte_more_is_not(merchant: Merchant) -> None:
+async def test_a_body_of_64_kib_is_accepted_and_one_byte_more_is_not(merchant: Merchant) -> None:
     def padded(size: int) -> bytes:
         body = steps.encoded(order(unknown="?"))
         return body.replace(b'"?"', b'"' + b"x" * (size - len(body) + 1) + b'"')
@@ -419,7 +415,7 @@ async def test_unknown_fields_are_ignored(merchant: Merchant) -> None:
     assert reply.json["info"] | {"ref_trx": ""} == plain | {"ref_trx": ""}
 
 
-async def test_a_refused_body_leaves_its_reference_free(merchant: Merchant) -> None:
+async def test_a_rejected_body_leaves_its_reference_available(merchant: Merchant) -> None:
     sent = order()
     for bad in ({"payment_amount": 0}, {"ipn_url": "x"}, {"currency_code": "USD"}):
         assert (await steps.initiate(merchant, sent | bad)).status in (400, 422)
@@ -447,11 +443,13 @@ async def test_empty_optional_text_counts_as_absent(
 
 
 @pytest.mark.parametrize("keywords", ["", []])
-async def test_empty_keywords_are_none(merchant: Merchant, keywords: object) -> None:
+async def test_an_empty_keyword_list_means_no_keywords(
+    merchant: Merchant, keywords: object
+) -> None:
     reply = await steps.initiate(merchant, order(allow_payment_methods=keywords))
     assert (reply.status, reply.json["info"]["allow_payment_methods"]) == (200, [])
 
 
 @pytest.mark.parametrize("field", ["ref_trx", "currency_code", "ipn_url", "success_redirect"])
-async def test_empty_required_text_is_refused(merchant: Merchant, field: str) -> None:
+async def test_empty_required_text_is_rejected(merchant: Merchant, field: str) -> None:
     assert_refused(await steps.initiate(merchant, order(**{field: ""})), field)

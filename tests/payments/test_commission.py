@@ -106,7 +106,7 @@ def _moved(posting: PostingLine) -> dict[str, int]:
     return {entry.account: entry.amount_minor for entry in posting.entries}
 
 
-async def test_no_commission_has_no_transaction_of_its_own(either_shop: Shop) -> None:
+async def test_a_zero_commission_has_no_transaction(either_shop: Shop) -> None:
     verified = await _complete(either_shop)
     commission = verified["commission"]
     assert isinstance(commission, dict)

@@ -24,7 +24,9 @@ async def _no_webhooks(simulator: ProviderSimulator) -> None:
 
 @pytest.mark.usefixtures("_no_webhooks")
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_payment_whose_webhook_is_lost_is_found_by_asking(shop: Shop, method: str) -> None:
+async def test_a_payment_without_a_webhook_is_found_by_a_status_query(
+    shop: Shop, method: str
+) -> None:
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge)
@@ -36,7 +38,7 @@ async def test_a_payment_whose_webhook_is_lost_is_found_by_asking(shop: Shop, me
 
 
 @pytest.mark.usefixtures("_no_webhooks")
-async def test_a_customer_who_returns_before_the_webhook_is_believed_after_asking(
+async def test_a_customer_who_returns_before_the_webhook_triggers_a_status_query(
     shop: Shop,
 ) -> None:
     started = await shop.start()
@@ -49,7 +51,7 @@ async def test_a_customer_who_returns_before_the_webhook_is_believed_after_askin
 
 @pytest.mark.parametrize("provider", ["providera", "providerb", "providerc"])
 @pytest.mark.usefixtures("_no_webhooks")
-async def test_a_hundred_copies_of_a_webhook_are_one_credit(
+async def test_a_hundred_copies_of_a_webhook_cause_one_credit(
     shop: Shop, site: Site, provider: str
 ) -> None:
     started = await shop.start()
@@ -69,7 +71,7 @@ async def test_a_hundred_copies_of_a_webhook_are_one_credit(
 
 
 @pytest.mark.usefixtures("_no_webhooks")
-async def test_forged_webhooks_are_refused_and_not_stored(
+async def test_forged_webhooks_are_rejected_and_not_stored(
     shop: Shop, site: Site, db: Database
 ) -> None:
     started = await shop.start()
@@ -95,7 +97,7 @@ async def test_forged_webhooks_are_refused_and_not_stored(
 )
 @pytest.mark.parametrize("provider", ["providera", "providerb", "providerc"])
 @pytest.mark.usefixtures("_no_webhooks")
-async def test_a_signed_webhook_of_another_amount_or_currency_is_reviewed_not_credited(
+async def test_a_signed_webhook_with_a_wrong_amount_is_held_for_review(
     shop: Shop, site: Site, provider: str, amount: str, currency: str
 ) -> None:
     started = await shop.start()
@@ -124,7 +126,7 @@ async def test_a_webhook_about_a_sandbox_payment_credits_nothing(
     assert await sandbox_shop.balance() == before
 
 
-async def test_a_signed_webhook_of_another_amount_after_the_credit_is_a_case(
+async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_case(
     shop: Shop, site: Site
 ) -> None:
     started = await shop.start()
@@ -138,7 +140,7 @@ async def test_a_signed_webhook_of_another_amount_after_the_credit_is_a_case(
     assert await shop.balance() == 100_000
 
 
-async def test_a_webhook_before_our_own_save_is_found_by_its_reference(
+async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database
 ) -> None:
     """The provider was faster than we were with saving what it answered."""
@@ -159,7 +161,7 @@ def _states(amount: Money) -> dict[str, ChargeState]:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["pending", "paid", "failed"])))
-async def test_news_of_two_tries_in_any_order_ends_the_same(
+async def test_reports_about_two_charges_in_any_order_end_the_same(
     shop: Shop, order: tuple[str, ...]
 ) -> None:
     """The first try fails and the second is paid; their news arrive in any order."""
@@ -177,7 +179,7 @@ async def test_news_of_two_tries_in_any_order_ends_the_same(
 
 
 @pytest.mark.usefixtures("_no_webhooks")
-async def test_webhook_return_and_reconciliation_at_once_make_one_transition(
+async def test_webhook_return_and_reconciliation_together_cause_one_transition(
     shop: Shop, site: Site
 ) -> None:
     for _ in range(10):
@@ -195,7 +197,7 @@ async def test_webhook_return_and_reconciliation_at_once_make_one_transition(
     assert await shop.balance() == 10 * 100_000
 
 
-async def test_a_thousand_payments_settled_three_times_at_once_are_credited_once(
+async def test_a_thousand_payments_settled_three_times_concurrently_are_credited_once(
     shop: Shop,
 ) -> None:
     rounds, at_once = 1000, 20

@@ -50,9 +50,7 @@ async def test_amounts_have_the_decimals_of_their_currency(
     assert assert_decimals(body, currency) >= {"amount", *COMMISSION}
 
 
-async def test_amounts_of_a_refund_have_all_decimals(
-    merchant: Merchant, services: Services
-) -> None:
+async def test_refund_amounts_have_all_decimals(merchant: Merchant, services: Services) -> None:
     trx_id = await steps.new_payment(merchant)
     await steps.complete(services, merchant, trx_id)
     refund = await initiate.start(services.db, trx_id, "1", "One book returned")

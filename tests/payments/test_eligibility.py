@@ -89,7 +89,7 @@ def with_(provider: Provider, more: Mapping[str, str]) -> steps.Given:
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_all_gateways_of_the_currency_are_offered_in_the_order_of_providers(
+async def test_all_gateways_of_the_currency_are_offered_in_provider_order(
     merchant: Merchant, services: Services, environment: Environment
 ) -> None:
     await steps.change(services, merchant, bvn=BVN)
@@ -99,7 +99,7 @@ async def test_all_gateways_of_the_currency_are_offered_in_the_order_of_provider
 
 
 @pytest.mark.parametrize("keywords", [None, "providerb", "nothing at all"])
-async def test_ids_are_those_of_the_codes(
+async def test_gateway_ids_match_their_codes(
     merchant: Merchant, db: Database, keywords: str | None
 ) -> None:
     ids = {method.code: method.id for method in await catalogue.load(db)}
@@ -110,7 +110,7 @@ async def test_ids_are_those_of_the_codes(
 
 @restores_providers
 @pytest.mark.parametrize("environment", Environment)
-async def test_without_any_credentials_nothing_is_offered_and_the_payment_is_taken(
+async def test_without_credentials_nothing_is_offered_and_the_payment_is_accepted(
     merchant: Merchant, services: Services, environment: Environment
 ) -> None:
     await steps.configure(services, {})
@@ -136,7 +136,7 @@ async def test_without_any_credentials_nothing_is_offered_and_the_payment_is_tak
         (Provider.C, ("webhook_secret",), [A, B, B_ACCOUNT]),
     ],
 )
-async def test_a_provider_whose_credentials_are_missing_is_not_offered(
+async def test_a_provider_without_credentials_is_not_offered(
     merchant: Merchant,
     services: Services,
     provider: Provider,
@@ -152,7 +152,7 @@ async def test_a_provider_whose_credentials_are_missing_is_not_offered(
 @pytest.mark.parametrize(
     ("provider", "offered"), [(Provider.B, [A, C]), (Provider.C, [A, B, B_ACCOUNT])]
 )
-async def test_a_provider_that_is_closed_for_pay_in_is_not_offered(
+async def test_a_provider_disabled_for_payments_is_not_offered(
     merchant: Merchant,
     services: Services,
     provider: Provider,
@@ -165,7 +165,7 @@ async def test_a_provider_that_is_closed_for_pay_in_is_not_offered(
 
 @restores_providers
 @pytest.mark.parametrize("provider", [Provider.B, Provider.C])
-async def test_a_provider_that_is_closed_for_pay_out_takes_payments(
+async def test_a_provider_disabled_for_payouts_accepts_payments(
     merchant: Merchant, services: Services, provider: Provider
 ) -> None:
     await steps.configure(services, with_(provider, {"pay_out_enabled": "false"}))
@@ -183,7 +183,7 @@ async def test_an_inactive_method_is_not_offered(
         await steps.change_method(services, code, active=True)
 
 
-async def test_methods_are_offered_by_their_position(
+async def test_methods_are_offered_in_their_configured_order(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.change_method(services, C, position=0)
@@ -194,7 +194,7 @@ async def test_methods_are_offered_by_their_position(
     assert await codes(merchant) == WITHOUT_BVN
 
 
-async def test_a_gateway_serves_no_currency_but_its_own(
+async def test_a_gateway_is_offered_only_for_its_own_currency(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.change(services, merchant, currencies=["NGN", "USD", "GHS"])
@@ -203,7 +203,7 @@ async def test_a_gateway_serves_no_currency_but_its_own(
     assert await codes(merchant, currency_code="GHS") == []
 
 
-async def test_neither_selection_nor_keywords_bring_in_another_currency(
+async def test_selection_and_keywords_never_add_another_currency(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.change(services, merchant, currencies=["NGN", "USD"], gateways=[A, DOLLARS])
@@ -226,7 +226,7 @@ async def test_neither_selection_nor_keywords_bring_in_another_currency(
     ],
 )
 @pytest.mark.parametrize("environment", Environment)
-async def test_a_merchants_selection_narrows_what_is_offered(
+async def test_a_merchants_selection_limits_what_is_offered(
     merchant: Merchant,
     services: Services,
     environment: Environment,
@@ -239,7 +239,7 @@ async def test_a_merchants_selection_narrows_what_is_offered(
     assert found["merchant_payment_methods_restricted"] is True
 
 
-async def test_a_merchant_that_selects_nothing_is_not_restricted(
+async def test_a_merchant_without_a_selection_gets_every_gateway(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.change(services, merchant, gateways=[A])
@@ -283,13 +283,13 @@ async def test_a_selected_gateway_without_credentials_is_not_offered(
     ],
     ids=repr,
 )
-async def test_keywords_match_parts_of_names_and_codes_in_any_case(
+async def test_keywords_match_parts_of_names_and_codes_case_insensitively(
     merchant: Merchant, keywords: Any, offered: list[str]
 ) -> None:
     assert await codes(merchant, allow_payment_methods=keywords) == offered
 
 
-async def test_keywords_do_not_make_a_merchant_restricted(merchant: Merchant) -> None:
+async def test_keywords_do_not_change_the_merchants_selection(merchant: Merchant) -> None:
     found = await info(merchant, allow_payment_methods="providera")
     assert found["merchant_payment_methods_restricted"] is False
 
@@ -303,14 +303,12 @@ async def test_keywords_narrow_the_selection_and_never_add_to_it(
 
 
 @pytest.mark.parametrize("code", [A_ACCOUNT, DOLLARS, "providera_ngn_transfer", "platform"])
-async def test_keywords_name_nothing_that_was_not_offered_before(
-    merchant: Merchant, code: str
-) -> None:
+async def test_keywords_add_nothing_that_was_not_offered(merchant: Merchant, code: str) -> None:
     assert await codes(merchant, allow_payment_methods=[code]) == []
 
 
 @restores_providers
-async def test_keywords_add_no_gateway_that_is_closed_inactive_or_without_credentials(
+async def test_keywords_never_add_a_disabled_gateway(
     merchant: Merchant, services: Services
 ) -> None:
     closed = with_(Provider.B, {"pay_in_enabled": "false"})
@@ -344,7 +342,7 @@ async def test_a_virtual_account_at_provider_as_sandbox_needs_no_bvn(
 
 @restores_providers
 @pytest.mark.parametrize("provider", [Provider.B, Provider.C])
-async def test_the_sandbox_of_another_provider_is_no_reason_to_do_without_a_bvn(
+async def test_another_providers_sandbox_does_not_waive_the_bvn(
     merchant: Merchant, services: Services, provider: Provider
 ) -> None:
     await steps.configure(services, with_(provider, {"sandbox": "true"}))

@@ -27,7 +27,7 @@ async def test_a_paid_charge_is_credited_by_its_webhook(shop: Shop, method: str)
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_what_a_provider_holds_for_us_is_what_our_books_say(shop: Shop, method: str) -> None:
+async def test_a_providers_balance_matches_our_ledger(shop: Shop, method: str) -> None:
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, method)
     await shop.pay(charge)

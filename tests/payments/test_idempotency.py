@@ -41,7 +41,7 @@ def is_replay_of(first: Reply, reply: Reply) -> bool:
 
 @pytest.mark.parametrize("key", ["7", "a b", "~!@#$%^&*()", "k" * 255])
 @pytest.mark.parametrize("environment", Environment)
-async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
+async def test_the_same_key_and_body_replay_the_first_response_byte_for_byte(
     merchant: Merchant, environment: Environment, key: str
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -52,7 +52,7 @@ async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
         assert is_replay_of(first, await steps.initiate(caller, body, Idempotency_Key=key))
 
 
-async def test_a_replay_says_what_was_true_at_first(merchant: Merchant, services: Services) -> None:
+async def test_a_replay_returns_the_original_state(merchant: Merchant, services: Services) -> None:
     body = steps.encoded(order())
     first = await steps.initiate(merchant, body, Idempotency_Key="k")
     await steps.complete(services, merchant, steps.trx_id_of(first))
@@ -62,7 +62,7 @@ async def test_a_replay_says_what_was_true_at_first(merchant: Merchant, services
 
 
 @pytest.mark.parametrize("change", ["amount", "reference", "a space"])
-async def test_the_same_key_with_another_body_is_refused(merchant: Merchant, change: str) -> None:
+async def test_the_same_key_with_another_body_is_rejected(merchant: Merchant, change: str) -> None:
     body = steps.order_of("1000")
     first = await steps.initiate(merchant, body, Idempotency_Key="k")
     other = {
@@ -76,7 +76,7 @@ async def test_the_same_key_with_another_body_is_refused(merchant: Merchant, cha
     assert is_replay_of(first, await steps.initiate(merchant, body, Idempotency_Key="k"))
 
 
-async def test_without_its_key_a_repetition_is_a_used_reference(merchant: Merchant) -> None:
+async def test_a_retry_without_its_key_is_a_used_reference(merchant: Merchant) -> None:
     body = steps.encoded(order())
     first = await steps.initiate(merchant, body, Idempotency_Key="k")
     for key in (None, "other"):
@@ -85,14 +85,14 @@ async def test_without_its_key_a_repetition_is_a_used_reference(merchant: Mercha
         assert reply.json["trx_id"] == steps.trx_id_of(first)
 
 
-async def test_a_refused_reference_stores_no_answer(merchant: Merchant) -> None:
+async def test_a_rejected_reference_stores_no_response(merchant: Merchant) -> None:
     used = order()
     await steps.initiate(merchant, used)
     assert (await steps.initiate(merchant, used, Idempotency_Key="k")).status == 422
     assert is_fresh(await steps.initiate(merchant, order(), Idempotency_Key="k"))
 
 
-async def test_after_a_failure_the_same_key_and_body_are_tried_anew(
+async def test_after_a_failure_the_same_key_and_body_are_processed_again(
     live: Merchant, services: Services
 ) -> None:
     await steps.set_commission(services, live, "1", Bearer.MERCHANT)
@@ -104,7 +104,7 @@ async def test_after_a_failure_the_same_key_and_body_are_tried_anew(
 
 
 @pytest.mark.parametrize("body", ["not json", "{}"])
-async def test_a_key_of_a_refused_body_is_free_for_another(merchant: Merchant, body: str) -> None:
+async def test_the_key_of_a_rejected_body_can_be_used_again(merchant: Merchant, body: str) -> None:
     assert (await steps.initiate(merchant, body.encode(), Idempotency_Key="k")).status == 400
     assert is_fresh(await steps.initiate(merchant, order(), Idempotency_Key="k"))
 
@@ -118,7 +118,7 @@ async def test_a_key_belongs_to_one_merchant_environment_and_endpoint(
         assert is_fresh(await steps.initiate_legacy(caller, order(), Idempotency_Key="k"))
 
 
-async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
+async def test_64_concurrent_requests_with_one_key_and_body_get_one_response(
     merchant: Merchant, db: Database
 ) -> None:
     body = steps.encoded(order())
@@ -132,7 +132,7 @@ async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
     assert count == 1
 
 
-async def test_merchants_whose_requests_meet_under_one_key_get_an_answer_each(
+async def test_concurrent_requests_of_two_merchants_with_one_key_are_independent(
     merchant: Merchant, live: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     callers = [merchant, live, await new_merchant(site, db, keyring)]
@@ -147,7 +147,7 @@ async def test_merchants_whose_requests_meet_under_one_key_get_an_answer_each(
     assert len({reply.body for reply in replies}) == len(callers)
 
 
-async def test_one_key_gets_one_answer_whichever_program_it_reaches(
+async def test_one_key_gets_one_response_across_api_processes(
     merchant: Merchant, services: Services
 ) -> None:
     async with steps.second_program(services, merchant) as other:
@@ -161,7 +161,7 @@ async def test_one_key_gets_one_answer_whichever_program_it_reaches(
             assert sum(is_fresh(reply) for reply in replies) == 1
 
 
-async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
+async def test_of_64_concurrent_bodies_with_one_key_one_succeeds(
     merchant: Merchant, db: Database
 ) -> None:
     replies = await asyncio.gather(
@@ -176,7 +176,7 @@ async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
-async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
+async def test_a_key_that_is_not_1_to_255_printable_characters_is_rejected(
     merchant: Merchant, key: str
 ) -> None:
     sent = order()
@@ -185,7 +185,7 @@ async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
     assert (await steps.initiate(merchant, sent)).status == 200
 
 
-async def test_what_succeeded_once_is_replayed_though_it_would_be_refused_now(
+async def test_a_success_is_replayed_even_if_it_would_be_rejected_now(
     merchant: Merchant, db: Database
 ) -> None:
     body = json.dumps(order()).encode()

@@ -46,7 +46,7 @@ def live(merchant: Merchant) -> Merchant:
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_the_answer_has_the_specified_fields_and_no_others(
+async def test_the_response_has_exactly_the_documented_fields(
     merchant: Merchant, db: Database, environment: Environment
 ) -> None:
     sent = order(
@@ -94,7 +94,7 @@ async def test_the_answer_has_the_specified_fields_and_no_others(
     assert type(answer["info"]["merchant_payment_methods_restricted"]) is bool
 
 
-async def test_the_payment_url_is_signed_and_good_for_thirty_minutes(
+async def test_the_payment_url_is_signed_and_valid_for_thirty_minutes(
     merchant: Merchant, services: Services
 ) -> None:
     reply = await steps.initiate(merchant, order())
@@ -104,7 +104,7 @@ async def test_the_payment_url_is_signed_and_good_for_thirty_minutes(
     assert 30 * 60 - 10 <= int(match[1]) - time.time() <= 30 * 60
 
 
-async def test_how_long_a_payment_url_is_good_is_a_setting(
+async def test_the_payment_urls_lifetime_is_configurable(
     merchant: Merchant, services: Services
 ) -> None:
     async with steps.setting(services, "checkout_minutes", 2):
@@ -113,7 +113,7 @@ async def test_how_long_a_payment_url_is_good_is_a_setting(
     assert 110 <= expires - time.time() <= 120
 
 
-async def test_later_payments_have_later_ids(merchant: Merchant) -> None:
+async def test_later_payments_have_larger_ids(merchant: Merchant) -> None:
     ids = []
     for _ in range(5):
         ids.append(await steps.new_payment(merchant))
@@ -133,14 +133,14 @@ async def test_no_digit_of_a_large_amount_is_lost(
 
 
 @pytest.mark.parametrize("amount", ["1", "1.00", "1.0", "1.01", "10.10", "1e3", "1.5E1"])
-async def test_an_amount_comes_back_as_the_same_number(merchant: Merchant, amount: str) -> None:
+async def test_an_amount_is_returned_as_the_same_number(merchant: Merchant, amount: str) -> None:
     reply = await steps.initiate(merchant, steps.order_of(amount))
     assert reply.status == 200
     assert steps.exact(reply)["info"]["amount"] == Decimal(amount)
 
 
 @pytest.mark.parametrize("left_out", ["missing", "null"])
-async def test_optional_fields_that_were_not_sent_come_back_as_null(
+async def test_optional_fields_that_were_not_sent_are_null(
     merchant: Merchant, left_out: str
 ) -> None:
     optional = ("description", "customer_name", "customer_email", "allow_payment_methods")
@@ -161,7 +161,7 @@ async def test_optional_fields_that_were_not_sent_come_back_as_null(
         ([], []),
     ],
 )
-async def test_keywords_come_back_as_an_array_in_their_case(
+async def test_keywords_are_returned_as_an_array_in_their_original_case(
     merchant: Merchant, sent: Any, echoed: list[str]
 ) -> None:
     info = (await steps.initiate(merchant, order(allow_payment_methods=sent))).json["info"]
@@ -172,7 +172,7 @@ async def test_keywords_come_back_as_an_array_in_their_case(
 @pytest.mark.parametrize(
     ("bearer", "customer_pays"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43")]
 )
-async def test_commission_is_added_for_the_customer_or_left_to_the_merchant(
+async def test_commission_is_added_for_the_customer_or_charged_to_the_merchant(
     merchant: Merchant,
     services: Services,
     environment: Environment,
@@ -220,7 +220,7 @@ async def test_commission_rounds_half_up_to_the_kobo(
     ("amount", "covered", "one_kobo_less"),
     [("43.00", "0.65", "0.64"), ("1000.00", "15.00", "14.99"), ("1.00", "0.02", "0.01")],
 )
-async def test_merchant_borne_commission_must_be_covered_to_the_kobo_in_production(
+async def test_commission_paid_by_the_merchant_must_be_covered_exactly_in_production(
     live: Merchant, services: Services, amount: str, covered: str, one_kobo_less: str
 ) -> None:
     await steps.set_commission(services, live, "1.5", Bearer.MERCHANT)
@@ -238,14 +238,14 @@ async def test_merchant_borne_commission_must_be_covered_to_the_kobo_in_producti
 
 
 @pytest.mark.parametrize(("percent", "bearer"), [("0", "merchant"), ("100", "customer")])
-async def test_an_empty_wallet_takes_payments_whose_commission_it_does_not_pay(
+async def test_an_empty_wallet_accepts_payments_whose_commission_the_customer_pays(
     live: Merchant, services: Services, percent: str, bearer: str
 ) -> None:
     await steps.set_commission(services, live, percent, Bearer(bearer))
     assert (await steps.initiate(live, order())).status == 200
 
 
-async def test_the_sandbox_never_asks_a_wallet_to_cover_the_commission(
+async def test_the_sandbox_does_not_require_the_wallet_to_cover_commission(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.set_commission(services, merchant, "100", Bearer.MERCHANT)
@@ -254,7 +254,7 @@ async def test_the_sandbox_never_asks_a_wallet_to_cover_the_commission(
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_a_currency_that_is_not_enabled_is_refused(
+async def test_a_currency_that_is_not_enabled_is_rejected(
     merchant: Merchant, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -276,7 +276,7 @@ async def test_a_currency_can_be_enabled_and_disabled(
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_a_closed_wallet_is_refused_in_its_environment_only(
+async def test_a_disabled_wallet_is_rejected_only_in_its_environment(
     merchant: Merchant, db: Database, environment: Environment
 ) -> None:
     closed = steps.in_environment(merchant, environment)
@@ -291,7 +291,7 @@ async def test_a_closed_wallet_is_refused_in_its_environment_only(
     assert (await steps.initiate(steps.in_environment(merchant, other), order())).status == 200
 
 
-async def test_a_pending_merchant_takes_payments_in_the_sandbox_only(
+async def test_a_pending_merchant_accepts_payments_only_in_the_sandbox(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
     pending = await new_merchant(site, db, keyring, Status.PENDING)
@@ -308,7 +308,7 @@ async def test_a_pending_merchant_takes_payments_in_the_sandbox_only(
 
 @pytest.mark.parametrize("environment", Environment)
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.DISABLED])
-async def test_a_suspended_merchant_takes_no_payments(
+async def test_a_suspended_merchant_accepts_no_payments(
     merchant: Merchant, services: Services, status: Status, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -318,14 +318,16 @@ async def test_a_suspended_merchant_takes_no_payments(
         assert (reply.status, reply.code) == (403, "MERCHANT_SUSPENDED")
 
 
-async def test_a_suspension_holds_within_a_second(merchant: Merchant, services: Services) -> None:
+async def test_a_suspension_takes_effect_within_a_second(
+    merchant: Merchant, services: Services
+) -> None:
     assert (await steps.initiate(merchant, order())).status == 200
     await steps.change(services, merchant, status=Status.DISABLED)
     await asyncio.sleep(1)
     assert (await steps.initiate(merchant, order())).code == "MERCHANT_SUSPENDED"
 
 
-async def test_a_used_reference_is_answered_with_what_became_of_its_payment(
+async def test_a_used_reference_returns_the_outcome_of_its_payment(
     merchant: Merchant, services: Services
 ) -> None:
     sent = order()
@@ -342,7 +344,9 @@ async def test_a_used_reference_is_answered_with_what_became_of_its_payment(
         await steps.complete(services, merchant, trx_id)
 
 
-async def test_of_64_requests_at_once_with_one_reference_one_is_taken(merchant: Merchant) -> None:
+async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(
+    merchant: Merchant,
+) -> None:
     sent = order()
     replies = await asyncio.gather(*(steps.initiate(merchant, sent) for _ in range(64)))
     assert Counter((r.status, r.code) for r in replies) == {
@@ -354,7 +358,7 @@ async def test_of_64_requests_at_once_with_one_reference_one_is_taken(merchant: 
     assert named == {steps.trx_id_of(first)}
 
 
-async def test_one_reference_is_taken_once_whichever_program_it_reaches(
+async def test_one_reference_succeeds_once_across_api_processes(
     merchant: Merchant, services: Services
 ) -> None:
     async with steps.second_program(services, merchant) as other:
@@ -367,7 +371,7 @@ async def test_one_reference_is_taken_once_whichever_program_it_reaches(
             assert named == {steps.trx_id_of(first)}
 
 
-async def test_64_requests_at_once_with_references_of_their_own_are_all_taken(
+async def test_64_concurrent_requests_with_different_references_all_succeed(
     merchant: Merchant,
 ) -> None:
     sent = [order() for _ in range(64)]
@@ -376,7 +380,7 @@ async def test_64_requests_at_once_with_references_of_their_own_are_all_taken(
     assert len({steps.trx_id_of(reply) for reply in replies}) == 64
 
 
-async def test_a_reference_is_free_in_the_other_environment_and_for_other_merchants(
+async def test_a_reference_can_be_used_in_the_other_environment_and_by_other_merchants(
     merchant: Merchant, live: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     sent = order()
@@ -390,7 +394,7 @@ async def test_a_reference_is_free_in_the_other_environment_and_for_other_mercha
 @pytest.mark.parametrize(
     ("scenario", "status"), [(None, "success"), ("success", "success"), ("failed", "failed")]
 )
-async def test_a_sandbox_payment_becomes_what_its_scenario_says(
+async def test_a_sandbox_payment_ends_as_its_scenario_says(
     merchant: Merchant, services: Services, scenario: str | None, status: str
 ) -> None:
     trx_id = await steps.new_payment(merchant, scenario)
@@ -399,7 +403,7 @@ async def test_a_sandbox_payment_becomes_what_its_scenario_says(
     assert (await steps.verify(merchant, trx_id)).json["status"] == status
 
 
-async def test_a_sandbox_payment_told_to_stay_pending_has_nothing_to_complete_it(
+async def test_a_sandbox_payment_with_the_pending_scenario_has_no_completion_job(
     merchant: Merchant, services: Services
 ) -> None:
     trx_id = await steps.new_payment(merchant, "pending")
@@ -412,7 +416,7 @@ async def _jobs(services: Services, trx_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", ["", "SUCCESS", "declined", "success,failed", "0"])
-async def test_an_unknown_scenario_is_refused(merchant: Merchant, scenario: str) -> None:
+async def test_an_unknown_scenario_is_rejected(merchant: Merchant, scenario: str) -> None:
     sent = order()
     reply = await steps.initiate(merchant, sent, X_Sandbox_Scenario=scenario)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
@@ -421,13 +425,13 @@ async def test_an_unknown_scenario_is_refused(merchant: Merchant, scenario: str)
 
 
 @pytest.mark.parametrize("scenario", ["success", "failed", "pending", "unknown"])
-async def test_production_takes_no_scenario(live: Merchant, scenario: str) -> None:
+async def test_production_rejects_scenarios(live: Merchant, scenario: str) -> None:
     reply = await steps.initiate(live, order(), X_Sandbox_Scenario=scenario)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert list(reply.json["errors"]) == ["X-Sandbox-Scenario"]
 
 
-async def test_an_answer_says_nothing_of_other_merchants(
+async def test_a_response_reveals_nothing_about_other_merchants(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     """Two merchants at once, in one batch, are each told of their own payment."""
@@ -438,9 +442,7 @@ async def test_an_answer_says_nothing_of_other_merchants(
     assert told == [caller.new.id for caller in callers]
 
 
-async def test_commission_is_that_of_the_moment_of_initiation(
-    merchant: Merchant, services: Services
-) -> None:
+async def test_the_commission_at_initiation_applies(merchant: Merchant, services: Services) -> None:
     await steps.set_commission(services, merchant, "10", Bearer.CUSTOMER)
     trx_id = await steps.new_payment(merchant)
     await steps.set_commission(services, merchant, "50", Bearer.MERCHANT)
@@ -449,7 +451,7 @@ async def test_commission_is_that_of_the_moment_of_initiation(
     assert (commission["commission_fee"], commission["commission_bearer"]) == (100, "customer")
 
 
-async def test_the_header_names_the_transaction_also_of_a_replay(merchant: Merchant) -> None:
+async def test_the_transaction_header_is_sent_on_replays_too(merchant: Merchant) -> None:
     sent = order(description="TXN" + "0" * 30)
     first = await steps.initiate(merchant, sent, Idempotency_Key="header")
     again = await steps.initiate(merchant, sent, Idempotency_Key="header")

@@ -47,7 +47,7 @@ async def _fund(shop: Shop, minor: int) -> None:
     assert posted.outcome == "posted"
 
 
-async def test_the_largest_amount_is_taken_and_credited_exactly(sandbox: Merchant) -> None:
+async def test_the_maximum_amount_is_accepted_and_credited_exactly(sandbox: Merchant) -> None:
     reply = await steps.initiate(sandbox, steps.order_of(LARGEST))
     assert reply.status == 200, reply.body
     assert str(steps.exact(reply)["info"]["amount"]) == LARGEST
@@ -55,14 +55,14 @@ async def test_the_largest_amount_is_taken_and_credited_exactly(sandbox: Merchan
 
 @pytest.mark.parametrize("amount", ["100000000000000.00", "1e15", "1e16", "1e40"])
 @pytest.mark.parametrize("initiate", [steps.initiate, steps.initiate_legacy])
-async def test_more_than_the_largest_amount_is_refused(
+async def test_an_amount_above_the_maximum_is_rejected(
     sandbox: Merchant, amount: str, initiate: object
 ) -> None:
     reply = await initiate(sandbox, steps.order_of(amount))  # type: ignore[operator]
     assert (reply.status, reply.code) == (400, "INVALID_AMOUNT")
 
 
-async def test_the_maximum_is_named_in_the_currency_s_decimals(sandbox: Merchant) -> None:
+async def test_the_maximum_is_shown_with_the_currencys_decimals(sandbox: Merchant) -> None:
     reply = await steps.initiate(sandbox, steps.order_of("100000000000000"))
     assert reply.json["errors"] == {"payment_amount": "The maximum is 99,999,999,999,999.99."}
 
@@ -75,7 +75,7 @@ async def test_a_payment_that_fills_the_wallet_to_its_limit_is_credited(shop: Sh
     assert await shop.balance() == WALLET_MAX
 
 
-async def test_a_payment_that_the_wallet_cannot_hold_goes_to_suspense(shop: Shop) -> None:
+async def test_a_payment_that_would_exceed_the_wallet_limit_goes_to_suspense(shop: Shop) -> None:
     await _fill(shop, 99_999)
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
@@ -90,7 +90,7 @@ async def test_a_payment_that_the_wallet_cannot_hold_goes_to_suspense(shop: Shop
     assert failures == 0
 
 
-async def test_held_money_is_credited_once_there_is_room(shop: Shop) -> None:
+async def test_held_money_is_credited_once_the_wallet_has_room(shop: Shop) -> None:
     await _fill(shop, 99_999)
     charge = await shop.choose(await shop.start(), "providera-ngn")
     await shop.pay(charge)
@@ -105,7 +105,7 @@ async def test_held_money_is_credited_once_there_is_room(shop: Shop) -> None:
     assert await shop.account("suspense") == 0
 
 
-async def test_money_that_comes_back_has_room_above_the_limit(shop: Shop) -> None:
+async def test_returned_money_may_exceed_the_wallet_limit(shop: Shop) -> None:
     """A merchant gets back what was taken from its wallet, also where it was filled meanwhile."""
     await _fill(shop, 0)
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
@@ -115,7 +115,9 @@ async def test_money_that_comes_back_has_room_above_the_limit(shop: Shop) -> Non
     assert await shop.balance() > WALLET_MAX
 
 
-async def test_a_sandbox_payment_that_the_wallet_cannot_hold_fails(sandbox_shop: Shop) -> None:
+async def test_a_sandbox_payment_that_would_exceed_the_wallet_limit_fails(
+    sandbox_shop: Shop,
+) -> None:
     await _fill(sandbox_shop, 99_999)
     started = await sandbox_shop.start()
     await steps.complete(sandbox_shop.services, sandbox_shop.merchant, started.trx_id)

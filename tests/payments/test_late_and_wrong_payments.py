@@ -17,7 +17,7 @@ async def _expire(shop: Shop, started: Started) -> None:
     await shop.simulator.run_job_now("payment.expire", started.trx_id)
 
 
-async def test_a_payment_nobody_paid_expires_by_itself(shop: Shop) -> None:
+async def test_an_unpaid_payment_expires_automatically(shop: Shop) -> None:
     started = await shop.start()
     await _expire(shop, started)
     reply = (await shop.verify(started)).json
@@ -37,7 +37,7 @@ async def test_a_payment_nobody_paid_expires_by_itself(shop: Shop) -> None:
     )
 
 
-async def test_a_payment_paid_in_its_last_moment_does_not_expire(shop: Shop) -> None:
+async def test_a_payment_paid_at_the_last_moment_does_not_expire(shop: Shop) -> None:
     await shop.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
@@ -48,7 +48,7 @@ async def test_a_payment_paid_in_its_last_moment_does_not_expire(shop: Shop) -> 
 
 
 @pytest.mark.parametrize("end", ["expired", "canceled", "declined"])
-async def test_a_payment_that_ended_and_is_paid_after_all_becomes_a_success(
+async def test_an_expired_payment_that_is_paid_later_becomes_a_success(
     shop: Shop, end: str
 ) -> None:
     started = await shop.start()
@@ -71,7 +71,7 @@ async def test_a_payment_that_ended_and_is_paid_after_all_becomes_a_success(
 
 
 @pytest.mark.parametrize("amount", [1, 999.99, 1000.01, 5000])
-async def test_more_or_less_than_the_amount_waits_in_suspense(shop: Shop, amount: float) -> None:
+async def test_a_wrong_amount_is_held_in_suspense(shop: Shop, amount: float) -> None:
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge, amount=amount)
@@ -82,7 +82,7 @@ async def test_more_or_less_than_the_amount_waits_in_suspense(shop: Shop, amount
     assert await shop.cases() == [("wrong_amount", charge.reference)]
 
 
-async def test_a_second_paid_try_waits_in_suspense(shop: Shop) -> None:
+async def test_a_second_paid_charge_is_held_in_suspense(shop: Shop) -> None:
     started = await shop.start()
     first = await shop.choose(started, ACCOUNT)
     second = await shop.choose(started, "providerc-ngn")
@@ -96,7 +96,7 @@ async def test_a_second_paid_try_waits_in_suspense(shop: Shop) -> None:
     assert len(await shop.notifications(started)) == 1
 
 
-async def test_a_paid_charge_that_the_provider_then_calls_failed_moves_nothing(shop: Shop) -> None:
+async def test_a_paid_charge_the_provider_later_calls_failed_moves_nothing(shop: Shop) -> None:
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge)
@@ -117,7 +117,7 @@ async def test_a_paid_charge_that_the_provider_then_calls_failed_moves_nothing(s
     [("insufficient_funds", "INSUFFICIENT_FUNDS"), ("declined", "PAYMENT_DECLINED")],
 )
 @pytest.mark.parametrize("method", ["providera-ngn", "providerb-ngn", "providerc-ngn"])
-async def test_a_decline_ends_the_charge_and_says_why_when_the_payment_expires(
+async def test_a_declined_charge_is_the_reason_when_the_payment_expires(
     shop: Shop, method: str, reason: str, code: str
 ) -> None:
     started = await shop.start()
@@ -134,7 +134,7 @@ async def test_a_decline_ends_the_charge_and_says_why_when_the_payment_expires(
     assert (told["status"], told["error_code"]) == ("failed", code)
 
 
-async def test_the_last_decline_counts(shop: Shop) -> None:
+async def test_the_last_decline_is_the_reason(shop: Shop) -> None:
     started = await shop.start()
     for method, reason in (("providera-ngn", "insufficient_funds"), ("providerc-ngn", "declined")):
         charge = await shop.choose(started, method)
@@ -144,7 +144,7 @@ async def test_the_last_decline_counts(shop: Shop) -> None:
     assert (await shop.verify(started)).json["error_code"] == "PAYMENT_DECLINED"
 
 
-async def test_a_decline_found_at_expiry_counts(shop: Shop) -> None:
+async def test_a_decline_found_at_expiry_is_the_reason(shop: Shop) -> None:
     await shop.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
@@ -153,7 +153,7 @@ async def test_a_decline_found_at_expiry_counts(shop: Shop) -> None:
     assert (await shop.verify(started)).json["error_code"] == "INSUFFICIENT_FUNDS"
 
 
-async def test_a_provider_that_opens_no_charge_is_no_decline(shop: Shop) -> None:
+async def test_a_charge_the_provider_could_not_open_is_not_a_decline(shop: Shop) -> None:
     refusal = {"call": "charge", "fault": "refuse", "status": 400, "message": "Declined"}
     await shop.simulator.control("a/faults", {"next": [refusal]})
     started = await shop.start()
@@ -163,7 +163,7 @@ async def test_a_provider_that_opens_no_charge_is_no_decline(shop: Shop) -> None
     assert (await shop.verify(started)).json["error_code"] == "EXPIRED_SESSION"
 
 
-async def test_a_customer_who_cancels_after_a_decline_has_canceled(shop: Shop) -> None:
+async def test_canceling_after_a_decline_counts_as_canceled(shop: Shop) -> None:
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge, outcome="failed", reason="declined")
@@ -172,7 +172,7 @@ async def test_a_customer_who_cancels_after_a_decline_has_canceled(shop: Shop) -
     assert (await shop.verify(started)).json["error_code"] == "PAYMENT_CANCELED"
 
 
-async def test_a_customer_pays_in_another_way_after_a_decline(shop: Shop) -> None:
+async def test_a_customer_pays_with_another_method_after_a_decline(shop: Shop) -> None:
     started = await shop.start()
     first = await shop.choose(started, "providera-ngn")
     await shop.pay(first, outcome="failed", reason="declined")
@@ -186,7 +186,7 @@ async def test_a_customer_pays_in_another_way_after_a_decline(shop: Shop) -> Non
     assert await shop.cases() == []
 
 
-async def test_a_decline_of_one_try_leaves_the_payment_to_the_other(shop: Shop) -> None:
+async def test_a_declined_charge_does_not_affect_another_charge_of_the_payment(shop: Shop) -> None:
     started = await shop.start()
     first = await shop.choose(started, "providera-ngn")
     second = await shop.choose(started, "providerc-ngn")
@@ -205,7 +205,7 @@ EVENTS: dict[Event, ErrorCode] = {
 
 
 @pytest.mark.parametrize("event", EVENTS)
-async def test_a_paid_payment_does_not_fail_any_more(shop: Shop, event: Event) -> None:
+async def test_a_paid_payment_never_becomes_failed(shop: Shop, event: Event) -> None:
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge)

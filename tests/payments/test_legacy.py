@@ -62,7 +62,7 @@ def assert_unknown(reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_the_answer_is_that_of_version_1(
+async def test_the_response_matches_version_1(
     merchant: Merchant, services: Services, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -81,14 +81,14 @@ async def test_the_answer_is_that_of_version_1(
     assert old.json["info"]["ref_trx"] == sent["ref_trx"]
 
 
-async def test_redirects_are_optional_and_echoed_as_null(merchant: Merchant) -> None:
+async def test_redirect_urls_are_optional_and_returned_as_null(merchant: Merchant) -> None:
     info = (await steps.initiate_legacy(merchant, small_order())).json["info"]
     for field in ("success_redirect", "cancel_redirect", "description", "customer_email"):
         assert info[field] is None
 
 
 @pytest.mark.parametrize("field", ["success_redirect", "cancel_redirect"])
-async def test_a_redirect_that_is_sent_must_be_an_address(merchant: Merchant, field: str) -> None:
+async def test_a_redirect_url_must_be_valid(merchant: Merchant, field: str) -> None:
     good = await steps.initiate_legacy(merchant, small_order(**{field: "https://shop.example/"}))
     assert good.json["info"][field] == "https://shop.example/"
     bad = await steps.initiate_legacy(merchant, small_order(**{field: "javascript:alert(1)"}))
@@ -97,9 +97,7 @@ async def test_a_redirect_that_is_sent_must_be_an_address(merchant: Merchant, fi
 
 
 @pytest.mark.parametrize("field", ["payment_amount", "currency_code", "ref_trx", "ipn_url"])
-async def test_what_is_required_is_named_where_it_is_missing(
-    merchant: Merchant, field: str
-) -> None:
+async def test_missing_required_fields_are_reported(merchant: Merchant, field: str) -> None:
     expected = "INVALID_AMOUNT" if field == "payment_amount" else "VALIDATION_FAILED"
     for body in (small_order(**{field: None}), small_order() | {field: None}):
         reply = await steps.initiate_legacy(merchant, body)
@@ -107,14 +105,14 @@ async def test_what_is_required_is_named_where_it_is_missing(
         assert list(reply.json["errors"]) == [field]
 
 
-async def test_an_empty_body_is_told_of_all_four_required_fields(merchant: Merchant) -> None:
+async def test_an_empty_body_reports_all_four_required_fields(merchant: Merchant) -> None:
     reply = await steps.initiate_legacy(merchant, {})
     assert set(reply.json["errors"]) == {"payment_amount", "currency_code", "ref_trx", "ipn_url"}
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 @pytest.mark.parametrize("environment", Environment)
-async def test_the_api_key_alone_opens_its_environment(
+async def test_the_api_key_alone_selects_the_environment(
     merchant: Merchant, scheme: str, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -124,12 +122,12 @@ async def test_the_api_key_alone_opens_its_environment(
     assert reply.json["info"]["environment"] == environment.value
 
 
-async def test_without_a_named_environment_it_is_production(live: Merchant) -> None:
+async def test_the_environment_defaults_to_production(live: Merchant) -> None:
     reply = await steps.initiate_legacy(live, small_order(), X_Environment=None)
     assert reply.json["info"]["environment"] == "production"
 
 
-async def test_an_unknown_environment_is_refused(merchant: Merchant) -> None:
+async def test_an_unknown_environment_is_rejected(merchant: Merchant) -> None:
     reply = await steps.initiate_legacy(merchant, small_order(), X_Environment="mars")
     assert (reply.status, reply.code) == (400, "INVALID_ENVIRONMENT")
 
@@ -143,7 +141,7 @@ async def test_an_unknown_environment_is_refused(merchant: Merchant) -> None:
     ],
 )
 @pytest.mark.parametrize("environment", Environment)
-async def test_anything_but_the_environments_own_api_key_is_refused(
+async def test_only_the_environments_own_api_key_is_accepted(
     merchant: Merchant, environment: Environment, authorization: str | None
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -159,13 +157,13 @@ async def test_anything_but_the_environments_own_api_key_is_refused(
     assert_unknown(await steps.initiate_legacy(caller, small_order(), Authorization=given))
 
 
-async def test_the_headers_of_version_1_do_not_open_the_older_api(merchant: Merchant) -> None:
+async def test_version_1_headers_do_not_authenticate_legacy_calls(merchant: Merchant) -> None:
     body = steps.encoded(small_order())
     signed = merchant.headers("POST", "/api/initiate-payment", body)
     assert_unknown(await merchant.site.send("POST", "/api/initiate-payment", signed, body))
 
 
-async def test_a_bearer_token_does_not_open_version_1(merchant: Merchant) -> None:
+async def test_a_bearer_token_does_not_authenticate_version_1_calls(merchant: Merchant) -> None:
     headers = {
         "Authorization": f"Bearer {merchant.credentials.api_key}",
         "X-Environment": "sandbox",
@@ -174,9 +172,7 @@ async def test_a_bearer_token_does_not_open_version_1(merchant: Merchant) -> Non
     assert_unknown(await merchant.site.send("POST", "/api/v1/initiate-payment", headers, body))
 
 
-async def test_a_key_that_was_rotated_away_is_refused(
-    merchant: Merchant, services: Services
-) -> None:
+async def test_a_rotated_key_is_rejected(merchant: Merchant, services: Services) -> None:
     new = await merchants.rotate(
         services.db, services.keyring, merchant.new.id, merchant.environment
     )
@@ -187,11 +183,11 @@ async def test_a_key_that_was_rotated_away_is_refused(
     assert reply.status == 200
 
 
-async def test_credentials_are_asked_for_before_the_body_is_looked_at(merchant: Merchant) -> None:
+async def test_credentials_are_checked_before_the_body(merchant: Merchant) -> None:
     assert_unknown(await steps.initiate_legacy(merchant, b"not json", Authorization="Bearer x"))
 
 
-async def test_a_pending_merchant_has_the_sandbox_only(
+async def test_a_pending_merchant_can_use_only_the_sandbox(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
     pending = await new_merchant(site, db, keyring, Status.PENDING)
@@ -204,7 +200,7 @@ async def test_a_pending_merchant_has_the_sandbox_only(
 
 @pytest.mark.parametrize("environment", Environment)
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.DISABLED])
-async def test_a_suspended_merchant_is_refused(
+async def test_a_suspended_merchant_is_rejected(
     merchant: Merchant, services: Services, status: Status, environment: Environment
 ) -> None:
     await steps.change(services, merchant, status=status)
@@ -213,7 +209,7 @@ async def test_a_suspended_merchant_is_refused(
     assert (reply.status, reply.code) == (403, "MERCHANT_SUSPENDED")
 
 
-async def test_currency_wallet_and_balance_are_asked_for_as_in_version_1(
+async def test_currency_wallet_and_balance_are_checked_as_in_version_1(
     live: Merchant, services: Services
 ) -> None:
     await steps.set_commission(services, live, "1.5", Bearer.MERCHANT)
@@ -243,7 +239,7 @@ async def test_references_are_shared_with_version_1(merchant: Merchant) -> None:
         assert second.json["status"] == "pending"
 
 
-async def test_a_key_marks_a_repetition_as_in_version_1(merchant: Merchant) -> None:
+async def test_an_idempotency_key_works_as_in_version_1(merchant: Merchant) -> None:
     sent = small_order()
     first = await steps.initiate_legacy(merchant, sent, Idempotency_Key="k")
     again = await steps.initiate_legacy(merchant, sent, Idempotency_Key="k")
@@ -252,7 +248,7 @@ async def test_a_key_marks_a_repetition_as_in_version_1(merchant: Merchant) -> N
     assert (other.status, other.code) == (422, "DUPLICATE_REFERENCE")
 
 
-async def test_every_answer_has_the_rate_limit_and_a_request_id(merchant: Merchant) -> None:
+async def test_every_response_has_the_rate_limit_and_a_request_id(merchant: Merchant) -> None:
     replies = [
         await steps.initiate_legacy(merchant, small_order()),
         await steps.initiate_legacy(merchant, {}),
@@ -268,7 +264,7 @@ async def test_every_answer_has_the_rate_limit_and_a_request_id(merchant: Mercha
     assert len({reply.headers["x-request-id"] for reply in replies}) == len(replies)
 
 
-async def test_beyond_the_limit_the_older_api_is_refused_too(
+async def test_the_rate_limit_applies_to_legacy_calls(
     merchant: Merchant, services: Services
 ) -> None:
     async with steps.setting(services, "rate_limit_per_minute", 1):
@@ -313,7 +309,7 @@ async def settle(
     await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
 
-async def test_success_of_a_legacy_payment_is_told_in_the_simple_shape(
+async def test_a_legacy_success_notification_has_the_legacy_fields(
     merchant: Merchant, services: Services
 ) -> None:
     await steps.set_commission(services, merchant, "1.5", Bearer.CUSTOMER)
@@ -333,7 +329,7 @@ async def test_success_of_a_legacy_payment_is_told_in_the_simple_shape(
 
 
 @pytest.mark.parametrize(("event", "code"), [(event, code) for event, code, *_ in FAILURES])
-async def test_failure_of_a_legacy_payment_is_told_in_the_simple_shape(
+async def test_a_legacy_failure_notification_has_the_legacy_fields(
     merchant: Merchant, services: Services, event: Event, code: ErrorCode
 ) -> None:
     trx_id = steps.trx_id_of(await steps.initiate_legacy(merchant, small_order()))
@@ -377,7 +373,7 @@ def commission_of(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("bearer", "customer_paid"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43.00")]
 )
-async def test_success_of_a_payment_is_told_to_the_letter(
+async def test_a_success_notification_has_exactly_the_documented_fields(
     merchant: Merchant, services: Services, bearer: Bearer, customer_paid: str, sends_all: bool
 ) -> None:
     await steps.set_commission(services, merchant, "1.5", bearer)
@@ -404,7 +400,7 @@ async def test_success_of_a_payment_is_told_to_the_letter(
 
 
 @pytest.mark.parametrize(("event", "code", "status", "text"), FAILURES)
-async def test_failure_of_a_payment_is_told_to_the_letter(
+async def test_a_failure_notification_has_exactly_the_documented_fields(
     merchant: Merchant, services: Services, event: Event, code: ErrorCode, status: str, text: str
 ) -> None:
     sent = order(payment_amount=43)
@@ -427,7 +423,7 @@ async def test_failure_of_a_payment_is_told_to_the_letter(
 
 
 @pytest.mark.parametrize("is_legacy", [True, False])
-async def test_what_happens_once_is_told_once(
+async def test_an_event_is_notified_once(
     merchant: Merchant, services: Services, is_legacy: bool
 ) -> None:
     call = steps.initiate_legacy if is_legacy else steps.initiate
@@ -439,7 +435,7 @@ async def test_what_happens_once_is_told_once(
     assert message.status == "completed"
 
 
-async def test_a_large_amount_is_told_with_all_its_digits(
+async def test_a_large_amount_is_notified_with_all_digits(
     merchant: Merchant, services: Services
 ) -> None:
     for call in (steps.initiate, steps.initiate_legacy):
@@ -450,7 +446,7 @@ async def test_a_large_amount_is_told_with_all_its_digits(
 
 
 @pytest.mark.parametrize("given", ["not an address", "ada@", "ada obi <ada@example.com>"])
-async def test_the_customers_email_is_plain_text(merchant: Merchant, given: str) -> None:
+async def test_the_customers_email_may_be_any_text(merchant: Merchant, given: str) -> None:
     sent = order(customer_email=given, success_redirect=None, cancel_redirect=None)
     reply = await steps.initiate_legacy(merchant, sent)
     assert (reply.status, reply.json["info"]["customer_email"]) == (200, given)

@@ -112,7 +112,7 @@ async def payments(new_factory: NewFactory) -> PaymentFactory:
     return await new_factory()
 
 
-async def test_a_merchant_sees_its_own_payments_of_one_environment(
+async def test_a_merchant_sees_its_own_payments_in_one_environment(
     payments: PaymentFactory, new_factory: NewFactory
 ) -> None:
     other = await new_factory()
@@ -155,7 +155,7 @@ async def test_pages_neither_repeat_nor_skip_while_payments_arrive(
     assert set(expected[-4:]).isdisjoint(whole)
 
 
-async def test_a_sparse_list_ends_a_page_early_and_goes_on(
+async def test_a_sparse_list_ends_a_page_early_and_continues(
     payments: PaymentFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists, "LOOK_MAX", 4)
@@ -194,7 +194,7 @@ async def test_every_filter(payments: PaymentFactory) -> None:
     assert await payments.found(search=old, since=NOW - timedelta(days=2)) == []
 
 
-async def test_searches_find_any_reference_and_take_every_character_as_it_is(
+async def test_searches_find_any_reference_and_treat_every_character_literally(
     payments: PaymentFactory,
 ) -> None:
     ada = await payments.add(customer_name="Ada Obi", customer_email="ada_o@example.com")
@@ -212,13 +212,13 @@ async def test_searches_find_any_reference_and_take_every_character_as_it_is(
     assert await payments.found(search="\\") == [percent]
 
 
-async def test_a_bad_cursor_is_refused(payments: PaymentFactory) -> None:
+async def test_an_invalid_cursor_is_rejected(payments: PaymentFactory) -> None:
     for bad in ("x", "WyJ4Il0", "WzFd", "WyJUWE5aWlpaWlpaWlpaIl0"):
         with pytest.raises(BadCursor):
             await payments.page(after=bad)
 
 
-async def test_figures_count_by_the_days_of_lagos(db: Database, payments: PaymentFactory) -> None:
+async def test_statistics_use_days_in_lagos_time(db: Database, payments: PaymentFactory) -> None:
     today = last_days(1)[0]
     midnight = datetime(today.year, today.month, today.day, tzinfo=LAGOS)
     await payments.add(midnight, status="success", amount_minor=700)
@@ -238,7 +238,7 @@ async def test_figures_count_by_the_days_of_lagos(db: Database, payments: Paymen
     assert all_of_it.count == 2
 
 
-async def test_refunds_are_listed_and_one_payment_tells_its_whole_story(
+async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     services: Services, db: Database, sandbox_shop: Shop
 ) -> None:
     merchant = sandbox_shop.merchant

@@ -48,7 +48,7 @@ async def _notification_id(shop: Shop, trx_id: str) -> str:
     return found
 
 
-async def test_every_id_of_a_payment_leads_to_it(shop: Shop, operator: SignedInUser) -> None:
+async def test_every_id_of_a_payment_finds_it(shop: Shop, operator: SignedInUser) -> None:
     named = await _paid(shop)
     for kind, identifier in named.items():
         found = await find(shop.services.db, identifier)
@@ -63,7 +63,7 @@ async def test_every_id_of_a_payment_leads_to_it(shop: Shop, operator: SignedInU
         assert page.status == 200 or page.location.endswith(f"/transactions/{named['payment']}")
 
 
-async def test_a_commission_that_is_in_the_payments_posting_is_found_too(
+async def test_a_commission_within_the_payments_posting_is_found(
     sandbox_shop: Shop,
 ) -> None:
     started = await sandbox_shop.start()
@@ -77,7 +77,7 @@ async def test_a_commission_that_is_in_the_payments_posting_is_found_too(
     assert (found.kind, found.trx_id) == ("commission", started.trx_id)
 
 
-async def test_notifications_requests_and_adjustments_are_found_by_their_ids(
+async def test_notifications_requests_and_adjustments_are_found_by_id(
     shop: Shop, operator: SignedInUser
 ) -> None:
     db, named = shop.services.db, await _paid(shop)
@@ -106,7 +106,7 @@ async def test_notifications_requests_and_adjustments_are_found_by_their_ids(
         assert (await operator.get(location.removeprefix("/console"))).status == 200
 
 
-async def test_what_is_no_id_of_ours_is_not_found(shop: Shop, operator: SignedInUser) -> None:
+async def test_an_unknown_id_is_not_found(shop: Shop, operator: SignedInUser) -> None:
     started = await shop.start()
     for text in (
         *(trx_ids.new(shop.merchant.new.id), f"{started.trx_id}-9", "0" * 24, "99999999999"),

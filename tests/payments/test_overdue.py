@@ -54,7 +54,7 @@ async def _case_id(shop: Shop) -> int:
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_charge_open_after_three_days_is_a_case_and_is_asked_about_rarely(
+async def test_a_charge_open_after_three_days_opens_a_case_and_is_queried_less_often(
     shop: Shop, method: str
 ) -> None:
     charge = await _old_charge(shop, method)
@@ -64,7 +64,7 @@ async def test_a_charge_open_after_three_days_is_a_case_and_is_asked_about_rarel
         assert await _next_query_in_hours(shop, "charge", charge.reference) == 12
 
 
-async def test_such_a_case_closes_by_itself_when_the_charge_is_paid(shop: Shop) -> None:
+async def test_the_case_closes_automatically_when_the_charge_is_paid(shop: Shop) -> None:
     charge = await _old_charge(shop, "providera-ngn")
     await shop.simulator.run_job_now("charge", charge.reference)
     await shop.pay(charge)
@@ -78,7 +78,7 @@ async def test_such_a_case_closes_by_itself_when_the_charge_is_paid(shop: Shop) 
     assert await _next_query_in_hours(shop, "charge", charge.reference) is None
 
 
-async def test_a_person_who_resolves_such_a_case_ends_the_asking(shop: Shop) -> None:
+async def test_resolving_the_case_ends_the_status_queries(shop: Shop) -> None:
     charge = await _old_charge(shop, "providera-ngn")
     await shop.simulator.run_job_now("charge", charge.reference)
     await cases.resolve(
@@ -90,7 +90,7 @@ async def test_a_person_who_resolves_such_a_case_ends_the_asking(shop: Shop) -> 
     assert case.status == "resolved"
 
 
-async def test_a_charge_that_the_provider_does_not_know_after_three_days_is_expired(
+async def test_a_charge_unknown_to_the_provider_after_three_days_expires(
     shop: Shop,
 ) -> None:
     charge = await _old_charge(shop, "providera-ngn")
@@ -101,7 +101,7 @@ async def test_a_charge_that_the_provider_does_not_know_after_three_days_is_expi
     assert await _next_query_in_hours(shop, "charge", charge.reference) is None
 
 
-async def test_a_provider_that_cannot_be_asked_for_three_days_is_a_case_and_asked_on(
+async def test_a_provider_that_cannot_be_queried_for_three_days_opens_a_case(
     shop: Shop,
 ) -> None:
     charge = await _old_charge(shop, "providera-ngn")
@@ -124,7 +124,7 @@ async def _open_refund(shop: Shop) -> Refund:
     return refund
 
 
-async def test_a_refund_open_after_three_days_is_a_case_and_is_asked_about_rarely(
+async def test_a_refund_open_after_three_days_opens_a_case_and_is_queried_less_often(
     shop: Shop,
 ) -> None:
     refund = await _open_refund(shop)

@@ -27,7 +27,7 @@ def _email(body: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("method", HOSTED)
-async def test_a_customer_without_an_address_is_not_the_merchants_owner(
+async def test_a_customer_without_an_email_is_not_reported_as_the_merchants_owner(
     shop: Shop, method: str
 ) -> None:
     assert _email(await _charge_request(shop, method)) == "no-reply@127.0.0.1"
@@ -38,19 +38,19 @@ async def test_a_customer_without_an_address_is_not_the_merchants_owner(
 
 
 @pytest.mark.parametrize("value", ["nobody", "a@b", "x <x@example.com>", "a b@example.com"])
-async def test_a_fallback_that_is_no_address_is_refused(shop: Shop, value: str) -> None:
+async def test_an_invalid_fallback_email_is_rejected(shop: Shop, value: str) -> None:
     with pytest.raises(platform.BadSetting, match="an email address"):
         await platform.change(shop.services.db, "customer_email_fallback", value)
     await see_changes(shop.services)
 
 
-async def test_provider_c_shows_the_shops_name(shop: Shop) -> None:
+async def test_provider_c_shows_the_merchants_name(shop: Shop) -> None:
     body = await _charge_request(shop, "providerc-ngn", customer_name="Ngozi Obi")
     assert body["customizations"]["title"] == "Ada Stores"
     assert body["customer"]["name"] == "Ngozi Obi"
 
 
-async def test_a_transfers_beneficiary_is_not_the_merchants_owner(shop: Shop) -> None:
+async def test_a_transfers_beneficiary_is_not_reported_as_the_merchants_owner(shop: Shop) -> None:
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     await shop.simulator.control("a/balance", {"available": 100_000_000})
     await payer.fund("10000")

@@ -38,7 +38,7 @@ def from_elsewhere(merchant: Merchant) -> Merchant:
     return msgspec.structs.replace(merchant, site=merchant.site.from_new_ip())
 
 
-async def test_every_request_counts_once_whatever_its_answer(merchant: Merchant) -> None:
+async def test_every_request_counts_once_whatever_its_response(merchant: Merchant) -> None:
     used = order()
     replies = [
         await steps.initiate(merchant, used, Idempotency_Key="k"),
@@ -64,20 +64,20 @@ async def test_every_request_counts_once_whatever_its_answer(merchant: Merchant)
     assert [remaining(reply) for reply in replies] == list(range(119, 119 - len(replies), -1))
 
 
-async def test_requests_that_meet_under_one_reference_count_once_each(merchant: Merchant) -> None:
+async def test_concurrent_requests_with_one_reference_count_once_each(merchant: Merchant) -> None:
     sent = order()
     await asyncio.gather(*(steps.initiate(merchant, sent) for _ in range(64)))
     assert remaining(await steps.initiate(merchant, order())) == 120 - 65
 
 
-async def test_requests_that_meet_under_one_key_count_once_each(merchant: Merchant) -> None:
+async def test_concurrent_requests_with_one_key_count_once_each(merchant: Merchant) -> None:
     sent = order()
     await asyncio.gather(*(steps.initiate(merchant, sent, Idempotency_Key="k") for _ in range(64)))
     assert remaining(await steps.initiate(merchant, order())) == 120 - 65
 
 
 @pytest.mark.usefixtures("_two_a_minute")
-async def test_the_limit_comes_before_the_body(merchant: Merchant) -> None:
+async def test_the_limit_is_checked_before_the_body(merchant: Merchant) -> None:
     for _ in range(2):
         assert (await steps.initiate(merchant, b"not json")).status == 400
     bodies = [order(), order(currency_code="USD"), order(payment_amount=0), b"not json", b"{}"]
@@ -91,7 +91,7 @@ async def test_the_limit_comes_before_the_body(merchant: Merchant) -> None:
 
 
 @pytest.mark.usefixtures("_two_a_minute")
-async def test_the_limit_comes_before_a_merchants_availability(
+async def test_the_limit_is_checked_before_the_merchants_status(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
     pending = await new_merchant(site, db, keyring, Status.PENDING, Environment.PRODUCTION)
@@ -100,7 +100,7 @@ async def test_the_limit_comes_before_a_merchants_availability(
 
 
 @pytest.mark.usefixtures("_two_a_minute")
-async def test_the_limit_comes_before_used_references_and_replays(merchant: Merchant) -> None:
+async def test_the_limit_is_checked_before_references_and_replays(merchant: Merchant) -> None:
     sent = order()
     first = await steps.initiate(merchant, sent, Idempotency_Key="k")
     await steps.initiate(merchant, sent, Idempotency_Key="k")
@@ -120,7 +120,7 @@ async def test_both_endpoints_share_one_limit(merchant: Merchant) -> None:
 
 
 @pytest.mark.usefixtures("_two_a_minute")
-async def test_beyond_the_limit_no_payment_is_written(merchant: Merchant) -> None:
+async def test_beyond_the_limit_no_payment_is_created(merchant: Merchant) -> None:
     sent = [order() for _ in range(10)]
     replies = await asyncio.gather(*(steps.initiate(merchant, body) for body in sent))
     assert Counter(reply.status for reply in replies) == {200: 2, 429: 8}
@@ -130,7 +130,7 @@ async def test_beyond_the_limit_no_payment_is_written(merchant: Merchant) -> Non
 
 
 @pytest.mark.usefixtures("_two_a_minute")
-async def test_beyond_the_limit_no_answer_is_stored(merchant: Merchant) -> None:
+async def test_beyond_the_limit_no_response_is_stored(merchant: Merchant) -> None:
     for _ in range(2):
         await steps.initiate(merchant, order())
     sent = order()
@@ -139,7 +139,7 @@ async def test_beyond_the_limit_no_answer_is_stored(merchant: Merchant) -> None:
     assert (later.status, later.headers.get("idempotent-replayed")) == (200, None)
 
 
-async def test_the_limit_is_exact_whichever_program_a_request_reaches(
+async def test_the_limit_is_exact_across_api_processes(
     merchant: Merchant, services: Services
 ) -> None:
     async with steps.second_program(services, merchant) as other:

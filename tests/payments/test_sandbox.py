@@ -10,7 +10,9 @@ from tests.payments.shop import Shop
 SCENARIO = "X-Sandbox-Scenario"
 
 
-async def test_a_sandbox_payment_completes_by_itself_after_the_delay(sandbox_shop: Shop) -> None:
+async def test_a_sandbox_payment_completes_automatically_after_the_delay(
+    sandbox_shop: Shop,
+) -> None:
     started = await sandbox_shop.start()
     due_in = await sandbox_shop.services.db.value(
         "SELECT extract(epoch FROM due_at - now()) FROM job WHERE subject = $1", started.trx_id
@@ -22,7 +24,7 @@ async def test_a_sandbox_payment_completes_by_itself_after_the_delay(sandbox_sho
     assert await sandbox_shop.status(started) == "success"
 
 
-async def test_an_opened_checkout_gives_the_customer_time_to_choose(sandbox_shop: Shop) -> None:
+async def test_opening_the_checkout_gives_the_customer_time_to_choose(sandbox_shop: Shop) -> None:
     started = await sandbox_shop.start()
     first = await sandbox_shop.services.checkout.view(started.trx_id)
     second = await sandbox_shop.services.checkout.view(started.trx_id)
@@ -40,9 +42,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_a_customer_can_make_every_outcome_happen(
-    sandbox_shop: Shop, outcome: Outcome
-) -> None:
+async def test_a_customer_can_choose_every_outcome(sandbox_shop: Shop, outcome: Outcome) -> None:
     status, code, told_status = OUTCOMES[outcome]
     started = await sandbox_shop.start()
     await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
@@ -56,7 +56,7 @@ async def test_a_customer_can_make_every_outcome_happen(
 
 
 @pytest.mark.parametrize(("scenario", "status"), [("success", "success"), ("failed", "failed")])
-async def test_a_scenario_decides_how_it_ends(
+async def test_a_scenario_decides_the_outcome(
     sandbox_shop: Shop, scenario: str, status: str
 ) -> None:
     trx_id = await _with_scenario(sandbox_shop, scenario)
@@ -85,7 +85,9 @@ async def _with_scenario(shop: Shop, scenario: str) -> str:
     return trx_id
 
 
-async def test_no_provider_is_called_and_the_remark_says_what_it_is(sandbox_shop: Shop) -> None:
+async def test_no_provider_is_called_and_the_remark_mentions_the_sandbox(
+    sandbox_shop: Shop,
+) -> None:
     started = await sandbox_shop.start()
     assert started.info["merchant_payment_method_codes"]
     with pytest.raises(Refusal, match="no longer available"):
@@ -97,7 +99,7 @@ async def test_no_provider_is_called_and_the_remark_says_what_it_is(sandbox_shop
     assert (remarks, charges) == ("SANDBOX_TRANSACTION", 0)
 
 
-async def test_a_production_payment_cannot_be_pretended(shop: Shop) -> None:
+async def test_a_production_payment_cannot_be_simulated(shop: Shop) -> None:
     started = await shop.start()
     with pytest.raises(Refusal):
         await shop.services.checkout.pretend(started.trx_id, Outcome.PAY)

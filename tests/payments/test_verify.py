@@ -51,7 +51,7 @@ def moment(text: str) -> datetime:
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_a_pending_payment_is_told_of_to_the_letter(
+async def test_a_pending_payment_has_exactly_the_documented_fields(
     merchant: Merchant, environment: Environment
 ) -> None:
     caller, sent = steps.in_environment(merchant, environment), order(**CUSTOMER)
@@ -67,7 +67,7 @@ async def test_a_pending_payment_is_told_of_to_the_letter(
     }
 
 
-async def test_a_successful_payment_is_told_of_to_the_letter(
+async def test_a_successful_payment_has_exactly_the_documented_fields(
     merchant: Merchant, services: Services
 ) -> None:
     trx_id = await steps.new_payment(merchant, **CUSTOMER)
@@ -97,7 +97,7 @@ async def test_a_successful_payment_is_told_of_to_the_letter(
     }
 
 
-async def test_what_was_not_sent_is_null_in_a_successful_payment(
+async def test_fields_that_were_not_sent_are_null_in_a_successful_payment(
     merchant: Merchant, services: Services
 ) -> None:
     trx_id = await steps.new_payment(merchant)
@@ -110,7 +110,7 @@ async def test_what_was_not_sent_is_null_in_a_successful_payment(
 @pytest.mark.parametrize(
     ("bearer", "customer_paid"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43.00")]
 )
-async def test_commission_in_the_sandbox_is_told_of_but_moves_no_money_of_the_merchant(
+async def test_commission_in_the_sandbox_is_shown_but_moves_no_money(
     merchant: Merchant, services: Services, bearer: Bearer, customer_paid: str
 ) -> None:
     await steps.set_commission(services, merchant, "1.5", bearer)
@@ -139,7 +139,7 @@ async def test_no_digit_of_a_large_amount_is_lost(merchant: Merchant, services: 
         assert re.search(rb'"%b":90071992547409\.93[,}]' % field, body)
 
 
-async def test_a_payment_made_to_fail_is_told_of_to_the_letter(
+async def test_a_failed_payment_has_exactly_the_documented_fields(
     merchant: Merchant, services: Services
 ) -> None:
     sent = order(**CUSTOMER)
@@ -167,7 +167,7 @@ async def test_a_payment_made_to_fail_is_told_of_to_the_letter(
         (Event.EXPIRED, ErrorCode.EXPIRED_SESSION),
     ],
 )
-async def test_a_failed_payment_says_why(
+async def test_a_failed_payment_has_a_reason(
     merchant: Merchant, services: Services, event: Event, code: ErrorCode
 ) -> None:
     before = await steps.balance(services, merchant)
@@ -179,7 +179,7 @@ async def test_a_failed_payment_says_why(
 
 
 @pytest.mark.parametrize("environment", Environment)
-async def test_a_payment_whose_time_is_over_has_failed(
+async def test_an_expired_payment_has_failed(
     merchant: Merchant, services: Services, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -197,7 +197,7 @@ async def test_a_payment_whose_time_is_over_has_failed(
         (Event.DECLINED, ErrorCode.PAYMENT_DECLINED, "failed"),
     ],
 )
-async def test_what_was_given_up_and_paid_after_all_is_a_success_unless_declined(
+async def test_a_canceled_payment_that_is_paid_later_is_a_success_unless_declined(
     merchant: Merchant, services: Services, event: Event, code: ErrorCode, status: str
 ) -> None:
     trx_id = await steps.new_payment(merchant)
@@ -208,7 +208,7 @@ async def test_what_was_given_up_and_paid_after_all_is_a_success_unless_declined
     assert ("error_code" in answer) == (status == "failed")
 
 
-async def test_a_finished_payment_stays_as_it_is(merchant: Merchant, services: Services) -> None:
+async def test_a_final_payment_does_not_change(merchant: Merchant, services: Services) -> None:
     trx_id = await steps.new_payment(merchant)
     await steps.complete(services, merchant, trx_id)
     first = await steps.verify(merchant, trx_id)
@@ -220,7 +220,7 @@ async def test_a_finished_payment_stays_as_it_is(merchant: Merchant, services: S
     assert await steps.balance(services, merchant) == wallet
 
 
-async def test_whoever_asks_for_what_is_not_theirs_learns_nothing(
+async def test_another_merchants_payment_is_indistinguishable_from_an_unknown_one(
     merchant: Merchant,
     live: Merchant,
     services: Services,
@@ -259,7 +259,7 @@ async def test_whoever_asks_for_what_is_not_theirs_learns_nothing(
     ],
     ids=lambda text: text[:12] + str(len(text)),
 )
-async def test_a_malformed_id_is_no_transaction(merchant: Merchant, malformed: str) -> None:
+async def test_a_malformed_id_is_not_found(merchant: Merchant, malformed: str) -> None:
     reply = await steps.verify(merchant, malformed)
     unknown = await steps.verify(merchant, "TXN" + "0" * 30)
     assert (reply.status, reply.code) == (404, "TRANSACTION_NOT_FOUND")
@@ -267,7 +267,7 @@ async def test_a_malformed_id_is_no_transaction(merchant: Merchant, malformed: s
 
 
 @pytest.mark.parametrize("change", ["lower case", "charge", "space", "reference"])
-async def test_only_the_id_itself_finds_a_payment(merchant: Merchant, change: str) -> None:
+async def test_only_the_exact_id_finds_a_payment(merchant: Merchant, change: str) -> None:
     sent = order()
     trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
     asked = {
@@ -280,12 +280,12 @@ async def test_only_the_id_itself_finds_a_payment(merchant: Merchant, change: st
     assert (await steps.verify(merchant, trx_id)).status == 200
 
 
-async def test_a_payment_of_the_older_api_can_be_verified(merchant: Merchant) -> None:
+async def test_a_legacy_payment_can_be_verified(merchant: Merchant) -> None:
     reply = await steps.initiate_legacy(merchant, order())
     assert (await steps.verify(merchant, steps.trx_id_of(reply))).json["status"] == "pending"
 
 
-async def test_a_merchant_that_is_not_available_is_not_told(
+async def test_an_unavailable_merchant_cannot_verify(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
     pending = await new_merchant(site, db, keyring, Status.PENDING)

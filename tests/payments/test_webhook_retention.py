@@ -48,14 +48,14 @@ async def test_webhooks_are_deleted_after_180_days(shop: Shop) -> None:
     assert (await _kept(db, old), await _kept(db, recent) > 0) == (0, True)
 
 
-async def test_a_webhook_that_came_again_lately_is_kept(shop: Shop) -> None:
+async def test_a_webhook_that_was_repeated_recently_is_kept(shop: Shop) -> None:
     reference = await _paid(shop)
     await _age(shop.services.db, reference, "received_at")
     await _forget(shop.services)
     assert await _kept(shop.services.db, reference) > 0
 
 
-async def test_the_retention_is_a_setting(shop: Shop) -> None:
+async def test_the_retention_is_configurable(shop: Shop) -> None:
     reference = await _paid(shop)
     await _age(shop.services.db, reference, "received_at", "last_received_at")
     async with setting(shop.services, "webhook_retention_days", "365"):
@@ -63,12 +63,12 @@ async def test_the_retention_is_a_setting(shop: Shop) -> None:
     assert await _kept(shop.services.db, reference) > 0
 
 
-async def test_a_retention_of_less_than_30_days_is_refused() -> None:
+async def test_a_retention_below_30_days_is_rejected() -> None:
     with pytest.raises(platform.BadSetting):
         platform.parse("webhook_retention_days", "29")
 
 
-async def test_what_an_open_charge_needs_is_kept(shop: Shop, site: Site) -> None:
+async def test_webhooks_of_an_open_charge_are_kept(shop: Shop, site: Site) -> None:
     charge = await shop.choose(await shop.start(), "providera-ngn")
     assert (await send(site, "providera", paid("providera", charge.reference))).status == 200
     await shop.services.db.execute("DELETE FROM job WHERE subject = $1", charge.reference)
@@ -77,7 +77,7 @@ async def test_what_an_open_charge_needs_is_kept(shop: Shop, site: Site) -> None
     assert await _kept(shop.services.db, charge.reference) == 1
 
 
-async def test_what_an_open_case_is_about_is_kept(shop: Shop) -> None:
+async def test_webhooks_of_an_open_case_are_kept(shop: Shop) -> None:
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount="900.00")
@@ -88,7 +88,7 @@ async def test_what_an_open_case_is_about_is_kept(shop: Shop) -> None:
     assert await _kept(shop.services.db, charge.reference) > 0
 
 
-async def test_what_an_open_payout_needs_is_kept(shop: Shop) -> None:
+async def test_webhooks_of_an_open_payout_are_kept(shop: Shop) -> None:
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     await payer.fund("2000")
     trx_id = await payer.pay_out()

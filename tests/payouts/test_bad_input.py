@@ -32,7 +32,7 @@ def assert_not_read(reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("field", REQUIRED)
-async def test_a_required_field_that_is_missing_or_null_is_named(
+async def test_a_missing_or_null_required_field_is_reported(
     sandbox_payer: PayoutMerchant, field: str
 ) -> None:
     sent = await sandbox_payer.order()
@@ -42,7 +42,7 @@ async def test_a_required_field_that_is_missing_or_null_is_named(
 
 
 @pytest.mark.parametrize("left_out", ["missing", "null"])
-async def test_neither_beneficiary_nor_saved_account_is_refused(
+async def test_a_payout_without_beneficiary_or_saved_account_is_rejected(
     sandbox_payer: PayoutMerchant, left_out: str
 ) -> None:
     sent = await sandbox_payer.order(beneficiary=None)
@@ -51,7 +51,7 @@ async def test_neither_beneficiary_nor_saved_account_is_refused(
     assert_refused(await sandbox_payer.send(sent), *WHO)
 
 
-async def test_both_beneficiary_and_saved_account_are_refused(
+async def test_a_payout_with_both_beneficiary_and_saved_account_is_rejected(
     sandbox_payer: PayoutMerchant,
 ) -> None:
     assert_refused(await sandbox_payer.ask(withdraw_account_id=1), "withdraw_account_id")
@@ -59,7 +59,7 @@ async def test_both_beneficiary_and_saved_account_are_refused(
 
 @pytest.mark.parametrize("value", [5, 1.5, True, [], ["NGN"], {}, {"a": "b"}], ids=repr)
 @pytest.mark.parametrize("field", TEXTS)
-async def test_a_text_of_another_type_is_named(
+async def test_a_text_field_of_the_wrong_type_is_reported(
     sandbox_payer: PayoutMerchant, field: str, value: Any
 ) -> None:
     assert_refused(await sandbox_payer.ask(**{field: value}), field)
@@ -67,7 +67,7 @@ async def test_a_text_of_another_type_is_named(
 
 @pytest.mark.parametrize("value", ["1", "", 1.5, True, [1], {}], ids=repr)
 @pytest.mark.parametrize("field", ["withdraw_method_id", "withdraw_account_id"])
-async def test_a_number_of_another_type_is_named(
+async def test_a_number_field_of_the_wrong_type_is_reported(
     sandbox_payer: PayoutMerchant, field: str, value: Any
 ) -> None:
     changed: dict[str, Any] = {field: value}
@@ -77,7 +77,7 @@ async def test_a_number_of_another_type_is_named(
 
 
 @pytest.mark.parametrize("value", ["058", "", 5, True, [], [{"bank_code": "058"}]], ids=repr)
-async def test_a_beneficiary_that_is_no_object_is_named(
+async def test_a_beneficiary_that_is_not_an_object_is_reported(
     sandbox_payer: PayoutMerchant, value: Any
 ) -> None:
     assert_refused(await sandbox_payer.ask(beneficiary=value), "beneficiary")
@@ -85,7 +85,7 @@ async def test_a_beneficiary_that_is_no_object_is_named(
 
 @pytest.mark.parametrize("field", ["currency_code", "ref_trx", "ipn_url"])
 @pytest.mark.parametrize("value", ["", " "])
-async def test_a_required_text_without_a_character_is_named(
+async def test_a_blank_required_text_is_reported(
     sandbox_payer: PayoutMerchant, field: str, value: str
 ) -> None:
     assert_refused(await sandbox_payer.ask(**{field: value}), field)
@@ -111,14 +111,14 @@ async def test_a_reference_has_up_to_60_characters(
     ],
     ids=lambda amount: amount[:30],
 )
-async def test_an_amount_that_is_none_is_refused_as_such(
+async def test_an_invalid_amount_has_its_own_error_code(
     sandbox_payer: PayoutMerchant, amount: str
 ) -> None:
     assert_refused(await sandbox_payer.send(await sandbox_payer.order_of(amount)), "payout_amount")
 
 
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1_000"])
-async def test_what_is_no_json_number_makes_the_body_unreadable(
+async def test_an_invalid_json_number_makes_the_body_unreadable(
     sandbox_payer: PayoutMerchant, amount: str
 ) -> None:
     assert_not_read(await sandbox_payer.send(await sandbox_payer.order_of(amount)))
@@ -134,7 +134,7 @@ async def test_an_amount_has_no_more_decimals_than_its_currency(
 
 
 @pytest.mark.parametrize("currency", ["N", "NG", "NGNN", "N1N", "NG ", "NGN\n", "₦₦₦"])
-async def test_a_currency_that_is_not_three_letters_is_named(
+async def test_a_currency_that_is_not_three_letters_is_reported(
     sandbox_payer: PayoutMerchant, currency: str
 ) -> None:
     assert_refused(await sandbox_payer.ask(currency_code=currency), "currency_code")
@@ -148,11 +148,11 @@ async def test_a_currency_that_is_not_three_letters_is_named(
         *("https://shop.example/a b", "https://shop.example/\r\nX: y", "https://@/"),
     ],
 )
-async def test_what_is_no_address_is_named(sandbox_payer: PayoutMerchant, address: str) -> None:
+async def test_an_invalid_url_is_reported(sandbox_payer: PayoutMerchant, address: str) -> None:
     assert_refused(await sandbox_payer.ask(ipn_url=address), "ipn_url")
 
 
-async def test_all_bad_fields_are_named_at_once(sandbox_payer: PayoutMerchant) -> None:
+async def test_all_invalid_fields_are_reported_together(sandbox_payer: PayoutMerchant) -> None:
     everything: dict[str, Any] = {
         "payout_amount": "1000",
         "currency_code": "NAIRA",
@@ -166,7 +166,7 @@ async def test_all_bad_fields_are_named_at_once(sandbox_payer: PayoutMerchant) -
     assert_refused(await sandbox_payer.send({}), *REQUIRED, *WHO)
 
 
-async def test_an_amount_that_is_not_alone_at_fault_is_one_bad_field_of_several(
+async def test_an_invalid_amount_among_others_is_reported_as_a_field(
     sandbox_payer: PayoutMerchant,
 ) -> None:
     body = await sandbox_payer.order_of("100.001", ipn_url="x")
@@ -175,7 +175,7 @@ async def test_an_amount_that_is_not_alone_at_fault_is_one_bad_field_of_several(
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
 @pytest.mark.parametrize("field", ["ref_trx", "ipn_url", "description"])
-async def test_nul_and_half_a_surrogate_pair_are_no_text(
+async def test_nul_and_lone_surrogates_are_rejected(
     sandbox_payer: PayoutMerchant, field: str, character: str
 ) -> None:
     sent = await sandbox_payer.order(description="Rent")
@@ -183,7 +183,7 @@ async def test_nul_and_half_a_surrogate_pair_are_no_text(
 
 
 @pytest.mark.parametrize("character", ["\n", "\x1b", "\u2028", "\u202e", "\u2066"], ids=ascii)
-async def test_a_line_of_text_has_no_control_characters(
+async def test_a_single_line_text_has_no_control_characters(
     sandbox_payer: PayoutMerchant, character: str
 ) -> None:
     for field in ("ref_trx", "description"):
@@ -197,7 +197,7 @@ async def test_a_line_of_text_has_no_control_characters(
 
 
 @pytest.mark.parametrize("character", ["\x00", "\ud800"], ids=ascii)
-async def test_a_beneficiary_that_cannot_be_stored_is_refused(
+async def test_a_beneficiary_that_cannot_be_stored_is_rejected(
     sandbox_payer: PayoutMerchant, character: str
 ) -> None:
     good = {"bank_code": "058", "account_number": "0123456789"}
@@ -209,19 +209,19 @@ async def test_a_beneficiary_that_cannot_be_stored_is_refused(
 @pytest.mark.parametrize(
     "body", [b"", b"not json", b"[]", b'"text"', b"null", b"5", b"{", b"{}{}", b"\xff{}"]
 )
-async def test_a_body_that_is_no_json_object_is_refused(
+async def test_a_body_that_is_not_a_json_object_is_rejected(
     sandbox_payer: PayoutMerchant, body: bytes
 ) -> None:
     assert_not_read(await sandbox_payer.send(body))
 
 
 @pytest.mark.parametrize("name", ["payout_amount", "beneficiary", "unknown"])
-async def test_a_key_that_stands_twice_is_refused(sandbox_payer: PayoutMerchant, name: str) -> None:
+async def test_a_duplicate_key_is_rejected(sandbox_payer: PayoutMerchant, name: str) -> None:
     body = json.dumps(await sandbox_payer.order() | {name: 1}).encode()
     assert_not_read(await sandbox_payer.send(body[:-1] + b', "%b": 1}' % name.encode()))
 
 
-async def test_a_key_that_stands_twice_in_the_beneficiary_is_refused(
+async def test_a_duplicate_key_in_the_beneficiary_is_rejected(
     sandbox_payer: PayoutMerchant,
 ) -> None:
     body = json.dumps(await sandbox_payer.order()).encode()
@@ -231,19 +231,21 @@ async def test_a_key_that_stands_twice_in_the_beneficiary_is_refused(
 
 
 @pytest.mark.parametrize("scenario", ["", "Success", "unknown", "success,failed"])
-async def test_an_unknown_scenario_is_refused(sandbox_payer: PayoutMerchant, scenario: str) -> None:
+async def test_an_unknown_scenario_is_rejected(
+    sandbox_payer: PayoutMerchant, scenario: str
+) -> None:
     reply = await sandbox_payer.send(await sandbox_payer.order(), X_Sandbox_Scenario=scenario)
     assert_refused(reply, "X-Sandbox-Scenario")
 
 
 @pytest.mark.parametrize("scenario", ["success", "failed", "pending", "unknown"])
-async def test_a_scenario_is_refused_in_production(payer: PayoutMerchant, scenario: str) -> None:
+async def test_a_scenario_is_rejected_in_production(payer: PayoutMerchant, scenario: str) -> None:
     reply = await payer.send(await payer.order(), X_Sandbox_Scenario=scenario)
     assert_refused(reply, "X-Sandbox-Scenario")
     assert await payer.balance() == 1_000_000
 
 
-async def test_the_shape_is_checked_before_all_rules(sandbox_payer: PayoutMerchant) -> None:
+async def test_the_format_is_checked_before_all_other_rules(sandbox_payer: PayoutMerchant) -> None:
     await sandbox_payer.change(Change(payouts_enabled=False))
     reply = await sandbox_payer.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
     assert_refused(reply, "ipn_url")
@@ -254,7 +256,7 @@ async def test_an_empty_description_counts_as_absent(sandbox_payer: PayoutMercha
     assert payout.description is None
 
 
-async def test_an_empty_account_id_or_beneficiary_is_of_the_wrong_type(
+async def test_an_empty_account_id_or_beneficiary_has_the_wrong_type(
     sandbox_payer: PayoutMerchant,
 ) -> None:
     sent = await sandbox_payer.order()
@@ -262,7 +264,7 @@ async def test_an_empty_account_id_or_beneficiary_is_of_the_wrong_type(
     assert_refused(await sandbox_payer.send(sent | {"beneficiary": ""}), WHO[0])
 
 
-async def test_an_empty_method_code_asks_for_the_default_bank_list(payer: PayoutMerchant) -> None:
+async def test_an_empty_method_code_returns_the_default_bank_list(payer: PayoutMerchant) -> None:
     given = await payer.merchant.get("/api/v1/payout/bank-list?method_code=")
     plain = await payer.merchant.get("/api/v1/payout/bank-list")
     assert (given.status, given.json) == (200, plain.json)

@@ -33,7 +33,9 @@ async def ask(payer: PayoutMerchant, rail: str | None = None) -> Reply:
 
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
-async def test_a_list_is_described_to_the_letter(payer: PayoutMerchant, rail: str | None) -> None:
+async def test_a_bank_list_has_exactly_the_documented_fields(
+    payer: PayoutMerchant, rail: str | None
+) -> None:
     reply = await ask(payer, rail)
     assert reply.status == 200
     listed = [{"bank_code": b.code, "bank_name": b.name} for b in LISTS[rail or "b"].values()]
@@ -46,7 +48,7 @@ async def test_a_list_is_described_to_the_letter(payer: PayoutMerchant, rail: st
 
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
-async def test_the_sandbox_has_lists_of_its_own_and_asks_nobody(
+async def test_the_sandbox_has_its_own_bank_lists_and_calls_no_provider(
     sandbox_payer: PayoutMerchant, rail: str | None
 ) -> None:
     reply = await ask(sandbox_payer, rail)
@@ -60,7 +62,7 @@ async def test_the_sandbox_has_lists_of_its_own_and_asks_nobody(
 
 @pytest.mark.parametrize("rail", [None, *RAILS])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_a_rail_without_credentials_has_no_list(
+async def test_a_rail_without_credentials_has_no_bank_list(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
     services: Services,
@@ -72,9 +74,7 @@ async def test_a_rail_without_credentials_has_no_list(
     assert (reply.status, reply.code) == (422, "gateway_not_configured")
 
 
-async def test_a_rail_that_is_switched_off_has_no_list(
-    payer: PayoutMerchant, services: Services
-) -> None:
+async def test_a_disabled_rail_has_no_bank_list(payer: PayoutMerchant, services: Services) -> None:
     await set_credentials(services, "b", pay_out_enabled="false")
     reply = await ask(payer)
     assert (reply.status, reply.code) == (422, "gateway_not_configured")
@@ -83,18 +83,20 @@ async def test_a_rail_that_is_switched_off_has_no_list(
 
 
 @pytest.mark.parametrize("code", [MANUAL, "nonsense", "providera-ngn", "%F0%9F%98%80"])
-async def test_a_method_without_a_list_is_refused(payer: PayoutMerchant, code: str) -> None:
+async def test_a_method_without_a_bank_list_is_rejected(payer: PayoutMerchant, code: str) -> None:
     reply = await payer.merchant.get(f"{BANK_LIST}?method_code={code}")
     assert (reply.status, reply.code) == (422, "payout_failed")
 
 
-async def test_an_inactive_method_has_no_list(payer: PayoutMerchant, services: Services) -> None:
+async def test_an_inactive_method_has_no_bank_list(
+    payer: PayoutMerchant, services: Services
+) -> None:
     async with method(services, "b", active=False):
         assert (await ask(payer)).code == "payout_failed"
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_list_is_asked_for_once_and_outlives_an_outage(
+async def test_a_bank_list_is_cached_and_survives_an_outage(
     payer: PayoutMerchant, rail: str
 ) -> None:
     async with payer.at_second_process() as other:
@@ -105,7 +107,7 @@ async def test_a_list_is_asked_for_once_and_outlives_an_outage(
     assert (await payer.calls(rail)).count("banks") == 1
 
 
-async def test_a_list_is_asked_for_again_after_an_hour(
+async def test_a_bank_list_is_requested_again_after_an_hour(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = 1_000_000.0
@@ -118,7 +120,7 @@ async def test_a_list_is_asked_for_again_after_an_hour(
             assert (await payer.calls("b")).count("banks") == calls
 
 
-async def test_an_old_list_is_better_than_none_while_the_provider_is_away(
+async def test_an_old_bank_list_is_used_while_the_provider_is_down(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bank_lists, "KEEP_SECONDS", 0)
@@ -128,7 +130,7 @@ async def test_an_old_list_is_better_than_none_while_the_provider_is_away(
         assert (await ask(other)).body == first.body
 
 
-async def test_another_account_at_the_provider_is_asked_anew(
+async def test_new_provider_credentials_reload_the_bank_list(
     payer: PayoutMerchant, services: Services
 ) -> None:
     """For its banks, and for whose account it is; what the former said holds no longer."""
@@ -143,7 +145,7 @@ async def test_another_account_at_the_provider_is_asked_anew(
         assert (asked.count("banks"), asked.count("resolve")) == (calls, calls)
 
 
-async def test_a_provider_that_never_answered_has_no_list(payer: PayoutMerchant) -> None:
+async def test_a_provider_that_never_responded_has_no_bank_list(payer: PayoutMerchant) -> None:
     await payer.simulator.control("b/faults", {"outage": True})
     async with payer.at_second_process() as other:
         reply = await ask(other)

@@ -33,7 +33,7 @@ async def saved(payer: PayoutMerchant, rail: str, account_id: Any) -> Reply:
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_name_is_the_rails_own(payer: PayoutMerchant, rail: str) -> None:
+async def test_the_account_name_comes_from_the_rail(payer: PayoutMerchant, rail: str) -> None:
     account = new_account()
     beneficiary = {"bank_code": BANKS[rail], "account_number": account}
     payout = await payer.payout(await payer.pay_out(rail, beneficiary=beneficiary))
@@ -43,7 +43,7 @@ async def test_the_name_is_the_rails_own(payer: PayoutMerchant, rail: str) -> No
     assert ("name_enquiry_reference" in fields) is (rail == "b")
 
 
-async def test_a_name_is_asked_for_once_in_ten_minutes_for_each_rail_bank_and_account(
+async def test_a_name_is_cached_for_ten_minutes_per_rail_bank_and_account(
     payer: PayoutMerchant,
 ) -> None:
     account = new_account()
@@ -71,7 +71,7 @@ async def test_a_name_is_asked_for_once_in_ten_minutes_for_each_rail_bank_and_ac
     ids=json.dumps,
 )
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_aliases_stand_for_their_canonical_names(
+async def test_aliases_are_accepted_for_field_names(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
     environment: str,
@@ -94,7 +94,7 @@ async def test_aliases_stand_for_their_canonical_names(
     [("bank", "bank_code"), ("account", "account_number"), ("name", "account_name")]
     + [("nameEnquiryReference", "name_enquiry_reference")],
 )
-async def test_an_alias_that_contradicts_its_canonical_name_is_refused(
+async def test_an_alias_that_contradicts_its_field_is_rejected(
     payer: PayoutMerchant, alias: str, canonical: str
 ) -> None:
     good = {"bank_code": "058", "account_number": ACCOUNT}
@@ -104,7 +104,7 @@ async def test_an_alias_that_contradicts_its_canonical_name_is_refused(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_another_name_than_the_resolved_one_does_not_stop_it(
+async def test_a_name_that_differs_from_the_resolved_one_is_accepted(
     payer: PayoutMerchant, rail: str
 ) -> None:
     beneficiary = {"bank_code": BANKS[rail], "account_number": ACCOUNT, "account_name": "SOMEBODY"}
@@ -148,7 +148,7 @@ async def test_the_timeline_shows_the_given_and_the_resolved_name(payer: PayoutM
     ],
     ids=json.dumps,
 )
-async def test_what_is_no_beneficiary_is_refused_before_anybody_is_asked(
+async def test_an_invalid_beneficiary_is_rejected_before_the_provider_is_called(
     payer: PayoutMerchant, fields: dict[str, Any]
 ) -> None:
     good = {"bank_code": "058", "account_number": ACCOUNT}
@@ -167,7 +167,7 @@ async def test_what_is_no_beneficiary_is_refused_before_anybody_is_asked(
     ],
 )
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_what_a_beneficiary_lacks_is_named(
+async def test_missing_beneficiary_fields_are_reported(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
     environment: str,
@@ -183,7 +183,7 @@ async def test_what_a_beneficiary_lacks_is_named(
     [BY_HAND, {"bank_name": "GTBank", "account_number": "0123456789"}, {**BY_HAND, "x": 1}],
     ids=json.dumps,
 )
-async def test_the_manual_method_takes_its_own_fields(
+async def test_the_manual_method_has_its_own_fields(
     payer: PayoutMerchant, beneficiary: dict[str, Any]
 ) -> None:
     payout = await payer.payout(await payer.pay_out(MANUAL, beneficiary=beneficiary))
@@ -204,7 +204,7 @@ async def test_the_manual_method_takes_its_own_fields(
     ],
     ids=json.dumps,
 )
-async def test_the_manual_method_needs_both_of_its_fields(
+async def test_the_manual_method_requires_both_fields(
     payer: PayoutMerchant, beneficiary: dict[str, Any]
 ) -> None:
     assert_invalid(await payer.ask(MANUAL, beneficiary=beneficiary))
@@ -212,7 +212,7 @@ async def test_the_manual_method_needs_both_of_its_fields(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_saved_account_is_paid_by_its_number(payer: PayoutMerchant, rail: str) -> None:
+async def test_a_saved_account_is_paid_by_its_id(payer: PayoutMerchant, rail: str) -> None:
     account = new_account()
     account_id = await save(payer, rail, bank_code=BANKS[rail], account_number=account)
     reply = await saved(payer, rail, account_id)
@@ -224,7 +224,7 @@ async def test_a_saved_account_is_paid_by_its_number(payer: PayoutMerchant, rail
     assert (await payer.payout(trx_id)).account_name == holder_of(account)
 
 
-async def test_a_saved_account_of_the_manual_method_is_paid_by_its_number(
+async def test_a_saved_account_for_the_manual_method_is_paid_by_its_id(
     payer: PayoutMerchant,
 ) -> None:
     account_id = await save(payer, MANUAL, **BY_HAND)
@@ -236,7 +236,7 @@ async def test_a_saved_account_works_in_the_sandbox_too(sandbox_payer: PayoutMer
     assert (await saved(sandbox_payer, "a", await save(sandbox_payer))).status == 200
 
 
-async def test_another_merchants_saved_account_is_as_unknown_as_none(
+async def test_another_merchants_saved_account_is_not_found(
     payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
@@ -248,25 +248,27 @@ async def test_another_merchants_saved_account_is_as_unknown_as_none(
 
 
 @pytest.mark.parametrize("account_id", [0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30])
-async def test_a_saved_account_that_cannot_be_is_as_unknown_as_none(
+async def test_an_impossible_account_id_is_not_found(
     payer: PayoutMerchant, account_id: int
 ) -> None:
     assert_invalid(await saved(payer, "a", account_id))
 
 
-async def test_a_closed_saved_account_is_not_paid(payer: PayoutMerchant) -> None:
+async def test_a_removed_saved_account_is_not_paid(payer: PayoutMerchant) -> None:
     account_id = await save(payer)
     assert await accounts.remove(payer.services.db, payer.merchant.new.id, account_id)
     assert_invalid(await saved(payer, "a", account_id))
 
 
 @pytest.mark.parametrize("rail", ["b", "c", MANUAL])
-async def test_a_saved_account_is_for_its_own_method_only(payer: PayoutMerchant, rail: str) -> None:
+async def test_a_saved_account_works_only_with_its_own_method(
+    payer: PayoutMerchant, rail: str
+) -> None:
     account_id = await save(payer, "a")
     assert_invalid(await saved(payer, rail, account_id), "another method")
 
 
-async def test_a_saved_account_that_the_rail_does_not_know_is_refused(
+async def test_a_saved_account_unknown_to_the_rail_is_rejected(
     payer: PayoutMerchant,
 ) -> None:
     account_id = await save(payer, "a", bank_code="058", account_number="0000000002")

@@ -60,7 +60,7 @@ async def say(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> Non
 
 @pytest.mark.parametrize("rail", RAILS)
 @pytest.mark.parametrize("action", [Action.DEBIT, Action.WRITE_OFF])
-async def test_a_payout_delivered_after_all_is_borne_by_the_merchant_or_by_us(
+async def test_a_payout_delivered_after_all_is_charged_to_the_merchant_or_to_us(
     payer: PayoutMerchant, rail: str, action: Action
 ) -> None:
     trx_id = await contradicted(payer, rail, "failed", "success")
@@ -81,7 +81,7 @@ async def test_a_payout_delivered_after_all_is_borne_by_the_merchant_or_by_us(
     assert not any(trx_id in report.transfers_differ for report in found)
 
 
-async def test_a_wallet_that_does_not_cover_it_gives_nothing(payer: PayoutMerchant) -> None:
+async def test_a_wallet_that_cannot_cover_it_is_not_debited(payer: PayoutMerchant) -> None:
     await contradicted(payer, "a", "failed", "success")
     await payer.pay_out("c", payout_amount=9500)
     with pytest.raises(NotCovered):
@@ -91,7 +91,7 @@ async def test_a_wallet_that_does_not_cover_it_gives_nothing(payer: PayoutMercha
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_payout_that_came_back_after_all_is_settled_as_reversed(
+async def test_a_payout_that_was_returned_after_all_is_settled_as_reversed(
     payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await contradicted(payer, rail, "success", "failed")
@@ -105,7 +105,7 @@ async def test_a_payout_that_came_back_after_all_is_settled_as_reversed(
     assert messages == ["Payout Completed", "Payout Reversed"]
 
 
-async def test_a_case_is_resolved_by_its_own_ways_alone(payer: PayoutMerchant) -> None:
+async def test_a_case_can_be_resolved_only_with_its_own_resolutions(payer: PayoutMerchant) -> None:
     await contradicted(payer, "a", "success", "failed")
     with pytest.raises(CaseRefused, match="reverse, nothing"):
         await resolve(payer, Action.WRITE_OFF)
@@ -116,7 +116,7 @@ async def test_a_case_is_resolved_by_its_own_ways_alone(payer: PayoutMerchant) -
     assert await payer.balance() == 895_000
 
 
-async def test_a_contradiction_opens_anew_when_something_new_is_said(payer: PayoutMerchant) -> None:
+async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMerchant) -> None:
     trx_id = await contradicted(payer, "a", "success", "failed")
     first = await the_case(payer)
     await resolve(payer, Action.NOTHING, "they correct it")
@@ -146,7 +146,7 @@ async def test_a_contradiction_opens_anew_when_something_new_is_said(payer: Payo
     ]
 
 
-async def test_what_became_of_a_case_is_not_rewritten(db: Database, owner: Database) -> None:
+async def test_a_resolution_cannot_be_rewritten(db: Database, owner: Database) -> None:
     with pytest.raises(Exception, match="append-only"):
         await owner.execute("DELETE FROM case_event")
     with pytest.raises(Exception, match="denied"):
@@ -161,7 +161,7 @@ async def test_what_became_of_a_case_is_not_rewritten(db: Database, owner: Datab
         (Action.KEEP, 0, "adjustment"),
     ],
 )
-async def test_money_in_suspense_goes_where_a_person_says_and_the_payment_tells_of_it(
+async def test_suspense_money_goes_where_an_administrator_decides_and_the_payment_shows_it(
     payer: PayoutMerchant, services: Services, action: Action, gained: int, account: str | None
 ) -> None:
     shop = Shop(services, payer.simulator, payer.merchant)

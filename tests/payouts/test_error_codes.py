@@ -82,13 +82,13 @@ async def test_insufficient_balance_is_exact_to_the_kobo(
     assert await payer.balance() == 0
 
 
-async def test_an_empty_wallet_is_refused(payer: PayoutMerchant) -> None:
+async def test_an_empty_wallet_is_rejected(payer: PayoutMerchant) -> None:
     await payer.pay_out(payout_amount=10_000)
     assert_refused(await payer.ask(payout_amount=100), "insufficient_balance")
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_provider_that_is_known_to_be_too_poor_is_told_before_the_debit(
+async def test_a_provider_with_too_low_a_balance_is_reported_before_the_debit(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """Its wallet must cover the amount and what it takes for a transfer itself."""
@@ -108,7 +108,7 @@ async def test_a_provider_that_is_known_to_be_too_poor_is_told_before_the_debit(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_provider_found_to_be_too_poor_after_the_debit_ends_the_payout(
+async def test_a_provider_found_to_have_too_low_a_balance_after_the_debit_fails_the_payout(
     payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await payer.pay_out(rail, beneficiary=somebody(rail))
@@ -121,7 +121,7 @@ async def test_a_provider_found_to_be_too_poor_after_the_debit_ends_the_payout(
     await assert_failed(payer, trx_id, "provider_insufficient_balance", words[rail])
 
 
-async def test_a_balance_that_cannot_be_had_is_left_to_the_provider(payer: PayoutMerchant) -> None:
+async def test_a_provider_balance_that_cannot_be_read_is_not_checked(payer: PayoutMerchant) -> None:
     unwell = {"call": "balance", "fault": "5xx_before", "times": None}
     await payer.simulator.control("a/faults", {"next": [unwell]})
     async with payer.at_second_process() as other:
@@ -137,7 +137,7 @@ async def test_a_balance_that_cannot_be_had_is_left_to_the_provider(payer: Payou
     ],
 )
 @pytest.mark.parametrize("rail", ["a", MANUAL])
-async def test_kyc_and_phone_are_asked_for_where_the_platform_requires_them(
+async def test_kyc_and_phone_are_checked_if_the_platform_requires_them(
     payer: PayoutMerchant, services: Services, rail: str, key: str, verified: Change, words: str
 ) -> None:
     assert (await payer.ask(rail)).status == 200
@@ -160,7 +160,7 @@ async def test_both_kyc_and_phone_must_be_verified_where_both_are_required(
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
-async def test_payouts_are_switched_off_for_a_merchant(payer: PayoutMerchant, rail: str) -> None:
+async def test_payouts_can_be_disabled_for_a_merchant(payer: PayoutMerchant, rail: str) -> None:
     await payer.change(Change(payouts_enabled=False))
     assert_refused(await payer.ask(rail), "merchant_payout_disabled")
     await payer.change(Change(payouts_enabled=True))
@@ -168,7 +168,7 @@ async def test_payouts_are_switched_off_for_a_merchant(payer: PayoutMerchant, ra
 
 
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_withdrawals_are_switched_off_for_all(
+async def test_withdrawals_can_be_disabled_for_everyone(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, services: Services, environment: str
 ) -> None:
     caller = payer if environment == "production" else sandbox_payer
@@ -179,7 +179,7 @@ async def test_withdrawals_are_switched_off_for_all(
     assert (await caller.ask()).status == 200
 
 
-async def test_a_switch_that_a_program_has_not_seen_yet_holds_all_the_same(
+async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
     payer: PayoutMerchant,
 ) -> None:
     """What is in memory may refuse, never permit: the statement that debits reads the rows."""
@@ -204,7 +204,7 @@ async def test_a_switch_that_a_program_has_not_seen_yet_holds_all_the_same(
     assert (await payer.verify(trx_id)).json["status"] == "pending"
 
 
-async def test_a_day_without_payouts_is_told_with_the_days_that_have_them(
+async def test_a_day_without_payouts_is_reported_with_the_days_that_have_them(
     payer: PayoutMerchant, services: Services
 ) -> None:
     today = WEEKDAYS[datetime.now(LAGOS).weekday()]
@@ -231,7 +231,7 @@ async def test_a_day_without_payouts_is_told_with_the_days_that_have_them(
         ("2025-12-31T23:00:00", "thu"),
     ],
 )
-def test_the_day_is_that_of_lagos(moment: str, day: str) -> None:
+def test_the_payout_day_is_in_lagos_time(moment: str, day: str) -> None:
     now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
     rules._check_day(PlatformSettings(payout_days=day), now)
     others = ",".join(each for each in WEEKDAYS if each != day)
@@ -254,7 +254,7 @@ async def test_a_rail_without_credentials_is_not_configured(
 
 
 @pytest.mark.parametrize("rail", ["b", "c"])
-async def test_a_rail_that_is_switched_off_is_not_configured(
+async def test_a_disabled_rail_is_not_configured(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     await set_credentials(services, rail, pay_out_enabled="false")
@@ -265,14 +265,14 @@ async def test_a_rail_that_is_switched_off_is_not_configured(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_bank_code_that_no_rail_has_is_refused(payer: PayoutMerchant, rail: str) -> None:
+async def test_an_unknown_bank_code_is_rejected(payer: PayoutMerchant, rail: str) -> None:
     reply = await payer.ask(rail, beneficiary=somebody(rail) | {"bank_code": "NONE"})
     assert_refused(reply, "invalid_beneficiary", "NONE")
     assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize(("rail", "other"), list(itertools.permutations(RAILS, 2)))
-async def test_a_bank_code_of_another_rail_is_refused_by_saying_so(
+async def test_another_rails_bank_code_is_rejected_with_a_hint(
     payer: PayoutMerchant, rail: str, other: str
 ) -> None:
     assert (await payer.merchant.get(BANK_LIST + RAILS[other])).status == 200
@@ -282,16 +282,14 @@ async def test_a_bank_code_of_another_rail_is_refused_by_saying_so(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_an_account_that_the_rail_does_not_know_is_refused(
-    payer: PayoutMerchant, rail: str
-) -> None:
+async def test_an_account_unknown_to_the_rail_is_rejected(payer: PayoutMerchant, rail: str) -> None:
     reply = await payer.ask(rail, beneficiary=somebody(rail, "0000000002"))
     assert_refused(reply, "invalid_beneficiary", "could not be verified")
     assert await payer.balance() == 1_000_000
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_transfer_that_the_gateway_refuses_is_refunded(
+async def test_a_transfer_refused_by_the_provider_is_refunded(
     payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await payer.pay_out(rail)
@@ -318,7 +316,7 @@ NOT_ALLOWED = [
 
 
 @pytest.mark.parametrize(("rail", "message"), NOT_ALLOWED)
-async def test_what_is_to_be_done_at_the_provider_is_told_before_the_debit(
+async def test_a_provider_problem_to_fix_is_reported_before_the_debit(
     payer: PayoutMerchant, rail: str, message: str
 ) -> None:
     await refuse(payer.simulator, rail, "resolve", message)
@@ -330,7 +328,7 @@ async def test_what_is_to_be_done_at_the_provider_is_told_before_the_debit(
 @pytest.mark.parametrize(
     ("rail", "message"), [*NOT_ALLOWED, ("c", "Minimum transfer amount is 500")]
 )
-async def test_what_is_to_be_done_at_the_provider_is_told_after_the_debit_too(
+async def test_a_provider_problem_to_fix_is_reported_after_the_debit(
     payer: PayoutMerchant, rail: str, message: str
 ) -> None:
     trx_id = await payer.pay_out(rail)
@@ -339,18 +337,18 @@ async def test_what_is_to_be_done_at_the_provider_is_told_after_the_debit_too(
 
 
 @pytest.mark.parametrize("method_id", [0, -1, 999_999, 2**31, 2**63, 10**30])
-async def test_an_unknown_method_is_refused(payer: PayoutMerchant, method_id: int) -> None:
+async def test_an_unknown_method_is_rejected(payer: PayoutMerchant, method_id: int) -> None:
     reply = await payer.ask(withdraw_method_id=method_id)
     assert_refused(reply, "payout_failed", "method")
 
 
-async def test_a_deposit_method_is_no_withdrawal_method(payer: PayoutMerchant) -> None:
+async def test_a_deposit_method_is_not_a_withdrawal_method(payer: PayoutMerchant) -> None:
     reply = await payer.ask(withdraw_method_id=await payer.method_id("providera-ngn"))
     assert_refused(reply, "payout_failed", "method")
 
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
-async def test_an_inactive_method_is_refused(
+async def test_an_inactive_method_is_rejected(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, active=False):
@@ -358,7 +356,7 @@ async def test_an_inactive_method_is_refused(
     assert (await payer.ask(rail)).status == 200
 
 
-async def test_a_closed_wallet_is_refused_in_its_environment_only(
+async def test_a_disabled_wallet_is_rejected_only_in_its_environment(
     payer: PayoutMerchant, services: Services
 ) -> None:
     place = payer.merchant.new.id, payer.merchant.environment, "NGN"
@@ -374,7 +372,7 @@ async def test_a_closed_wallet_is_refused_in_its_environment_only(
     ("rail", "lowest", "highest"),
     [("a", 100, 5_000_000), ("b", 100, 5_000_000), ("c", 500, 5_000_000), (MANUAL, 500, 1_000_000)],
 )
-async def test_an_amount_out_of_the_methods_range_is_refused_to_the_kobo(
+async def test_an_amount_outside_the_methods_limits_is_rejected(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
     environment: str,
@@ -396,7 +394,7 @@ async def test_an_amount_out_of_the_methods_range_is_refused_to_the_kobo(
     assert await caller.balance() == before - (lowest + highest) * 100
 
 
-async def test_a_method_without_a_minimum_does_not_pay_out_nothing(
+async def test_a_method_without_a_minimum_rejects_a_zero_amount(
     payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, MANUAL, minimum="0"):
@@ -413,7 +411,7 @@ def assert_retryable(reply: Reply) -> None:
 
 @pytest.mark.parametrize("fault", ["5xx_before", "reset", "garbage_after_accept"])
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_rail_that_does_not_answer_who_it_is_refuses_before_the_debit(
+async def test_a_rail_that_cannot_resolve_the_account_rejects_before_the_debit(
     payer: PayoutMerchant, rail: str, fault: str
 ) -> None:
     await payer.simulator.control(f"{rail}/faults", {"next": [{"call": "resolve", "fault": fault}]})
@@ -424,7 +422,7 @@ async def test_a_rail_that_does_not_answer_who_it_is_refuses_before_the_debit(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_credentials_that_the_provider_rejects_are_no_passing_fault(
+async def test_credentials_rejected_by_the_provider_are_not_a_temporary_error(
     payer: PayoutMerchant, rail: str
 ) -> None:
     fault = {"call": "resolve", "fault": "refuse", "status": 401, "message": "Unauthorized"}
@@ -435,7 +433,7 @@ async def test_credentials_that_the_provider_rejects_are_no_passing_fault(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_rail_that_is_down_refuses_before_the_debit_until_it_is_up_again(
+async def test_a_rail_that_is_down_rejects_before_the_debit_until_it_is_up_again(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     await payer.pay_out(rail)  # known from now on: only the rail itself stands in the way

@@ -41,7 +41,7 @@ async def count(payer: PayoutMerchant) -> int:
     return number
 
 
-async def test_a_used_reference_is_answered_with_what_became_of_its_payout(
+async def test_a_used_reference_returns_the_outcome_of_its_payout(
     payer: PayoutMerchant,
 ) -> None:
     sent = await payer.order()
@@ -65,7 +65,7 @@ async def test_a_used_reference_is_answered_with_what_became_of_its_payout(
     assert (await payer.balance(), await count(payer)) == (900_000, 1)
 
 
-async def test_a_refused_reference_can_be_used_again(payer: PayoutMerchant) -> None:
+async def test_a_rejected_reference_can_be_used_again(payer: PayoutMerchant) -> None:
     sent = await payer.order()
     bad = {"bank_code": "999", "account_number": new_account()}
     for changed in ({"payout_amount": 1}, {"payout_amount": 20_000}, {"beneficiary": bad}):
@@ -99,7 +99,7 @@ async def test_a_reference_belongs_to_one_merchant_environment_and_kind(
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_of_64_requests_at_once_with_one_reference_one_is_taken(
+async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
     caller = payer if environment == "production" else sandbox_payer
@@ -111,7 +111,7 @@ async def test_of_64_requests_at_once_with_one_reference_one_is_taken(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_of_64_requests_at_once_one_is_taken_also_where_the_rail_must_be_asked_who_it_is(
+async def test_of_64_concurrent_requests_one_succeeds_even_when_the_name_must_be_resolved(
     payer: PayoutMerchant, rail: str
 ) -> None:
     await payer.simulator.control(f"{rail}/faults", {"latency_seconds": 0.2})
@@ -131,7 +131,7 @@ def _assert_one_was_taken(replies: list[Reply]) -> None:
     assert {reply.json["status"] for reply in replies} == {"pending"}
 
 
-async def test_merchants_whose_requests_meet_are_each_judged_alone(
+async def test_concurrent_requests_of_several_merchants_are_independent(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     """One statement takes them all: everybody uses one reference, and one is too poor."""
@@ -154,7 +154,7 @@ async def test_merchants_whose_requests_meet_are_each_judged_alone(
     assert await poor.balance() == before[poor]
 
 
-async def test_one_reference_is_taken_once_whichever_program_it_reaches(
+async def test_one_reference_succeeds_once_across_api_processes(
     payer: PayoutMerchant,
 ) -> None:
     async with payer.at_second_process() as other:
@@ -168,7 +168,7 @@ async def test_one_reference_is_taken_once_whichever_program_it_reaches(
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
-async def test_payouts_at_once_never_take_more_than_the_wallet_has(
+async def test_concurrent_payouts_never_exceed_the_wallet_balance(
     payer: PayoutMerchant, rail: str
 ) -> None:
     await payer.pay_out(rail)
@@ -183,7 +183,7 @@ async def test_payouts_at_once_never_take_more_than_the_wallet_has(
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 @pytest.mark.parametrize("key", ["7", "~!@ #$%^&*()", "k" * 255])
-async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
+async def test_the_same_key_and_body_replay_the_first_response_byte_for_byte(
     payer: PayoutMerchant, rail: str, key: str
 ) -> None:
     body = await payer.order_of("1000.10", rail, description='Zoë "x" 😀')
@@ -194,7 +194,7 @@ async def test_the_same_key_and_body_replay_the_first_answer_byte_for_byte(
     assert (await payer.balance(), await count(payer)) == (899_990, 1)
 
 
-async def test_a_replay_says_what_was_true_at_first(payer: PayoutMerchant) -> None:
+async def test_a_replay_returns_the_original_state(payer: PayoutMerchant) -> None:
     body = json.dumps(await payer.order()).encode()
     first = await payer.send(body, Idempotency_Key="k")
     await payer.check_until(first.json["trx_id"], "completed")
@@ -203,7 +203,7 @@ async def test_a_replay_says_what_was_true_at_first(payer: PayoutMerchant) -> No
         assert is_replay_of(first, await other.send(body, Idempotency_Key="k"))
 
 
-async def test_what_succeeded_once_is_not_refused_when_it_is_repeated(
+async def test_a_success_is_not_rejected_when_repeated(
     payer: PayoutMerchant,
 ) -> None:
     body = json.dumps(await payer.order()).encode()
@@ -214,7 +214,7 @@ async def test_what_succeeded_once_is_not_refused_when_it_is_repeated(
     assert (await payer.send(body)).code == "gateway_not_configured"
 
 
-async def test_a_replay_asks_nobody(payer: PayoutMerchant) -> None:
+async def test_a_replay_calls_no_provider(payer: PayoutMerchant) -> None:
     body = json.dumps(await payer.order()).encode()
     first = await payer.send(body, Idempotency_Key="k")
     await payer.simulator.control("a/faults", {"outage": True})
@@ -223,7 +223,7 @@ async def test_a_replay_asks_nobody(payer: PayoutMerchant) -> None:
 
 
 @pytest.mark.parametrize("change", ["amount", "reference", "a space"])
-async def test_the_same_key_with_another_body_is_refused(
+async def test_the_same_key_with_another_body_is_rejected(
     payer: PayoutMerchant, change: str
 ) -> None:
     body = await payer.order_of("1000")
@@ -240,7 +240,7 @@ async def test_the_same_key_with_another_body_is_refused(
     assert (await payer.balance(), await count(payer)) == (900_000, 1)
 
 
-async def test_without_its_key_a_repetition_is_a_used_reference(payer: PayoutMerchant) -> None:
+async def test_a_retry_without_its_key_is_a_used_reference(payer: PayoutMerchant) -> None:
     body = json.dumps(await payer.order()).encode()
     first = await payer.send(body, Idempotency_Key="k")
     for key in (None, "other"):
@@ -249,7 +249,7 @@ async def test_without_its_key_a_repetition_is_a_used_reference(payer: PayoutMer
         assert reply.json["trx_id"] == first.json["trx_id"]
 
 
-async def test_only_successes_are_stored_under_a_key(payer: PayoutMerchant) -> None:
+async def test_only_successful_responses_are_stored_under_a_key(payer: PayoutMerchant) -> None:
     body = json.dumps(await payer.order(payout_amount=10_000.01)).encode()
     refused = await payer.send(body, Idempotency_Key="k")
     assert (refused.status, refused.code) == (422, "insufficient_balance")
@@ -259,7 +259,7 @@ async def test_only_successes_are_stored_under_a_key(payer: PayoutMerchant) -> N
 
 
 @pytest.mark.parametrize("body", [b"not json", b"{}"])
-async def test_a_key_of_a_refused_body_is_free_for_another(
+async def test_the_key_of_a_rejected_body_can_be_used_again(
     payer: PayoutMerchant, body: bytes
 ) -> None:
     assert (await payer.send(body, Idempotency_Key="k")).status == 400
@@ -280,7 +280,7 @@ async def test_a_key_belongs_to_one_merchant_environment_and_endpoint(
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
+async def test_64_concurrent_requests_with_one_key_and_body_get_one_response(
     payer: PayoutMerchant, is_known: bool
 ) -> None:
     beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
@@ -296,7 +296,7 @@ async def test_64_requests_at_once_with_one_key_and_body_get_one_answer(
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
+async def test_of_64_concurrent_bodies_with_one_key_one_succeeds(
     payer: PayoutMerchant, is_known: bool
 ) -> None:
     beneficiary = {"bank_code": BANKS["a"], "account_number": new_account()}
@@ -314,7 +314,7 @@ async def test_of_64_bodies_at_once_under_one_key_one_is_taken(
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
-async def test_a_key_that_is_not_1_to_255_printable_characters_is_refused(
+async def test_a_key_that_is_not_1_to_255_printable_characters_is_rejected(
     payer: PayoutMerchant, key: str
 ) -> None:
     sent = await payer.order()

@@ -54,7 +54,7 @@ async def _expected(
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_the_answer_has_the_specified_fields_and_no_others(
+async def test_the_response_has_exactly_the_documented_fields(
     payer: PayoutMerchant,
     sandbox_payer: PayoutMerchant,
     services: Services,
@@ -101,7 +101,7 @@ async def test_the_answer_has_the_specified_fields_and_no_others(
     ],
     ids=str,
 )
-async def test_a_fee_is_fixed_plus_percentage_within_its_bounds(
+async def test_a_fee_is_fixed_plus_percentage_within_its_limits(
     payer: PayoutMerchant, services: Services, fee: dict[str, str], amount: str, charged: str
 ) -> None:
     wanted: dict[str, Any] = {**fee, "fee_percent": Decimal(fee.get("fee_percent", 0))}
@@ -115,7 +115,7 @@ async def test_a_fee_is_fixed_plus_percentage_within_its_bounds(
     assert await payer.account("payout_fee") == int(Decimal(charged) * 100)
 
 
-async def test_a_fee_that_changes_later_does_not_change_a_payout(
+async def test_a_later_fee_change_does_not_affect_a_payout(
     payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, "a", fee_fixed="50"):
@@ -129,7 +129,7 @@ async def test_a_fee_that_changes_later_does_not_change_a_payout(
 
 
 @pytest.mark.parametrize("amount", ["1000", "1000.00", "1000.0", "1000.01", "1e3", "1.5E3"])
-async def test_an_amount_comes_back_as_the_same_number(
+async def test_an_amount_is_returned_as_the_same_number(
     sandbox_payer: PayoutMerchant, amount: str
 ) -> None:
     reply = await sandbox_payer.send(await sandbox_payer.order_of(amount))
@@ -151,7 +151,7 @@ async def test_no_digit_of_a_large_amount_is_lost(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_provider_is_sent_exactly_what_was_ordered(
+async def test_the_provider_is_sent_exactly_the_requested_amount(
     payer: PayoutMerchant, rail: str
 ) -> None:
     account = new_account()
@@ -202,7 +202,7 @@ async def test_a_long_description_does_not_stop_the_transfer(
     await payer.check_until(trx_id, "completed")
 
 
-async def test_fields_that_nobody_knows_are_ignored(sandbox_payer: PayoutMerchant) -> None:
+async def test_unknown_fields_are_ignored(sandbox_payer: PayoutMerchant) -> None:
     extras = {
         "merchant_id": 1,
         "environment": "production",
@@ -221,7 +221,7 @@ async def test_fields_that_nobody_knows_are_ignored(sandbox_payer: PayoutMerchan
     assert reply.json["info"] | differing == plain | differing
 
 
-async def test_every_answer_names_its_request_and_where_the_caller_stands(
+async def test_every_response_has_a_request_id_and_the_rate_limit(
     payer: PayoutMerchant,
 ) -> None:
     for reply in (await payer.ask(), await payer.merchant.post(INITIATE, b"{}")):
@@ -230,7 +230,7 @@ async def test_every_answer_names_its_request_and_where_the_caller_stands(
         assert reply.headers["cache-control"] == "no-store"
 
 
-async def test_the_header_names_the_transaction_also_of_a_replay(
+async def test_the_transaction_header_is_sent_on_replays_too(
     sandbox_payer: PayoutMerchant,
 ) -> None:
     sent = await sandbox_payer.order()

@@ -89,7 +89,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert await payout_story(db, sandbox_payer.merchant.new.id, by_hand) is None
 
 
-async def test_saved_accounts_are_the_merchants_own(
+async def test_a_merchant_sees_only_its_own_saved_accounts(
     db: Database, payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
     mine, theirs = payer.merchant.new.id, sandbox_payer.merchant.new.id

@@ -18,7 +18,7 @@ from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 
 
-async def test_it_is_debited_at_once_and_waits(payer: PayoutMerchant) -> None:
+async def test_a_manual_payout_is_debited_immediately_and_waits(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out(MANUAL)
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "pending"
@@ -30,7 +30,7 @@ async def test_it_is_debited_at_once_and_waits(payer: PayoutMerchant) -> None:
         assert await payer.transfers(rail) == []
 
 
-async def test_completing_it_takes_the_money_from_our_bank(
+async def test_completing_it_debits_our_bank_account(
     payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
@@ -67,7 +67,7 @@ async def _data(payer: PayoutMerchant, trx_id: str) -> dict[str, Any]:
     }
 
 
-async def test_rejecting_it_gives_all_of_it_back_and_says_why(
+async def test_rejecting_it_returns_the_full_amount_with_a_reason(
     payer: PayoutMerchant, services: Services
 ) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
@@ -88,14 +88,14 @@ async def test_rejecting_it_gives_all_of_it_back_and_says_why(
     }
 
 
-async def test_a_bank_reference_may_be_left_out(payer: PayoutMerchant) -> None:
+async def test_a_bank_reference_is_optional(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out(MANUAL)
     assert (await manual.complete(payer.services.db, trx_id, None)).bank_reference is None
 
 
 @pytest.mark.parametrize("first", ["complete", "reject"])
 @pytest.mark.parametrize("second", ["complete", "reject"])
-async def test_it_is_decided_once(payer: PayoutMerchant, first: str, second: str) -> None:
+async def test_it_can_be_decided_only_once(payer: PayoutMerchant, first: str, second: str) -> None:
     db, trx_id = payer.services.db, await payer.pay_out(MANUAL)
     decide = {
         "complete": lambda: manual.complete(db, trx_id, "FT-1"),
@@ -111,7 +111,7 @@ async def test_it_is_decided_once(payer: PayoutMerchant, first: str, second: str
     assert await payer.cases() == []
 
 
-async def test_of_two_administrators_at_once_one_wins_and_the_other_is_told(
+async def test_of_two_administrators_deciding_concurrently_one_gets_an_error(
     payer: PayoutMerchant,
 ) -> None:
     db = payer.services.db
@@ -134,7 +134,7 @@ async def test_of_two_administrators_at_once_one_wins_and_the_other_is_told(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_what_went_to_a_provider_is_not_decided_by_hand(
+async def test_a_payout_sent_to_a_provider_cannot_be_decided_manually(
     payer: PayoutMerchant, rail: str
 ) -> None:
     db, trx_id = payer.services.db, await payer.pay_out(rail)
@@ -172,7 +172,7 @@ async def test_only_payouts_are_found(payer: PayoutMerchant) -> None:
                 await call
 
 
-async def test_requeueing_asks_at_once_and_never_sends_twice(payer: PayoutMerchant) -> None:
+async def test_requeueing_queries_immediately_and_never_sends_twice(payer: PayoutMerchant) -> None:
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )
@@ -188,7 +188,7 @@ async def test_requeueing_asks_at_once_and_never_sends_twice(payer: PayoutMercha
     assert (await payer.calls()).count("transfer") == 1
 
 
-async def test_requeueing_takes_a_parked_job_up_again(payer: PayoutMerchant) -> None:
+async def test_requeueing_restarts_a_failed_job(payer: PayoutMerchant) -> None:
     db, trx_id = payer.services.db, await payer.pay_out()
     await db.execute("UPDATE job SET parked_at = now(), failures = 12 WHERE subject = $1", trx_id)
     await payer.simulator.run_jobs()
@@ -198,7 +198,7 @@ async def test_requeueing_takes_a_parked_job_up_again(payer: PayoutMerchant) -> 
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
 
 
-async def test_what_is_decided_or_has_no_job_is_not_requeued(
+async def test_a_decided_payout_or_one_without_a_job_cannot_be_requeued(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
     db = payer.services.db
@@ -211,7 +211,7 @@ async def test_what_is_decided_or_has_no_job_is_not_requeued(
             await manual.requeue(db, trx_id)
 
 
-async def test_manual_payouts_are_listed_for_the_administrator(payer: PayoutMerchant) -> None:
+async def test_manual_payouts_are_listed_for_administrators(payer: PayoutMerchant) -> None:
     by_hand, automatic = await payer.pay_out(MANUAL), await payer.pay_out()
     done = await payer.pay_out(MANUAL)
     await manual.complete(payer.services.db, done, None)

@@ -74,7 +74,7 @@ async def _described(payer: PayoutMerchant) -> list[dict[str, Any]]:
     return [*automatic, manual]
 
 
-async def test_all_methods_are_described_to_the_letter(
+async def test_methods_have_exactly_the_documented_fields(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
     for caller in (payer, sandbox_payer):
@@ -98,7 +98,7 @@ async def test_a_rail_without_credentials_is_not_listed(
     [("a", "secret_key"), ("a", "webhook_secret"), ("b", "api_key"), ("b", "secret_key")]
     + [("b", "business_id"), ("c", "secret_key"), ("c", "webhook_secret")],
 )
-async def test_a_rail_whose_credentials_are_not_complete_is_not_listed(
+async def test_a_rail_with_incomplete_credentials_is_not_listed(
     payer: PayoutMerchant, services: Services, rail: str, missing: str
 ) -> None:
     await set_credentials(services, rail, **{missing: ""})
@@ -106,7 +106,7 @@ async def test_a_rail_whose_credentials_are_not_complete_is_not_listed(
 
 
 @pytest.mark.parametrize("rail", ["b", "c"])
-async def test_a_rail_is_switched_off_for_payouts_alone(
+async def test_a_rail_can_be_disabled_for_payouts_alone(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     await set_credentials(services, rail, pay_in_enabled="false")
@@ -115,7 +115,7 @@ async def test_a_rail_is_switched_off_for_payouts_alone(
     assert await codes(payer) == [code for code in CODES if code != RAILS[rail]]
 
 
-async def test_without_any_provider_the_manual_method_is_left(
+async def test_without_a_provider_only_the_manual_method_is_listed(
     payer: PayoutMerchant, services: Services
 ) -> None:
     for rail in RAILS:
@@ -131,7 +131,7 @@ async def test_an_inactive_method_is_not_listed(
         assert await codes(payer) == [code for code in CODES if code != RAILS.get(rail, rail)]
 
 
-async def test_limits_are_told_as_they_are_set(payer: PayoutMerchant, services: Services) -> None:
+async def test_limits_are_returned_as_configured(payer: PayoutMerchant, services: Services) -> None:
     async with method(services, "c", name="Fast", minimum="750.25", maximum="90071992547409.93"):
         reply = await ask(payer.merchant)
     assert b'"min_withdraw":750.25,"max_withdraw":90071992547409.93' in reply.body
@@ -142,7 +142,7 @@ async def test_limits_are_told_as_they_are_set(payer: PayoutMerchant, services: 
     ("key", "text"),
     [("withdrawals_enabled", "false"), ("kyc_required", "true"), ("payout_days", "")],
 )
-async def test_methods_are_listed_also_while_payouts_are_not_taken(
+async def test_methods_are_listed_even_while_payouts_are_disabled(
     payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
     """The list says what there is; what is refused today may be taken tomorrow."""
@@ -155,7 +155,9 @@ async def test_methods_are_listed_also_while_payouts_are_not_taken(
     ["", "?", "?currency=", "?currency=NG", "?currency=NGNN", "?currency=N1N", "?Currency=NGN"]
     + ["?currency=%20NGN", "?currency=NGN&currency=NGN", "?currency=%E2%82%A6%E2%82%A6%E2%82%A6"],
 )
-async def test_a_missing_or_malformed_currency_is_named(payer: PayoutMerchant, query: str) -> None:
+async def test_a_missing_or_malformed_currency_is_reported(
+    payer: PayoutMerchant, query: str
+) -> None:
     reply = await ask(payer.merchant, query)
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert set(reply.json) == {"error", "error_code", "errors"}
@@ -163,7 +165,7 @@ async def test_a_missing_or_malformed_currency_is_named(payer: PayoutMerchant, q
 
 
 @pytest.mark.parametrize("currency", ["USD", "ngn", "ZZZ"])
-async def test_a_currency_that_is_not_the_merchants_is_refused(
+async def test_a_currency_the_merchant_does_not_have_is_rejected(
     payer: PayoutMerchant, currency: str
 ) -> None:
     reply = await ask(payer.merchant, f"?currency={currency}")
@@ -174,12 +176,12 @@ async def test_a_currency_that_is_not_the_merchants_is_refused(
     }
 
 
-async def test_no_method_serves_another_currency_than_its_own(payer: PayoutMerchant) -> None:
+async def test_a_method_serves_only_its_own_currency(payer: PayoutMerchant) -> None:
     await payer.change(Change(currencies=["NGN", "USD"]))
     reply = await ask(payer.merchant, "?currency=USD")
     assert reply.json == {"currency_code": "USD", "methods": []}
     assert await codes(payer) == CODES
 
 
-async def test_what_else_is_in_the_query_is_ignored(payer: PayoutMerchant) -> None:
+async def test_unknown_query_parameters_are_ignored(payer: PayoutMerchant) -> None:
     assert (await ask(payer.merchant, "?page=2&currency=NGN&x=")).status == 200

@@ -187,7 +187,7 @@ CONTRADICTED = [
 ]
 
 
-async def test_a_decision_and_what_was_said_against_it_are_saved_together(stage: Stage) -> None:
+async def test_a_decision_and_its_contradictions_are_saved_together(stage: Stage) -> None:
     machine = await Machine.start(stage, "a")
     for step in CONTRADICTED:
         await machine.happens(step.name, step.arguments)
@@ -198,15 +198,15 @@ async def test_a_decision_and_what_was_said_against_it_are_saved_together(stage:
 
 
 class TestOnA:
-    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+    async def test_payouts_match_the_model_after_any_sequence_of_events(self, stage: Stage) -> None:
         await _run(stage, PayoutsOnA)
 
 
 class TestOnB:
-    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+    async def test_payouts_match_the_model_after_any_sequence_of_events(self, stage: Stage) -> None:
         await _run(stage, PayoutsOnB)
 
 
 class TestOnC:
-    async def test_payouts_are_what_a_plain_model_says_whatever_happens(self, stage: Stage) -> None:
+    async def test_payouts_match_the_model_after_any_sequence_of_events(self, stage: Stage) -> None:
         await _run(stage, PayoutsOnC)

@@ -69,7 +69,7 @@ async def test_an_unsent_payout_waits_for_its_merchant_and_is_then_sent_once(
     assert await payer.balance() == 800_000
 
 
-async def test_an_unsent_payout_waits_while_the_platform_has_no_withdrawals(
+async def test_an_unsent_payout_waits_while_withdrawals_are_disabled(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -81,7 +81,7 @@ async def test_an_unsent_payout_waits_while_the_platform_has_no_withdrawals(
     assert await _references(payer) == [trx_id]
 
 
-async def test_a_merchant_that_is_enabled_wakes_its_payouts_however_old_they_are(
+async def test_enabling_a_merchant_wakes_its_payouts_however_old(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -97,7 +97,7 @@ async def test_a_merchant_that_is_enabled_wakes_its_payouts_however_old_they_are
     assert await payer.cases() == []
 
 
-async def test_enabling_is_not_lost_on_a_worker_that_has_just_found_the_merchant_disabled(
+async def test_enabling_a_merchant_is_not_lost_on_a_worker_that_just_saw_it_disabled(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -121,7 +121,7 @@ async def test_the_statement_that_permits_a_send_reads_the_merchant_itself(
 
 
 @pytest.mark.parametrize("why", OFF)
-async def test_what_was_sent_is_asked_about_and_decided(payer: PayoutMerchant, why: str) -> None:
+async def test_sent_payouts_are_queried_and_decided(payer: PayoutMerchant, why: str) -> None:
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     await payer.change(OFF[why][0])
@@ -129,7 +129,7 @@ async def test_what_was_sent_is_asked_about_and_decided(payer: PayoutMerchant, w
 
 
 @pytest.mark.parametrize("why", OFF)
-async def test_what_the_provider_lost_is_not_sent_again_before_its_merchant_is_enabled(
+async def test_a_payout_the_provider_lost_is_not_resent_until_its_merchant_is_enabled(
     payer: PayoutMerchant, why: str
 ) -> None:
     off, on = OFF[why]
@@ -147,7 +147,7 @@ async def test_what_the_provider_lost_is_not_sent_again_before_its_merchant_is_e
 
 
 @pytest.mark.parametrize("why", OFF)
-async def test_an_administrator_rejects_a_payout_that_waits(
+async def test_an_administrator_rejects_a_waiting_payout(
     payer: PayoutMerchant, services: Services, db: Database, why: str
 ) -> None:
     off, on = OFF[why]
@@ -166,7 +166,7 @@ async def test_an_administrator_rejects_a_payout_that_waits(
     assert told["refunded_amount"] == 1000
 
 
-async def test_a_sent_payout_of_a_disabled_merchant_is_not_an_administrators_to_reject(
+async def test_an_administrator_cannot_reject_a_disabled_merchants_sent_payout(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     await payer.simulator.control(
@@ -192,7 +192,7 @@ async def test_a_manual_payout_is_paid_only_once_its_merchant_is_enabled(
     assert (await manual.complete(db, trx_id, "BANK-1")).status == "completed"
 
 
-async def test_a_manual_payout_that_had_been_paid_is_recorded_whatever_the_merchant_is(
+async def test_an_already_paid_manual_payout_can_be_recorded_for_any_merchant(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
@@ -204,7 +204,7 @@ async def test_a_manual_payout_that_had_been_paid_is_recorded_whatever_the_merch
     assert await payer.balance() == 900_000
 
 
-async def test_a_manual_payout_of_a_disabled_merchant_can_be_rejected(
+async def test_a_disabled_merchants_manual_payout_can_be_rejected(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
@@ -224,7 +224,7 @@ async def test_a_sandbox_payout_waits_too(sandbox_payer: PayoutMerchant, why: st
     await payer.until(trx_id, "completed")
 
 
-async def test_a_sandbox_payout_that_waits_can_be_rejected(
+async def test_a_waiting_sandbox_payout_can_be_rejected(
     sandbox_payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
     before = await sandbox_payer.balance()
@@ -235,7 +235,9 @@ async def test_a_sandbox_payout_that_waits_can_be_rejected(
     assert await sandbox_payer.balance() == before
 
 
-async def test_operators_see_what_waits_and_why(payer: PayoutMerchant, db: Database) -> None:
+async def test_operators_see_waiting_payouts_with_the_reason(
+    payer: PayoutMerchant, db: Database
+) -> None:
     scope = Everyone(payer.merchant.new.id, Environment.PRODUCTION)
     trx_id = await payer.pay_out()
     await payer.change(DISABLE)

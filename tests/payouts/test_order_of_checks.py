@@ -104,7 +104,9 @@ async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str
 
 @pytest.mark.parametrize("place", range(len(FAULTS)), ids=[fault.name for fault in FAULTS])
 @pytest.mark.parametrize("others", ["alone", "with the next", "with all that come after it"])
-async def test_the_first_fault_is_told(payer: PayoutMerchant, place: int, others: str) -> None:
+async def test_the_first_failing_check_is_reported(
+    payer: PayoutMerchant, place: int, others: str
+) -> None:
     count = {"alone": 1, "with the next": 2}.get(others, len(FAULTS))
     faults = FAULTS[place : place + count]
     async with payer.at_second_process() as other, AsyncExitStack() as stack:
@@ -120,7 +122,7 @@ async def test_the_first_fault_is_told(payer: PayoutMerchant, place: int, others
 
 
 @pytest.mark.parametrize("rail", ["b", "platform"])
-async def test_the_currency_of_the_method_comes_with_the_wallet(
+async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """A merchant of two currencies asks a method for the wrong one."""
@@ -130,7 +132,7 @@ async def test_the_currency_of_the_method_comes_with_the_wallet(
     assert "NGN" in reply.json["error"]
 
 
-async def test_nobody_outside_is_asked_before_the_balance_is_known_to_suffice(
+async def test_no_provider_is_called_before_the_balance_check(
     payer: PayoutMerchant,
 ) -> None:
     stranger = {"bank_code": "058", "account_number": new_account()}

@@ -8,7 +8,9 @@ RAILS = ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_payout_is_debited_at_once_and_delivered(payer: PayoutMerchant, rail: str) -> None:
+async def test_a_payout_is_debited_immediately_and_delivered(
+    payer: PayoutMerchant, rail: str
+) -> None:
     trx_id = await payer.pay_out(rail)
     assert await payer.balance() == 900_000
     assert await payer.account("in_flight") == 100_000

@@ -23,7 +23,7 @@ def somebody(rail: str = "a") -> dict[str, str]:
     return {"bank_code": BANKS[rail], "account_number": new_account()}
 
 
-async def test_every_request_counts_once_whatever_its_answer(payer: PayoutMerchant) -> None:
+async def test_every_request_counts_once_whatever_its_response(payer: PayoutMerchant) -> None:
     used = await payer.order(beneficiary=somebody())
     replies = [
         await payer.send(used, Idempotency_Key="k"),
@@ -72,7 +72,7 @@ async def test_a_payout_counts_once_on_every_rail(
     ]
 
 
-async def test_requests_that_meet_count_once_each(payer: PayoutMerchant) -> None:
+async def test_concurrent_requests_count_once_each(payer: PayoutMerchant) -> None:
     await payer.fund("90000")
     asked = [payer.ask(beneficiary=somebody()) for _ in range(40)]
     replies = await asyncio.gather(*asked)
@@ -80,7 +80,7 @@ async def test_requests_that_meet_count_once_each(payer: PayoutMerchant) -> None
     assert sorted(map(remaining, replies)) == list(range(80, 120))
 
 
-async def test_requests_that_meet_under_one_reference_count_once_each(
+async def test_concurrent_requests_with_one_reference_count_once_each(
     payer: PayoutMerchant,
 ) -> None:
     sent = await payer.order(beneficiary=somebody())
@@ -88,7 +88,7 @@ async def test_requests_that_meet_under_one_reference_count_once_each(
     assert remaining(await payer.ask()) == 120 - 65
 
 
-async def test_the_limit_comes_before_the_body_and_all_rules(
+async def test_the_limit_is_checked_before_the_body_and_all_rules(
     payer: PayoutMerchant, services: Services
 ) -> None:
     used = await payer.order()
@@ -112,7 +112,7 @@ async def test_the_limit_comes_before_the_body_and_all_rules(
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_beyond_the_limit_no_payout_is_written(
+async def test_beyond_the_limit_no_payout_is_created(
     payer: PayoutMerchant, services: Services, is_known: bool
 ) -> None:
     beneficiary = somebody()
@@ -129,7 +129,9 @@ async def test_beyond_the_limit_no_payout_is_written(
         assert later.status == (422 if reply.status == 200 else 200)
 
 
-async def test_beyond_the_limit_nobody_is_asked(payer: PayoutMerchant, services: Services) -> None:
+async def test_beyond_the_limit_no_provider_is_called(
+    payer: PayoutMerchant, services: Services
+) -> None:
     async with setting(services, "rate_limit_per_minute", "1"):
         await payer.send(b"not json")
         assert (await payer.ask(beneficiary=somebody())).status == 429

@@ -74,7 +74,7 @@ async def differences(services: Services) -> list[Case]:
     return [case for case in found if case.kind == "clearing_differs"]
 
 
-async def test_books_that_are_level_are_reported_as_such(services: Services) -> None:
+async def test_matching_balances_are_reported_as_such(services: Services) -> None:
     for report in (await reports(services)).values():
         held = naira("100000000")
         assert (report.ledger, report.under_way, report.balance) == (held, naira("0"), held)
@@ -84,7 +84,7 @@ async def test_books_that_are_level_are_reported_as_such(services: Services) -> 
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_delivered_payouts_keep_the_books_level(
+async def test_delivered_payouts_keep_balances_matching(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     """B does not tell what it takes for a transfer, so an operator books it."""
@@ -106,7 +106,7 @@ async def test_delivered_payouts_keep_the_books_level(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_failed_payout_leaves_the_books_level(payer: PayoutMerchant, rail: str) -> None:
+async def test_a_failed_payout_keeps_balances_matching(payer: PayoutMerchant, rail: str) -> None:
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -117,7 +117,7 @@ async def test_a_failed_payout_leaves_the_books_level(payer: PayoutMerchant, rai
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(
+async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """It costs nothing. What B took and gave back is booked by hand, as B tells neither."""
@@ -143,7 +143,7 @@ async def test_a_reversed_payout_leaves_the_books_level_with_its_fee(
 
 
 @pytest.mark.parametrize("rail", ["a", "c"])
-async def test_what_is_under_way_explains_what_has_left_already(
+async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """The fee with it, where the provider has told it."""
@@ -158,7 +158,9 @@ async def test_what_is_under_way_explains_what_has_left_already(
     assert await differences(payer.services) == []
 
 
-async def test_a_payment_that_is_being_made_may_be_there_already(payer: PayoutMerchant) -> None:
+async def test_a_pending_payment_may_already_be_in_the_providers_balance(
+    payer: PayoutMerchant,
+) -> None:
     shop = Shop(payer.services, payer.simulator, payer.merchant)
     await payer.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     charge = await shop.choose(await shop.start(), "providera-ngn")
@@ -175,7 +177,9 @@ async def test_a_payment_that_is_being_made_may_be_there_already(payer: PayoutMe
     assert (report.coming_in, report.ledger) == (naira("0"), report.balance)
 
 
-async def test_a_refund_that_is_on_its_way_may_have_left_already(payer: PayoutMerchant) -> None:
+async def test_a_pending_refund_may_already_have_left_the_providers_balance(
+    payer: PayoutMerchant,
+) -> None:
     shop = Shop(payer.services, payer.simulator, payer.merchant)
     started = await shop.start()
     await shop.pay(await shop.choose(started, "providera-ngn"))
@@ -190,7 +194,7 @@ async def test_a_refund_that_is_on_its_way_may_have_left_already(payer: PayoutMe
     assert report.difference == naira("0")
 
 
-async def test_what_is_not_sent_yet_is_not_under_way(payer: PayoutMerchant) -> None:
+async def test_an_unsent_payout_is_not_counted_as_pending(payer: PayoutMerchant) -> None:
     await payer.pay_out()
     report = (await reports(payer.services))["a"]
     assert (report.under_way, report.difference) == (naira("0"), naira("0"))
@@ -199,7 +203,7 @@ async def test_what_is_not_sent_yet_is_not_under_way(payer: PayoutMerchant) -> N
 @pytest.mark.parametrize(
     ("available", "difference"), [("99999999.99", "-0.01"), ("100000000.01", "0.01"), ("0", None)]
 )
-async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
+async def test_a_difference_is_reported_exactly_and_opens_a_case(
     payer: PayoutMerchant, services: Services, available: str, difference: str | None
 ) -> None:
     await payer.simulator.control("c/balance", {"available": float(Decimal(available))})
@@ -212,7 +216,7 @@ async def test_a_difference_is_reported_to_the_kobo_and_becomes_a_case(
     assert available.split(".")[0] in case.detail.replace(",", "")
 
 
-async def test_what_is_under_way_does_not_explain_more_than_itself(payer: PayoutMerchant) -> None:
+async def test_a_pending_transfer_explains_no_more_than_its_amount(payer: PayoutMerchant) -> None:
     await payer.simulator.control("a/faults", {"settle_seconds": 3600})
     await payer.pay_out()
     await payer.simulator.run_jobs()
@@ -226,7 +230,7 @@ async def test_what_is_under_way_does_not_explain_more_than_itself(payer: Payout
         assert (await reports(payer.services))["a"].difference == naira(difference)
 
 
-async def test_a_difference_that_stays_is_one_case(
+async def test_a_persistent_difference_opens_one_case(
     payer: PayoutMerchant, services: Services
 ) -> None:
     await payer.simulator.control("a/balance", {"available": 1})
@@ -235,7 +239,7 @@ async def test_a_difference_that_stays_is_one_case(
     assert len(await differences(services)) == 1
 
 
-async def test_a_difference_after_the_first_was_resolved_is_a_case_again(
+async def test_a_new_difference_after_a_resolution_opens_another_case(
     payer: PayoutMerchant, services: Services
 ) -> None:
     await payer.simulator.control("a/balance", {"available": 1})
@@ -248,7 +252,7 @@ async def test_a_difference_after_the_first_was_resolved_is_a_case_again(
     assert (again.status, again.amount) == ("open", report.difference)
 
 
-async def test_a_difference_that_is_seen_once_is_no_case(
+async def test_a_difference_seen_only_once_opens_no_case(
     payer: PayoutMerchant, services: Services
 ) -> None:
     await payer.simulator.control("a/balance", {"available": 1})
@@ -265,7 +269,7 @@ async def test_a_difference_that_is_seen_once_is_no_case(
     assert len(await differences(services)) == 1
 
 
-async def test_a_case_whose_difference_has_vanished_says_so_and_is_closed_in_one_step(
+async def test_a_case_whose_difference_is_gone_says_so_and_closes_in_one_step(
     payer: PayoutMerchant, services: Services
 ) -> None:
     await payer.simulator.control("a/balance", {"available": 1})
@@ -284,7 +288,7 @@ async def test_a_case_whose_difference_has_vanished_says_so_and_is_closed_in_one
     assert events == ["opened", "vanished", "resolved"]
 
 
-async def test_a_difference_that_returns_is_noted_in_its_case(
+async def test_a_returning_difference_is_noted_in_its_case(
     payer: PayoutMerchant, services: Services
 ) -> None:
     for available in (1, 100_000_000, 2):
@@ -297,7 +301,7 @@ async def test_a_difference_that_returns_is_noted_in_its_case(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_transfer_under_way_with_an_unknown_fee_is_not_comparable_yet(
+async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     """Accepted by the provider, whose answer was lost: it has taken a fee that we do not know."""
@@ -315,7 +319,7 @@ async def test_a_transfer_under_way_with_an_unknown_fee_is_not_comparable_yet(
     assert len(await differences(services)) == 1
 
 
-async def test_a_provider_that_does_not_answer_is_reported_without_a_difference(
+async def test_a_provider_that_does_not_respond_is_reported_without_a_difference(
     payer: PayoutMerchant, services: Services
 ) -> None:
     await payer.simulator.control("b/faults", {"outage": True})
@@ -325,7 +329,7 @@ async def test_a_provider_that_does_not_answer_is_reported_without_a_difference(
     assert await differences(services) == []
 
 
-async def test_a_provider_without_credentials_is_left_out(services: Services) -> None:
+async def test_a_provider_without_credentials_is_skipped(services: Services) -> None:
     await clear_credentials(services, "b")
     assert list(await reports(services)) == ["a", "c"]
 
@@ -334,7 +338,7 @@ async def test_a_provider_without_credentials_is_left_out(services: Services) ->
 @pytest.mark.parametrize(
     ("was", "status", "says"), [("success", "completed", "failed"), ("failed", "failed", "success")]
 )
-async def test_a_transfer_that_contradicts_what_was_decided_is_reported_and_moves_nothing(
+async def test_a_transfer_that_contradicts_our_status_is_reported_and_moves_nothing(
     payer: PayoutMerchant, rail: str, was: str, status: str, says: str
 ) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
@@ -354,7 +358,7 @@ async def test_a_transfer_that_contradicts_what_was_decided_is_reported_and_move
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
+async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """B never tells of transfers: without this, the merchant's money would stay away."""
@@ -375,7 +379,7 @@ async def test_a_reversal_that_no_webhook_told_of_is_found_and_refunded_once(
     assert await payer.cases() == []
 
 
-async def test_a_reversal_of_another_amount_is_a_case_and_refunds_nothing(
+async def test_a_reversal_with_a_wrong_amount_opens_a_case_and_refunds_nothing(
     payer: PayoutMerchant, db: Database
 ) -> None:
     await payer.simulator.control(
@@ -395,7 +399,7 @@ async def test_a_reversal_of_another_amount_is_a_case_and_refunds_nothing(
     assert await payer.cases() == [("wrong_amount", trx_id)]
 
 
-async def test_a_reversal_is_found_for_a_week(payer: PayoutMerchant, db: Database) -> None:
+async def test_reversals_are_checked_for_a_week(payer: PayoutMerchant, db: Database) -> None:
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control("b/faults", quiet)
     early, late = await payer.pay_out("b"), await payer.pay_out("b")
@@ -410,7 +414,7 @@ async def test_a_reversal_is_found_for_a_week(payer: PayoutMerchant, db: Databas
     assert (report.transfers_asked, report.transfers_differ) == (1, [late])
 
 
-async def test_those_asked_about_longest_ago_come_first(
+async def test_transfers_queried_longest_ago_are_queried_first(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile, "PAYOUTS_MAX", 1)
@@ -427,7 +431,7 @@ async def test_those_asked_about_longest_ago_come_first(
     assert found[3] == found[0]
 
 
-async def test_a_worker_compares_every_hour_by_itself(payer: PayoutMerchant, db: Database) -> None:
+async def test_a_worker_reconciles_every_hour(payer: PayoutMerchant, db: Database) -> None:
     tasks = ReconcileTasks(db, payer.services.rails, lambda: nullcontext(db))
     for rail in "ac":
         await set_credentials(payer.services, rail, sandbox="false")
@@ -460,7 +464,7 @@ async def _scheduled(db: Database) -> list[str]:
     return [record["subject"] for record in records]
 
 
-async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(
+async def test_a_transfer_that_cannot_be_queried_is_not_a_difference(
     payer: PayoutMerchant,
 ) -> None:
     trx_id = await payer.pay_out()
@@ -473,7 +477,7 @@ async def test_a_transfer_that_cannot_be_asked_about_differs_from_nothing(
 
 
 @pytest.mark.parametrize("kind", Kind)
-async def test_a_settlement_moves_what_it_says(services: Services, kind: Kind) -> None:
+async def test_a_settlement_posts_the_given_amount(services: Services, kind: Kind) -> None:
     before = (await reports(services))["a"].ledger
     settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "by hand")
     assert (settled.kind, settled.amount) == (kind, naira("12.34"))
@@ -482,12 +486,12 @@ async def test_a_settlement_moves_what_it_says(services: Services, kind: Kind) -
 
 
 @pytest.mark.parametrize("amount", ["0", "-0.01"])
-async def test_a_settlement_of_nothing_is_refused(db: Database, amount: str) -> None:
+async def test_a_settlement_of_zero_is_rejected(db: Database, amount: str) -> None:
     with pytest.raises(BadSettlement, match="above zero"):
         await settlements.settle(db, Kind.TOP_UP, "providera", naira(amount), "x")
 
 
 @pytest.mark.parametrize("note", ["", " ", "x" * 201, "a\nb"])
-async def test_a_settlement_says_why(db: Database, note: str) -> None:
+async def test_a_settlement_requires_a_reason(db: Database, note: str) -> None:
     with pytest.raises(BadSettlement, match="1 to 200 printable"):
         await settlements.settle(db, Kind.TOP_UP, "providera", naira("1"), note)

@@ -59,7 +59,7 @@ async def assert_open(payer: PayoutMerchant, trx_id: str) -> None:
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_it_ends_as_failed_with_one_refund_and_its_case_is_closed(
+async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     payer: PayoutMerchant, db: Database, rail: str
 ) -> None:
     trx_id = await stuck(payer, rail)
@@ -80,14 +80,14 @@ async def test_it_ends_as_failed_with_one_refund_and_its_case_is_closed(
         await reject(payer, trx_id)
 
 
-async def test_nothing_is_ended_while_a_send_may_still_arrive(payer: PayoutMerchant) -> None:
+async def test_nothing_is_rejected_while_a_send_may_still_arrive(payer: PayoutMerchant) -> None:
     trx_id = await stuck(payer)
     with pytest.raises(NotToDecide, match="10 minutes"):
         await reject(payer, trx_id)
     await assert_open(payer, trx_id)
 
 
-async def test_nothing_is_ended_without_a_case(payer: PayoutMerchant) -> None:
+async def test_nothing_is_rejected_without_a_case(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out()
     with pytest.raises(NotToDecide, match="provider"):
         await reject(payer, trx_id)
@@ -95,7 +95,7 @@ async def test_nothing_is_ended_without_a_case(payer: PayoutMerchant) -> None:
 
 
 @pytest.mark.parametrize("says", ["processing", "success", "reversed"])
-async def test_nothing_is_ended_that_the_provider_knows_after_all(
+async def test_nothing_is_rejected_that_the_provider_knows(
     payer: PayoutMerchant, db: Database, says: str
 ) -> None:
     """It took the transfer on in between."""
@@ -112,7 +112,7 @@ async def test_nothing_is_ended_that_the_provider_knows_after_all(
     await assert_open(payer, trx_id)
 
 
-async def test_a_provider_that_says_failed_ends_it_by_its_own_word(
+async def test_a_provider_that_reports_failed_decides_the_payout(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await stuck(payer)
@@ -126,7 +126,7 @@ async def test_a_provider_that_says_failed_ends_it_by_its_own_word(
 
 
 @pytest.mark.parametrize("fault", ["5xx_before", "garbage_after_accept", None])
-async def test_nothing_is_ended_while_the_provider_cannot_be_asked(
+async def test_nothing_is_rejected_while_the_provider_cannot_be_queried(
     payer: PayoutMerchant, db: Database, fault: str | None
 ) -> None:
     trx_id = await stuck(payer)
@@ -141,7 +141,7 @@ async def test_nothing_is_ended_while_the_provider_cannot_be_asked(
     await assert_open(payer, trx_id)
 
 
-async def test_nothing_is_ended_that_a_signed_webhook_tells_of(
+async def test_nothing_is_rejected_that_a_signed_webhook_mentions(
     payer: PayoutMerchant, db: Database, site: Site
 ) -> None:
     trx_id = await stuck(payer)
@@ -152,7 +152,7 @@ async def test_nothing_is_ended_that_a_signed_webhook_tells_of(
     await assert_open(payer, trx_id)
 
 
-async def test_what_never_went_out_is_ended_without_asking(
+async def test_an_unsent_payout_is_rejected_without_a_query(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -163,7 +163,7 @@ async def test_what_never_went_out_is_ended_without_asking(
     assert await payer.balance() == 1_000_000
 
 
-async def test_a_worker_that_has_it_in_hand_is_not_disturbed(
+async def test_a_payout_a_worker_is_processing_cannot_be_rejected(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await stuck(payer)
@@ -177,7 +177,9 @@ async def test_a_worker_that_has_it_in_hand_is_not_disturbed(
     assert (await payer.payout(trx_id)).status == "pending"
 
 
-async def test_of_two_who_reject_at_once_one_does(payer: PayoutMerchant, db: Database) -> None:
+async def test_of_two_concurrent_rejections_one_succeeds(
+    payer: PayoutMerchant, db: Database
+) -> None:
     trx_id = await stuck(payer)
     await pass_time(db, trx_id, "11 min")
     done = await asyncio.gather(*(reject(payer, trx_id) for _ in range(4)), return_exceptions=True)
@@ -186,5 +188,5 @@ async def test_of_two_who_reject_at_once_one_does(payer: PayoutMerchant, db: Dat
     assert await payer.balance() == 1_000_000
 
 
-async def test_a_manual_payout_is_rejected_as_ever(payer: PayoutMerchant) -> None:
+async def test_manual_payouts_are_rejected_as_before(payer: PayoutMerchant) -> None:
     assert (await reject(payer, await payer.pay_out(MANUAL))).status == "canceled"

@@ -56,7 +56,7 @@ async def assert_ended(payer: PayoutMerchant, trx_id: str, status: str, code: st
 
 @pytest.mark.parametrize("account", ENDS)
 @pytest.mark.parametrize("rail", RAILS)
-async def test_an_account_number_decides_how_a_payout_ends(
+async def test_test_account_numbers_decide_the_outcome(
     sandbox_payer: PayoutMerchant, rail: str, account: str
 ) -> None:
     trx_id = await sandbox_payer.pay_out(rail, beneficiary=to(rail, account))
@@ -67,7 +67,7 @@ async def test_an_account_number_decides_how_a_payout_ends(
 
 @pytest.mark.parametrize("account", REFUSED)
 @pytest.mark.parametrize("rail", RAILS)
-async def test_an_account_number_is_refused_at_once(
+async def test_a_test_account_number_is_rejected_immediately(
     sandbox_payer: PayoutMerchant, rail: str, account: str
 ) -> None:
     reply = await sandbox_payer.ask(rail, beneficiary=to(rail, account))
@@ -84,7 +84,7 @@ async def test_an_account_number_is_refused_at_once(
     ],
 )
 @pytest.mark.parametrize("account", ENDS)
-async def test_a_scenario_rules_over_the_account_number(
+async def test_a_scenario_overrides_the_account_number(
     sandbox_payer: PayoutMerchant, account: str, scenario: str, end: tuple[str, str | None]
 ) -> None:
     trx_id = (await send(sandbox_payer, scenario, account=account)).json["trx_id"]
@@ -109,7 +109,7 @@ async def test_a_manual_payout_waits_for_an_administrator_in_the_sandbox_too(
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 60])
-async def test_a_payout_completes_by_itself_after_the_delay(
+async def test_a_payout_completes_automatically_after_the_delay(
     sandbox_payer: PayoutMerchant, services: Services, seconds: int | None
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -130,7 +130,7 @@ async def test_a_payout_completes_by_itself_after_the_delay(
     assert (await sandbox_payer.payout(trx_id)).status == expected
 
 
-async def test_what_has_ended_ends_only_once(sandbox_payer: PayoutMerchant) -> None:
+async def test_a_payout_ends_only_once(sandbox_payer: PayoutMerchant) -> None:
     trx_id = await sandbox_payer.pay_out(beneficiary=to("a", "0000000001"))
     await sandbox_payer.simulator.run_job_now(JOB, trx_id)
     assert await jobs_of(sandbox_payer, trx_id) == []
@@ -139,7 +139,7 @@ async def test_what_has_ended_ends_only_once(sandbox_payer: PayoutMerchant) -> N
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_no_provider_is_called_and_the_remark_says_what_it_is(
+async def test_no_provider_is_called_and_the_remark_mentions_the_sandbox(
     sandbox_payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await sandbox_payer.pay_out(rail)
@@ -155,7 +155,7 @@ async def test_a_production_payout_has_no_remark(payer: PayoutMerchant) -> None:
     assert (await payer.payout(await payer.pay_out())).remarks is None
 
 
-async def test_a_rail_that_is_down_does_not_matter(
+async def test_a_rail_that_is_down_does_not_affect_the_sandbox(
     sandbox_payer: PayoutMerchant, services: Services
 ) -> None:
     sent = await sandbox_payer.order()
@@ -170,7 +170,7 @@ async def test_a_rail_that_is_down_does_not_matter(
 @pytest.mark.parametrize(
     ("key", "text"), [("kyc_required", "true"), ("phone_required", "true"), ("payout_days", "")]
 )
-async def test_kyc_phone_and_schedule_do_not_apply(
+async def test_kyc_phone_and_schedule_do_not_apply_in_the_sandbox(
     sandbox_payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
     async with setting(services, key, text):
@@ -182,7 +182,7 @@ async def test_kyc_phone_and_schedule_do_not_apply(
     [("a", "044"), ("a", "058"), ("a", "011"), ("a", "057"), ("a", "033"), ("a", "999992")]
     + [("b", "000014"), ("b", "000013"), ("c", "C044"), ("c", "C058")],
 )
-async def test_a_rail_knows_its_own_bank_codes(
+async def test_a_rail_accepts_its_own_bank_codes(
     sandbox_payer: PayoutMerchant, rail: str, code: str
 ) -> None:
     beneficiary = to(rail, "0123456789") | {"bank_code": code}
@@ -195,7 +195,7 @@ async def test_a_rail_knows_its_own_bank_codes(
     + [("b", "C058", "providerc"), ("c", "058", "providera"), ("c", "000013", "providerb")]
     + [("a", "999", None), ("b", "", None), ("c", "c058", None)],
 )
-async def test_a_rail_refuses_other_bank_codes(
+async def test_a_rail_rejects_other_bank_codes(
     sandbox_payer: PayoutMerchant, rail: str, code: str, owner: str | None
 ) -> None:
     beneficiary = to(rail, "0123456789") | {"bank_code": code}
@@ -205,7 +205,7 @@ async def test_a_rail_refuses_other_bank_codes(
         assert f"bank code of {owner}, not of the chosen provider{rail}" in reply.json["error"]
 
 
-async def test_sandbox_and_production_money_never_meet(
+async def test_sandbox_and_production_money_are_separate(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant
 ) -> None:
     await payer.pay_out()

@@ -77,7 +77,7 @@ _FAILURE = ("refunded_amount", "error_code")
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_notification_of_a_delivery_is_exact(
+async def test_a_delivery_notification_has_exactly_the_documented_fields(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
@@ -93,7 +93,7 @@ async def test_the_notification_of_a_delivery_is_exact(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_the_notification_of_a_failure_is_exact(
+async def test_a_failure_notification_has_exactly_the_documented_fields(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
@@ -114,7 +114,7 @@ async def test_the_notification_of_a_failure_is_exact(
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_delivered_transfer_that_comes_back_is_refunded_once(
+async def test_a_reversed_delivery_is_refunded_once(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
@@ -147,7 +147,7 @@ async def test_a_delivered_transfer_that_comes_back_is_refunded_once(
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_reversal_that_is_told_of_many_times_is_one_refund(
+async def test_a_reversal_reported_many_times_is_one_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await decided(payer, rail, "success")
@@ -165,7 +165,7 @@ async def test_a_reversal_that_is_told_of_many_times_is_one_refund(
 
 
 @pytest.mark.parametrize("fault", ["5xx_before", "garbage_after_accept"])
-async def test_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked_at_once(
+async def test_a_reversal_is_kept_while_the_provider_cannot_be_queried(
     payer: PayoutMerchant, fault: str
 ) -> None:
     trx_id = await decided(payer, "a", "success")
@@ -178,7 +178,7 @@ async def test_a_reversal_is_not_forgotten_where_the_provider_cannot_be_asked_at
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_delivery_that_the_provider_then_calls_failed_is_a_case_and_no_refund(
+async def test_a_delivery_the_provider_later_calls_failed_opens_a_case_without_a_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await decided(payer, rail, "success")
@@ -193,7 +193,7 @@ async def test_a_delivery_that_the_provider_then_calls_failed_is_a_case_and_no_r
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_failure_that_the_provider_then_calls_delivered_is_a_case_and_no_debit(
+async def test_a_failure_the_provider_later_calls_delivered_opens_a_case_without_a_debit(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
     trx_id = await decided(payer, rail, "failed")
@@ -218,7 +218,7 @@ async def _until_reported(payer: PayoutMerchant, trx_id: str) -> None:
 
 @pytest.mark.parametrize("rail", TELLING)
 @pytest.mark.parametrize(("was", "told"), [("success", "failed"), ("failed", "success")])
-async def test_a_webhook_against_a_final_state_is_a_case_whatever_the_provider_says_when_asked(
+async def test_a_webhook_against_a_final_status_always_opens_a_case(
     payer: PayoutMerchant, site: Site, rail: str, was: str, told: str
 ) -> None:
     trx_id = await decided(payer, rail, was)
@@ -231,7 +231,7 @@ async def test_a_webhook_against_a_final_state_is_a_case_whatever_the_provider_s
 
 @pytest.mark.parametrize("rail", TELLING)
 @pytest.mark.parametrize("claimed", ["success", "failed", "reversed"])
-async def test_what_a_webhook_claims_is_not_believed_before_the_provider_was_asked(
+async def test_a_webhook_is_applied_only_after_a_status_query(
     payer: PayoutMerchant, site: Site, rail: str, claimed: str
 ) -> None:
     trx_id = await sent(payer, rail)
@@ -244,7 +244,7 @@ async def test_what_a_webhook_claims_is_not_believed_before_the_provider_was_ask
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_forged_webhook_is_not_even_asked_about(payer: PayoutMerchant, rail: str) -> None:
+async def test_a_forged_webhook_causes_no_status_query(payer: PayoutMerchant, rail: str) -> None:
     trx_id = await sent(payer, rail)
     await payer.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "forge"}})
     await payer.settle(rail, trx_id, "success")
@@ -259,7 +259,7 @@ async def test_a_forged_webhook_is_not_even_asked_about(payer: PayoutMerchant, r
 
 
 @pytest.mark.parametrize("rail", TELLING)
-async def test_a_hundred_copies_of_a_failed_webhook_are_one_refund(
+async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
     payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await sent(payer, rail)
@@ -281,7 +281,7 @@ async def test_a_hundred_copies_of_a_failed_webhook_are_one_refund(
     assert [step.event for step in await payer.timeline(trx_id)].count("failed") == 1
 
 
-async def test_news_in_the_wrong_order_ends_the_same(payer: PayoutMerchant) -> None:
+async def test_reports_in_the_wrong_order_end_the_same(payer: PayoutMerchant) -> None:
     """Delivered and reversed; the webhook about the second comes first."""
     backwards = {"mode": "reorder", "delay_seconds": 0.1}
     await payer.simulator.control("a/faults", {"webhooks": backwards})
@@ -295,7 +295,7 @@ async def test_news_in_the_wrong_order_ends_the_same(payer: PayoutMerchant) -> N
     assert await payer.cases() == []
 
 
-async def test_a_webhook_about_a_transfer_that_nobody_made_is_a_case(
+async def test_a_webhook_about_an_unknown_transfer_opens_a_case(
     payer: PayoutMerchant, site: Site
 ) -> None:
     trx_id = await payer.pay_out()
@@ -317,7 +317,7 @@ async def test_a_webhook_about_a_sandbox_payout_moves_nothing(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_what_the_provider_takes_is_booked_where_it_tells(
+async def test_the_providers_fee_is_posted_when_it_is_reported(
     payer: PayoutMerchant, rail: str
 ) -> None:
     trx_id = await decided(payer, rail, "success")
@@ -327,7 +327,7 @@ async def test_what_the_provider_takes_is_booked_where_it_tells(
     assert (await payer.payout(trx_id)).provider_fee_minor == (fee or None)
 
 
-async def test_the_timeline_tells_the_whole_story(payer: PayoutMerchant) -> None:
+async def test_the_timeline_shows_the_full_history(payer: PayoutMerchant) -> None:
     trx_id = await decided(payer, "a", "success")
     await payer.settle("a", trx_id, "reversed")
     await payer.until(trx_id, "failed")
@@ -338,7 +338,7 @@ async def test_the_timeline_tells_the_whole_story(payer: PayoutMerchant) -> None
     ]
 
 
-async def test_a_decided_payout_has_no_job_any_more(payer: PayoutMerchant) -> None:
+async def test_a_decided_payout_has_no_job(payer: PayoutMerchant) -> None:
     trx_id = await decided(payer, "a", "success")
     jobs = "SELECT count(*) FROM job WHERE subject = $1 AND kind = 'transfer'"
     assert await payer.services.db.value(jobs, trx_id) == 0

@@ -56,7 +56,7 @@ async def due_in_seconds(payer: PayoutMerchant, trx_id: str) -> float:
     ("rail", "fault"), [("a", fault) for fault in AFTER] + [("b", AFTER[1]), ("c", AFTER[1])]
 )
 @pytest.mark.parametrize(("outcome", "status"), [("success", "completed"), ("failed", "failed")])
-async def test_a_send_whose_answer_is_lost_is_asked_about(
+async def test_a_send_whose_response_is_lost_is_queried(
     payer: PayoutMerchant, rail: str, fault: str, outcome: str, status: str
 ) -> None:
     await plan(payer, rail, {"call": "transfer", "fault": fault})
@@ -107,7 +107,7 @@ async def test_a_send_that_never_arrived_is_sent_again_under_the_same_reference(
     ],
     ids=lambda answer: str(answer["status"]),
 )
-async def test_what_is_not_the_providers_own_refusal_is_none(
+async def test_an_error_that_is_not_the_providers_refusal_is_not_a_refusal(
     payer: PayoutMerchant, answer: dict[str, Any]
 ) -> None:
     await plan(payer, "a", {"call": "transfer", "fault": "refuse", **answer})
@@ -118,7 +118,7 @@ async def test_what_is_not_the_providers_own_refusal_is_none(
     await assert_sent_once(payer, "a", trx_id)
 
 
-async def test_a_refusal_after_an_unknown_send_is_no_refusal(payer: PayoutMerchant) -> None:
+async def test_a_refusal_after_an_unknown_send_is_not_final(payer: PayoutMerchant) -> None:
     """It may be about the repetition, while the first is on its way."""
     refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
     await plan(payer, "a", {"call": "transfer", "fault": "5xx_before"}, {**refused, "times": 2})
@@ -132,7 +132,7 @@ async def test_a_refusal_after_an_unknown_send_is_no_refusal(payer: PayoutMercha
 
 
 @pytest.mark.parametrize("fault", [*BEFORE, "garbage_after_accept"])
-async def test_a_question_without_an_answer_decides_nothing(
+async def test_a_status_query_without_a_response_decides_nothing(
     payer: PayoutMerchant, fault: str
 ) -> None:
     trx_id = await payer.pay_out()
@@ -148,7 +148,7 @@ async def test_a_question_without_an_answer_decides_nothing(
     assert await payer.balance() == 1_000_000
 
 
-async def test_a_bare_404_is_not_the_providers_word_that_it_knows_no_such_transfer(
+async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
     payer: PayoutMerchant,
 ) -> None:
     """A proxy may have said so: sending again would be a guess."""
@@ -164,7 +164,7 @@ async def test_a_bare_404_is_not_the_providers_word_that_it_knows_no_such_transf
 @pytest.mark.parametrize("rail", ["a", "c"])
 @pytest.mark.parametrize("amount", [99_999, 100_001])
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-async def test_another_amount_than_was_sent_is_a_case_and_moves_nothing(
+async def test_a_status_with_a_wrong_amount_opens_a_case_and_moves_nothing(
     payer: PayoutMerchant, rail: str, amount: int, outcome: str
 ) -> None:
     trx_id = await payer.pay_out(rail)
@@ -197,7 +197,7 @@ async def _send_by_other_means(
     assert isinstance(answer, Done)
 
 
-async def test_a_webhook_that_comes_before_our_own_save_is_found_by_its_reference(
+async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The provider has delivered and said so, while we still wait for its answer."""
@@ -232,7 +232,7 @@ async def test_a_webhook_that_comes_before_our_own_save_is_found_by_its_referenc
         ("30 days", 3600),
     ],
 )
-async def test_an_open_payout_is_asked_about_ever_more_seldom_and_never_not_at_all(
+async def test_an_open_payout_is_queried_less_and_less_often_but_never_stops(
     payer: PayoutMerchant, db: Database, age: str, seconds: int
 ) -> None:
     trx_id = await payer.pay_out()
@@ -246,7 +246,7 @@ async def test_an_open_payout_is_asked_about_ever_more_seldom_and_never_not_at_a
     assert await payer.cases() == ([("no_answer", trx_id)] if is_old else [])
 
 
-async def test_what_is_open_for_long_becomes_one_case_and_still_ends_by_itself(
+async def test_a_long_open_payout_opens_one_case_and_can_still_complete(
     payer: PayoutMerchant, db: Database
 ) -> None:
     trx_id = await payer.pay_out()
@@ -263,7 +263,7 @@ async def test_what_is_open_for_long_becomes_one_case_and_still_ends_by_itself(
     assert (await payer.payout(trx_id)).status == "completed"
 
 
-async def test_what_a_provider_never_knew_is_sent_again_also_after_long(
+async def test_a_transfer_the_provider_never_received_is_resent_even_after_a_long_time(
     payer: PayoutMerchant, db: Database
 ) -> None:
     lost = {"call": "transfer", "fault": "5xx_before"}
@@ -295,7 +295,7 @@ async def test_a_rail_that_is_down_is_not_called_and_the_payout_waits(
     await assert_sent_once(payer, "a", trx_id)
 
 
-async def test_a_rail_that_has_lost_its_credentials_is_waited_for(payer: PayoutMerchant) -> None:
+async def test_a_payout_waits_while_its_rail_has_no_credentials(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out()
     given = dict(payer.services.rails.credentials(Provider.A).given)
     await clear_credentials(payer.services, "a")

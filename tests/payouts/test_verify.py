@@ -28,7 +28,7 @@ def moment(text: str) -> datetime:
 
 @pytest.mark.parametrize("rail", [*RAILS, MANUAL])
 @pytest.mark.parametrize("environment", ["production", "sandbox"])
-async def test_a_pending_payout_is_told_of_to_the_letter(
+async def test_a_pending_payout_has_exactly_the_documented_fields(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
     caller = payer if environment == "production" else sandbox_payer
@@ -46,7 +46,7 @@ async def test_a_pending_payout_is_told_of_to_the_letter(
 
 
 @pytest.mark.parametrize("rail", RAILS)
-async def test_a_delivered_payout_is_told_of_to_the_letter(
+async def test_a_delivered_payout_has_exactly_the_documented_fields(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
     async with method(services, rail, fee_fixed="25.75"):
@@ -77,7 +77,7 @@ async def test_a_description_that_was_not_sent_is_null(payer: PayoutMerchant) ->
     assert (await payer.verify(trx_id)).json["description"] is None
 
 
-async def test_a_failed_payout_is_told_of_to_the_letter(payer: PayoutMerchant) -> None:
+async def test_a_failed_payout_has_exactly_the_documented_fields(payer: PayoutMerchant) -> None:
     refused = {"call": "transfer", "fault": "refuse", "message": "Beneficiary is on a list"}
     await payer.simulator.control("a/faults", {"next": [refused]})
     sent = await payer.order()
@@ -93,7 +93,7 @@ async def test_a_failed_payout_is_told_of_to_the_letter(payer: PayoutMerchant) -
     }
 
 
-async def test_a_canceled_payout_is_told_of_as_failed(payer: PayoutMerchant) -> None:
+async def test_a_canceled_payout_is_returned_as_failed(payer: PayoutMerchant) -> None:
     sent = await payer.order(MANUAL)
     trx_id = (await payer.send(sent)).json["trx_id"]
     await manual.reject(payer.services.db, trx_id, "The bank is closed.")
@@ -107,7 +107,7 @@ async def test_a_canceled_payout_is_told_of_as_failed(payer: PayoutMerchant) -> 
     }
 
 
-async def test_what_is_not_the_callers_to_see_is_the_same_as_what_is_not(
+async def test_another_merchants_payout_is_indistinguishable_from_an_unknown_one(
     payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
     trx_id = await payer.pay_out()
@@ -132,6 +132,6 @@ async def test_what_is_not_the_callers_to_see_is_the_same_as_what_is_not(
     assert (await payer.verify(trx_id)).status == 200
 
 
-async def test_a_merchant_sees_its_payouts_from_any_address(payer: PayoutMerchant) -> None:
+async def test_a_merchant_sees_its_payouts_from_any_ip(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out()
     assert (await payer.from_new_ip().verify(trx_id)).json["trx_id"] == trx_id

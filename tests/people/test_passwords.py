@@ -21,7 +21,7 @@ WEAK = [
 
 
 @pytest.mark.parametrize("password", WEAK)
-def test_a_weak_password_is_refused(password: str) -> None:
+def test_a_weak_password_is_rejected(password: str) -> None:
     email = "adaezenkem.obi@example.com" if "@" not in password else password
     with pytest.raises(WeakPassword):
         passwords.check(password, email=email, name="Adaeze Nkem Obi")

@@ -20,7 +20,7 @@ NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enab
 ALL = {"resultTypes": ["violations"]}
 
 
-async def test_every_page_is_open_to_everybody_on_any_screen(
+async def test_every_page_is_accessible_on_phone_and_desktop(
     browser: Browser, services: Services, documentation: Documentation
 ) -> None:
     base_url = services.base_url
@@ -48,7 +48,7 @@ async def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
     return [f"{fault['id']}: {node['html']}" for fault in violations for node in fault["nodes"]]
 
 
-async def test_the_calculator_signs_as_we_do(browser: Browser, services: Services) -> None:
+async def test_the_calculator_signs_like_the_api(browser: Browser, services: Services) -> None:
     address = services.base_url + "/docs/authentication"
     async with opened(browser, address, width=1280) as page:
         sent: list[str] = []
@@ -73,7 +73,7 @@ async def _give_body(page: Page, body: str) -> None:
     await page.get_by_label("Body", exact=True).fill("" if as_file else body)
 
 
-async def test_the_search_opens_by_a_key_and_languages_are_remembered(
+async def test_a_key_opens_the_search_and_the_language_is_remembered(
     browser: Browser, services: Services
 ) -> None:
     address = services.base_url + "/docs/quick-start"

@@ -49,7 +49,7 @@ def whole(document: Any, schema: Any) -> Any:
     return {**schema, "components": document["components"]}
 
 
-async def test_the_description_is_public_and_covers_what_is_served(site: Site) -> None:
+async def test_the_description_is_public_and_covers_every_endpoint(site: Site) -> None:
     reply = await site.send("GET", "/api/openapi.json")
     document = reply.json
     assert (reply.status, document["openapi"]) == (200, "3.1.0")
@@ -65,13 +65,13 @@ async def test_the_description_is_public_and_covers_what_is_served(site: Site) -
     assert set(document["webhooks"]) == {"payment", "payout", "refund", "legacyPayment"}
 
 
-async def test_it_is_valid_openapi(document: Any) -> None:
+async def test_the_description_is_valid_openapi(document: Any) -> None:
     schemathesis.openapi.from_dict(document).validate()
     for schema in document["components"]["schemas"].values():
         jsonschema_rs.Draft202012Validator(whole(document, schema))
 
 
-async def test_every_reference_leads_somewhere_and_nothing_is_unused(document: Any) -> None:
+async def test_every_reference_resolves_and_no_component_is_unused(document: Any) -> None:
     used = references(document)
     for reference in used:
         part = document
@@ -93,7 +93,7 @@ async def test_every_reference_leads_somewhere_and_nothing_is_unused(document: A
     assert schemes == set(document["components"]["securitySchemes"])
 
 
-async def test_every_operation_has_a_name_of_its_own_a_tag_and_words(document: Any) -> None:
+async def test_every_operation_has_a_unique_name_a_tag_and_a_description(document: Any) -> None:
     tags = {tag["name"] for tag in document["tags"]}
     all_operations = [operation for _, operation in operations(document)]
     all_operations += [item["post"] for item in document["webhooks"].values()]
@@ -120,7 +120,7 @@ async def test_every_property_and_parameter_is_described(document: Any) -> None:
         assert isinstance(schema["additionalProperties"], bool), name
 
 
-async def test_answers_are_exact_and_requests_take_other_fields(document: Any) -> None:
+async def test_responses_are_closed_and_requests_allow_unknown_fields(document: Any) -> None:
     taken = {
         name
         for name, schema in document["components"]["schemas"].items()
@@ -131,7 +131,7 @@ async def test_answers_are_exact_and_requests_take_other_fields(document: Any) -
     }
 
 
-async def test_every_answer_and_error_has_examples_that_fit_its_schema(document: Any) -> None:
+async def test_every_response_and_error_has_examples_that_match_its_schema(document: Any) -> None:
     for name, operation in operations(document):
         contents = [operation["requestBody"]["content"]] if "requestBody" in operation else []
         for status, response in operation["responses"].items():
@@ -164,7 +164,7 @@ def _check_examples(document: Any, content: Any) -> None:
         assert not problems, (name, problems)
 
 
-async def test_every_example_of_a_parameter_or_header_fits_its_schema(document: Any) -> None:
+async def test_every_parameter_and_header_example_matches_its_schema(document: Any) -> None:
     seen = 0
     for part in every(document):
         if "schema" in part and "example" in part:
@@ -173,7 +173,7 @@ async def test_every_example_of_a_parameter_or_header_fits_its_schema(document: 
     assert seen >= 15
 
 
-async def test_every_answer_names_the_headers_it_has(document: Any) -> None:
+async def test_every_response_lists_its_headers(document: Any) -> None:
     for name, operation in operations(document):
         for status, response in operation["responses"].items():
             headers = set(response["headers"])
@@ -186,7 +186,7 @@ async def test_every_answer_names_the_headers_it_has(document: Any) -> None:
         assert parameters == {"Environment", "IdempotencyKey", "SandboxScenario"}
 
 
-async def test_initiations_lead_to_what_verifies_them(document: Any) -> None:
+async def test_initiate_responses_link_to_their_verify_endpoint(document: Any) -> None:
     for kind in ("payment", "payout"):
         answer = document["paths"][f"/api/v1/initiate-{kind}"]["post"]["responses"]["200"]
         target = document["paths"][f"/api/v1/verify-{kind}/{{trxId}}"]["get"]["operationId"]

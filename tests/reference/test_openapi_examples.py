@@ -99,7 +99,7 @@ async def product(services: Services, site: Site, merchant: Merchant) -> AsyncIt
         yield Product(simulator, merchant, document)
 
 
-async def test_lists_answer_as_their_examples(product: Product) -> None:
+async def test_list_responses_match_their_examples(product: Product) -> None:
     get = product.merchant.get
     product.holds("siteInfo", "site", await get("/api/v1/site-info"))
     methods = await get("/api/v1/payout-methods?currency=NGN")
@@ -111,7 +111,7 @@ async def test_lists_answer_as_their_examples(product: Product) -> None:
     product.holds("payoutBankList", "providerA", other)
 
 
-async def test_payments_answer_and_are_told_of_as_their_examples(
+async def test_payment_responses_and_notifications_match_their_examples(
     product: Product, services: Services
 ) -> None:
     paid = await product.initiate_payment()
@@ -133,7 +133,7 @@ async def test_payments_answer_and_are_told_of_as_their_examples(
     await product.told("payment", canceled)
 
 
-async def test_the_older_api_answers_and_tells_as_its_examples(product: Product) -> None:
+async def test_legacy_responses_and_notifications_match_their_examples(product: Product) -> None:
     body = examples.REQUESTS["initiatePaymentLegacy"]["payment"]
     for scenario in ("success", "failed"):
         raw = json.dumps({**body, "ref_trx": new_reference()}, default=float).encode()
@@ -144,7 +144,7 @@ async def test_the_older_api_answers_and_tells_as_its_examples(product: Product)
         await product.told("legacyPayment", trx_id)
 
 
-async def test_payouts_answer_and_are_told_of_as_their_examples(
+async def test_payout_responses_and_notifications_match_their_examples(
     product: Product, db: Database
 ) -> None:
     delivered = await product.initiate_payout()
@@ -163,7 +163,7 @@ async def test_payouts_answer_and_are_told_of_as_their_examples(
     await product.told("payout", rejected)
 
 
-async def test_refusals_answer_as_their_examples(product: Product) -> None:
+async def test_error_responses_match_their_examples(product: Product) -> None:
     pay, pay_out = "/api/v1/initiate-payment", "/api/v1/initiate-payout"
     payment = {**examples.REQUESTS["initiatePayment"]["minimal"], "ref_trx": new_reference()}
     payout = {**examples.REQUESTS["initiatePayout"]["bankTransfer"], "ref_trx": new_reference()}
@@ -199,7 +199,7 @@ async def test_refusals_answer_as_their_examples(product: Product) -> None:
     product.refuses("payoutMethods", "VALIDATION_FAILED", query)
 
 
-async def test_what_is_switched_off_is_refused_as_in_its_examples(
+async def test_disabled_features_return_the_errors_of_their_examples(
     product: Product, services: Services
 ) -> None:
     await change(services, product.merchant, payouts_enabled=False)

@@ -54,7 +54,7 @@ async def test_the_collection_has_every_endpoint_with_all_of_its_examples(
     assert found == endpoints(document)
 
 
-async def test_the_collection_asks_for_credentials_and_holds_none(
+async def test_the_collection_prompts_for_credentials_and_contains_none(
     collection: Any, site: Site
 ) -> None:
     values = {each["key"]: each["value"] for each in collection["variable"]}
@@ -77,7 +77,9 @@ async def test_the_collection_signs_each_request_before_it_is_sent(collection: A
         assert f'key: "{header}"' in script
 
 
-async def test_what_the_collection_sends_is_taken(collection: Any, merchant: Merchant) -> None:
+async def test_requests_sent_by_the_collection_are_accepted(
+    collection: Any, merchant: Merchant
+) -> None:
     """As Postman would send it: variables put in, and what is switched off left out."""
     for item in requests(collection):
         request = item["request"]
@@ -97,7 +99,7 @@ async def test_what_the_collection_sends_is_taken(collection: Any, merchant: Mer
 
 
 @pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt"])
-async def test_the_text_names_every_endpoint_and_error(
+async def test_the_text_version_names_every_endpoint_and_error(
     site: Site, document: Any, path: str
 ) -> None:
     reply = await site.send("GET", path)
@@ -119,7 +121,7 @@ async def test_the_text_names_every_endpoint_and_error(
         assert f"`000000000{number}`" in text
 
 
-async def test_the_text_shows_how_to_sign_as_the_test_vectors_do(site: Site, project: Path) -> None:
+async def test_the_text_version_signs_like_the_test_vectors(site: Site, project: Path) -> None:
     text = (await site.send("GET", "/llms.txt")).body.decode()
     vectors = json.loads((project / "tests" / "vectors" / "signatures.json").read_text())
     first = next(vector for vector in vectors if vector["path"] == "/api/v1/site-info")
@@ -127,7 +129,7 @@ async def test_the_text_shows_how_to_sign_as_the_test_vectors_do(site: Site, pro
         assert str(first[part]) in text
 
 
-async def test_the_text_s_own_code_calls_the_api(site: Site, merchant: Merchant) -> None:
+async def test_the_code_in_the_text_version_calls_the_api(site: Site, merchant: Merchant) -> None:
     text = (await site.send("GET", "/llms.txt")).body.decode()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {
@@ -140,9 +142,7 @@ async def test_the_text_s_own_code_calls_the_api(site: Site, merchant: Merchant)
     assert answer["currency_code"] == "NGN"
 
 
-async def test_the_whole_text_has_every_example_of_a_request_and_of_success(
-    site: Site, document: Any
-) -> None:
+async def test_the_full_text_version_has_every_example(site: Site, document: Any) -> None:
     text = (await site.send("GET", "/llms-full.txt")).body.decode()
     blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
     for methods in document["paths"].values():
@@ -155,7 +155,7 @@ async def test_the_whole_text_has_every_example_of_a_request_and_of_success(
                     assert example["value"] in blocks
 
 
-async def test_the_documents_take_get_alone(site: Site) -> None:
+async def test_the_documents_accept_only_get(site: Site) -> None:
     for path in ("/api/openapi.json", "/api/postman.json", "/llms.txt", "/llms-full.txt"):
         reply = await site.send("POST", path)
         assert (reply.status, reply.headers["allow"]) == (405, "get")

@@ -18,7 +18,7 @@ ID = re.compile(r'\bid="([^"]+)"')
 TAG = re.compile(r"<[^>]+>")
 
 
-async def test_every_page_renders_under_a_strict_policy(
+async def test_every_page_renders_under_a_strict_content_security_policy(
     site: Site, documentation: Documentation
 ) -> None:
     for page in documentation.pages:
@@ -35,7 +35,7 @@ async def test_every_page_renders_under_a_strict_policy(
     assert (await site.send("GET", "/docs/api/nothing")).status == 404
 
 
-async def test_every_link_and_anchor_leads_somewhere(
+async def test_every_link_and_anchor_resolves(
     site: Site, documentation: Documentation
 ) -> None:
     texts: dict[str, str] = {}
@@ -82,7 +82,7 @@ async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
     assert needed == sorted(needed, reverse=True), "what is required comes first"
 
 
-async def test_every_code_has_guidance_and_no_guidance_is_left_over(
+async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     documentation: Documentation,
 ) -> None:
     told = {error.code for operation in documentation.operations for error in operation.errors}
@@ -92,14 +92,14 @@ async def test_every_code_has_guidance_and_no_guidance_is_left_over(
     assert set(guidance.OUTCOMES) == {code.value for code in ErrorCode}
 
 
-async def test_names_keep_their_capitals_within_a_sentence(site: Site) -> None:
+async def test_names_keep_their_capitals_in_a_sentence(site: Site) -> None:
     errors = (await site.send("GET", "/docs/errors")).body.decode()
     assert "Yes, with the same Idempotency-Key." in errors
     notifications = (await site.send("GET", "/docs/notifications")).body.decode()
     assert "Fields: a legacy API payment" in notifications
 
 
-async def test_the_programs_shown_are_the_files_that_the_tests_run(site: Site) -> None:
+async def test_the_programs_shown_are_the_tested_files(site: Site) -> None:
     for address, name in (
         ("/docs/quick-start", "sign_and_pay"),
         ("/docs/payouts", "payout"),
@@ -112,7 +112,7 @@ async def test_the_programs_shown_are_the_files_that_the_tests_run(site: Site) -
             assert sample.text in [file.read_text() for file in path]
 
 
-async def test_the_search_works_without_scripts(site: Site) -> None:
+async def test_the_search_works_without_javascript(site: Site) -> None:
     reply = await site.send("GET", "/docs/search?q=insufficient_balance")
     assert b'href="/docs/errors#insufficient_balance"' in reply.body
     nothing = await site.send("GET", "/docs/search?q=" + quote("<script>stolen()</script>"))
@@ -123,14 +123,14 @@ async def test_the_search_works_without_scripts(site: Site) -> None:
     assert {"page", "heading", "address", "text"} == set(index[0])
 
 
-async def test_a_page_that_the_browser_has_is_not_sent_again(site: Site) -> None:
+async def test_an_unchanged_page_is_not_sent_again(site: Site) -> None:
     first = await site.send("GET", "/docs")
     tag = first.headers["etag"].replace("w/", "W/")  # we read headers in lower case
     again = await site.send("GET", "/docs", {"If-None-Match": tag})
     assert (again.status, again.body) == (304, b"")
 
 
-async def test_numbers_follow_the_settings(documentation: Documentation) -> None:
+async def test_numbers_on_the_pages_follow_the_settings(documentation: Documentation) -> None:
     settings = msgspec.structs.replace(
         PlatformSettings(), rate_limit_per_minute=77, timestamp_tolerance_seconds=41
     )

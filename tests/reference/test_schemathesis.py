@@ -163,7 +163,7 @@ def _run(document: Any, base_url: str, merchant: Merchant) -> Found:
     return found
 
 
-async def test_whatever_is_sent_the_answer_is_one_that_is_described(
+async def test_every_response_matches_the_api_description(
     site: Site, services: Services, db: Database, keyring: Keyring
 ) -> None:
     merchant = await new_merchant(site, db, keyring)

@@ -45,7 +45,7 @@ async def test_a_merchant_that_may_not_pay_out_may_not_refund(shop: Shop, why: s
     await _until(shop, await _refund(shop, started), RefundStatus.COMPLETED)
 
 
-async def test_nor_while_the_platform_holds_everything(shop: Shop) -> None:
+async def test_no_merchant_can_refund_while_payouts_are_held(shop: Shop) -> None:
     """The hold, which lets refunds be taken, does not hide the merchant's status."""
     started = await _paid(shop)
     await holding.hold(shop.services.db)
@@ -57,7 +57,7 @@ async def test_nor_while_the_platform_holds_everything(shop: Shop) -> None:
         await platform.change(shop.services.db, "payouts_held", "false")
 
 
-async def test_an_inactive_wallet_pays_no_refund(shop: Shop) -> None:
+async def test_a_disabled_wallet_pays_no_refund(shop: Shop) -> None:
     started = await _paid(shop)
     wallet = shop.services.db, shop.merchant.new.id, shop.merchant.environment, "NGN"
     await wallets.set_status(*wallet, WalletStatus.INACTIVE)
@@ -85,7 +85,7 @@ async def test_an_unsent_refund_waits_for_its_merchant_and_is_then_sent_once(
     assert await _sent(shop, rail) == [refund.trx_id]
 
 
-async def test_a_refund_that_the_provider_lost_is_not_sent_again_for_a_disabled_merchant(
+async def test_a_refund_the_provider_lost_is_not_resent_for_a_disabled_merchant(
     shop: Shop,
 ) -> None:
     started = await _paid(shop)
@@ -109,7 +109,7 @@ async def test_an_administrator_refunds_on_a_disabled_merchants_behalf(shop: Sho
     assert await shop.balance() == 0
 
 
-async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
+async def test_an_administrator_rejects_a_waiting_refund(shop: Shop) -> None:
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
     await shop.change(DISABLE)
@@ -124,7 +124,7 @@ async def test_an_administrator_rejects_a_refund_that_waits(shop: Shop) -> None:
     assert await _sent(shop) == []
 
 
-async def test_a_refund_that_was_sent_is_not_an_administrators_to_reject(shop: Shop) -> None:
+async def test_an_administrator_cannot_reject_a_sent_refund(shop: Shop) -> None:
     await shop.simulator.control("a/faults", {"refunds": "pending"})
     refund = await _refund(shop, await _paid(shop))
     await shop.simulator.run_jobs()

@@ -42,7 +42,7 @@ async def _until(shop: Shop, refund: Refund, status: RefundStatus) -> None:
 
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providera_ngn_va", "providerc-ngn"])
-async def test_a_whole_refund_goes_back_through_the_provider(shop: Shop, method: str) -> None:
+async def test_a_full_refund_is_sent_through_the_provider(shop: Shop, method: str) -> None:
     started = await _paid(shop, method)
     refund = await _refund(shop, started)
     assert await shop.balance() == 0
@@ -61,7 +61,7 @@ async def test_a_whole_refund_goes_back_through_the_provider(shop: Shop, method:
     assert await shop.status(started) == "success"
 
 
-async def test_parts_add_up_to_the_whole_and_no_further(shop: Shop) -> None:
+async def test_partial_refunds_add_up_to_at_most_the_whole(shop: Shop) -> None:
     started = await _paid(shop)
     for part in ("400", "599.99", None):
         await _until(shop, await _refund(shop, started, part), RefundStatus.COMPLETED)
@@ -71,21 +71,21 @@ async def test_parts_add_up_to_the_whole_and_no_further(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("amount", ["1000.01", "0", "99999999"])
-async def test_an_amount_beyond_what_was_paid_is_refused(shop: Shop, amount: str) -> None:
+async def test_an_amount_above_what_was_paid_is_rejected(shop: Shop, amount: str) -> None:
     started = await _paid(shop)
     with pytest.raises(Refusal, match=r"At most 1,000\.00 NGN"):
         await _refund(shop, started, amount)
     assert await shop.balance() == 100_000
 
 
-async def test_a_negative_amount_is_refused(shop: Shop) -> None:
+async def test_a_negative_amount_is_rejected(shop: Shop) -> None:
     started = await _paid(shop)
     with pytest.raises(MoneyError, match="is not an amount"):
         await _refund(shop, started, "-1")
     assert await shop.balance() == 100_000
 
 
-async def test_many_refunds_at_once_never_exceed_the_payment(shop: Shop) -> None:
+async def test_many_concurrent_refunds_never_exceed_the_payment(shop: Shop) -> None:
     started = await _paid(shop)
     tries = await asyncio.gather(
         *(_refund(shop, started, "300") for _ in range(12)), return_exceptions=True
@@ -95,7 +95,7 @@ async def test_many_refunds_at_once_never_exceed_the_payment(shop: Shop) -> None
     assert await shop.balance() == 10_000
 
 
-async def test_a_wallet_that_cannot_cover_it_refuses(shop: Shop) -> None:
+async def test_a_refund_beyond_the_wallet_balance_is_rejected(shop: Shop) -> None:
     await shop.set_commission("1.5", Bearer.MERCHANT)
     await shop.fund("15")
     first, second = await _paid(shop), await _paid(shop)
@@ -110,7 +110,7 @@ async def test_a_wallet_that_cannot_cover_it_refuses(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "failed"])
-async def test_only_what_was_paid_is_refunded(shop: Shop, state: str) -> None:
+async def test_only_paid_payments_can_be_refunded(shop: Shop, state: str) -> None:
     started = await shop.start()
     if state == "failed":
         await shop.simulator.run_job_now("payment.expire", started.trx_id)
@@ -135,7 +135,7 @@ async def test_a_refused_refund_is_credited_back_once(shop: Shop) -> None:
     "fault",
     ["5xx_before", "5xx_after_accept", "reset", "reset_after_accept", "garbage_after_accept"],
 )
-async def test_a_refund_whose_answer_is_lost_is_asked_about_and_paid_once(
+async def test_a_refund_whose_response_is_lost_is_queried_and_paid_once(
     shop: Shop, fault: str
 ) -> None:
     started = await _paid(shop)
@@ -157,7 +157,7 @@ async def test_a_refund_whose_answer_is_lost_is_asked_about_and_paid_once(
     assert await shop.account("in_flight") == 0
 
 
-async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it_back(
+async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refund(
     shop: Shop,
 ) -> None:
     db = shop.services.db
@@ -174,7 +174,7 @@ async def test_who_was_frozen_past_its_lease_neither_sends_a_refund_nor_gives_it
     assert await shop.balance() == 100_000
 
 
-async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -> None:
+async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
@@ -190,7 +190,7 @@ async def test_provider_b_has_no_refund_so_an_operator_confirms_it(shop: Shop) -
     assert [told["event"] for told in await shop.notifications(started)] == ["payment", "refund"]
 
 
-async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
+async def test_two_operators_cannot_both_decide_a_refund(shop: Shop) -> None:
     started = await _paid(shop, "providerb-ngn")
     refund = await _refund(shop, started)
     await shop.simulator.run_jobs()
@@ -203,7 +203,7 @@ async def test_two_operators_cannot_both_decide(shop: Shop) -> None:
     assert all(isinstance(each, Refund | Refusal) for each in decided)
 
 
-async def test_an_operator_does_not_decide_what_the_provider_does(shop: Shop) -> None:
+async def test_an_operator_cannot_decide_a_refund_the_provider_handles(shop: Shop) -> None:
     await shop.simulator.control("a/faults", {"refunds": "pending"})
     started = await _paid(shop)
     refund = await _refund(shop, started)
@@ -233,7 +233,7 @@ async def _refund_with_commission(
 
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providerc-ngn"])
-async def test_a_whole_refund_can_return_the_commission_that_the_platform_bears(
+async def test_a_full_refund_can_return_a_commission_the_platform_bears(
     shop: Shop, method: str
 ) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
@@ -251,7 +251,7 @@ async def test_a_whole_refund_can_return_the_commission_that_the_platform_bears(
     assert (await shop.payment(started)).refundable.minor == 0
 
 
-async def test_a_failed_refund_with_commission_gives_each_side_back_its_part(shop: Shop) -> None:
+async def test_a_failed_refund_with_commission_returns_each_part_to_its_payer(shop: Shop) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
     await shop.simulator.control("a/faults", {"refunds": "failed"})
     started = await _paid(shop)
@@ -263,7 +263,7 @@ async def test_a_failed_refund_with_commission_gives_each_side_back_its_part(sho
     assert again.amount_minor == 101_500
 
 
-async def test_the_commission_goes_back_with_the_last_part_and_only_once(shop: Shop) -> None:
+async def test_the_commission_is_returned_once_with_the_last_partial_refund(shop: Shop) -> None:
     await shop.set_commission("1.5", Bearer.CUSTOMER)
     started = await _paid(shop)
     with pytest.raises(Refusal, match="only with the whole payment"):
@@ -277,7 +277,7 @@ async def test_the_commission_goes_back_with_the_last_part_and_only_once(shop: S
 
 
 @pytest.mark.parametrize(("percent", "bearer"), [("0", Bearer.CUSTOMER), ("1.5", Bearer.MERCHANT)])
-async def test_a_commission_that_the_customer_did_not_pay_is_not_returned(
+async def test_a_commission_the_customer_did_not_pay_is_not_returned(
     shop: Shop, percent: str, bearer: Bearer
 ) -> None:
     await shop.set_commission(percent, bearer)

@@ -73,7 +73,9 @@ async def test_0000000003_stays_pending_until_it_is_settled(platform: Platform, 
 
 
 @every_provider
-async def test_0000000004_is_refused_for_insufficient_balance(platform: Platform, key: str) -> None:
+async def test_0000000004_is_rejected_for_insufficient_balance(
+    platform: Platform, key: str
+) -> None:
     assert (await platform.transfer(key, "TXN1", "0000000004")).refusal == INSUFFICIENT[key]
 
 

@@ -38,7 +38,7 @@ async def _developer(services: Services, site: Site, merchant: Merchant) -> Sign
     return await member(services, site, merchant.new.id, Role.DEVELOPER)
 
 
-async def test_guessing_is_slowed_down_and_the_page_says_for_how_long(
+async def test_sign_in_attempts_are_limited_and_the_page_shows_for_how_long(
     site: Site, merchant: Merchant
 ) -> None:
     async with HttpBrowser.of(site) as guest:
@@ -49,7 +49,7 @@ async def test_guessing_is_slowed_down_and_the_page_says_for_how_long(
     assert "wrong" not in replies[-1].text
 
 
-async def test_nobody_learns_who_has_an_account(site: Site, owner: SignedInUser) -> None:
+async def test_no_response_reveals_who_has_an_account(site: Site, owner: SignedInUser) -> None:
     async with HttpBrowser.of(site) as guest:
         known = await guest.sign_in(owner.email, "three wrong kobo coins")
         unknown = await guest.sign_in("nobody@example.com", "three wrong kobo coins")
@@ -59,7 +59,7 @@ async def test_nobody_learns_who_has_an_account(site: Site, owner: SignedInUser)
         assert told.text == (await guest.post("/forgot", {"email": "nobody@example.com"})).text
 
 
-async def test_a_cookie_from_before_signing_in_is_never_the_session(
+async def test_a_cookie_set_before_sign_in_never_becomes_the_session(
     site: Site, owner: SignedInUser, services: Services
 ) -> None:
     async with HttpBrowser.of(site) as guest:
@@ -98,7 +98,7 @@ async def test_a_cookie_from_before_signing_in_is_never_the_session(
         ("javascript:alert(1)", None),
     ],
 )
-async def test_signing_in_leads_to_an_address_of_this_realm_alone(
+async def test_sign_in_redirects_only_within_its_realm(
     site: Site, owner: SignedInUser, wanted: str, followed: str | None
 ) -> None:
     async with HttpBrowser.of(site) as guest:
@@ -106,9 +106,7 @@ async def test_signing_in_leads_to_an_address_of_this_realm_alone(
     assert (entered.status, entered.headers["Location"]) == (303, followed or "/dashboard/")
 
 
-async def test_what_is_asked_for_is_found_again_after_signing_in(
-    site: Site, owner: SignedInUser
-) -> None:
+async def test_sign_in_returns_to_the_requested_page(site: Site, owner: SignedInUser) -> None:
     async with HttpBrowser.of(site) as guest:
         sent = await guest.get("/sandbox/payments?q=a%26b")
         assert sent.headers["Location"] == (
@@ -119,7 +117,7 @@ async def test_what_is_asked_for_is_found_again_after_signing_in(
         assert (await guest.get("/sandbox/payments?q=" + "x" * 3000)).status == 303
 
 
-async def test_a_session_that_is_ended_elsewhere_ends_at_once(
+async def test_a_session_ended_elsewhere_ends_immediately(
     site: Site, owner: SignedInUser, services: Services
 ) -> None:
     async with HttpBrowser.of(site) as guest:
@@ -135,7 +133,7 @@ async def test_a_session_that_is_ended_elsewhere_ends_at_once(
     assert (await owner.get("/account")).status == 200
 
 
-async def test_a_changed_role_and_a_removed_member_take_effect_at_once(
+async def test_a_changed_role_and_a_removed_member_take_effect_immediately(
     site: Site, owner: SignedInUser, merchant: Merchant, services: Services
 ) -> None:
     developer = await _developer(services, site, merchant)
@@ -151,7 +149,7 @@ async def test_a_changed_role_and_a_removed_member_take_effect_at_once(
     )
 
 
-async def test_having_shown_who_one_is_wears_off(
+async def test_a_step_up_expires(
     owner: SignedInUser, merchant: Merchant, services: Services
 ) -> None:
     path, wish = "/sandbox/credentials/rotate", {"overlap_minutes": "60"}
@@ -187,7 +185,7 @@ async def test_having_shown_who_one_is_wears_off(
     assert turned_off.status == 303  # what asks for it again sees it in the same request
 
 
-async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: SignedInUser) -> None:
+async def test_malformed_forms_are_rejected(site: Site, owner: SignedInUser) -> None:
     csrf = (await owner.csrf()).encode()
     headers = {**owner.headers(), "Content-Type": FORM}
     parted = {**owner.headers(), "Content-Type": "multipart/form-data; boundary=x"}
@@ -211,7 +209,7 @@ async def test_forms_that_nobody_can_mean_are_refused(site: Site, owner: SignedI
 
 
 @pytest.mark.parametrize("root", ["/dashboard", "/console", ""])
-async def test_an_unknown_address_is_a_page_for_people_and_json_for_programs(
+async def test_an_unknown_url_returns_html_to_browsers_and_json_to_programs(
     site: Site, root: str
 ) -> None:
     shown = await site.send("GET", f"{root}/no/such/page", {"Accept": "text/html,*/*;q=0.8"})
@@ -226,7 +224,7 @@ async def test_an_unknown_address_is_a_page_for_people_and_json_for_programs(
     assert refused.headers["content-type"].startswith("text/html")
 
 
-async def test_files_are_kept_for_ever_under_an_address_that_changes(site: Site) -> None:
+async def test_static_files_are_cached_forever_under_a_versioned_url(site: Site) -> None:
     front = (await site.send("GET", "/")).body.decode()
     [path] = set(re.findall(r"/static/web/[0-9a-f]{12}/web\.css", front))
     plain = await site.send("GET", path)
@@ -250,9 +248,7 @@ async def test_files_are_kept_for_ever_under_an_address_that_changes(site: Site)
         assert (await site.send("GET", f"{folder}/{beyond}")).status == 404, beyond
 
 
-async def test_over_https_no_cookie_can_be_read_or_planted_without_it(
-    services: Services, owner: SignedInUser
-) -> None:
+async def test_cookies_are_secure_over_https(services: Services, owner: SignedInUser) -> None:
     secure = msgspec.structs.replace(services, base_url="https://pay.example")
     asgi = pages.build(secure, [dashboard.build(secure)])
     async with (

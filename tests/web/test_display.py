@@ -18,14 +18,14 @@ async def dashboard(services: Services, site: Site) -> MerchantDashboard:
     return await new_dashboard(services, site)
 
 
-def test_a_time_is_shown_in_lagos_and_kept_in_utc() -> None:
+def test_a_time_is_shown_in_lagos_time_and_stored_in_utc() -> None:
     shown = display.moment(datetime(2026, 1, 31, 23, 30, 5, tzinfo=UTC))
     assert "1 Feb 2026, 00:30" in shown
     assert 'datetime="2026-01-31T23:30:05.000Z"' in shown
     assert "9999" in display.moment(datetime.max.replace(tzinfo=UTC))
 
 
-def test_a_tile_counts_what_was_paid_of_what_was_started() -> None:
+def test_a_tile_counts_paid_payments_out_of_all() -> None:
     days = [Day(date(2026, 1, day), "NGN", 10 - day, day, 1, 1500_00) for day in (1, 2)]
     assert charts.share(days, "paid") == "3 of 17 paid"
 
@@ -40,7 +40,7 @@ async def test_the_home_page_counts_paid_payments_and_names_its_time_zone(
     assert page.count("Africa/Lagos") == 1
 
 
-async def test_times_do_not_follow_the_browser(
+async def test_times_do_not_depend_on_the_browser(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     await dashboard.pay_in()
@@ -54,7 +54,7 @@ async def test_times_do_not_follow_the_browser(
     await context.close()
 
 
-async def test_the_menu_button_of_a_phone_stays_where_it_is(
+async def test_the_menu_button_stays_in_place_on_a_phone(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
@@ -69,7 +69,7 @@ async def test_the_menu_button_of_a_phone_stays_where_it_is(
     await context.close()
 
 
-async def test_refunding_is_not_the_first_thing_to_do_with_a_payment(
+async def test_refund_is_not_the_primary_action_of_a_payment(
     dashboard: MerchantDashboard,
 ) -> None:
     trx_id = await dashboard.pay_in()

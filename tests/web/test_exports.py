@@ -54,7 +54,7 @@ def _cells(book: bytes) -> list[list[tuple[str, str]]]:
     ]
 
 
-async def test_no_text_of_a_csv_file_is_a_formula() -> None:
+async def test_no_csv_cell_is_a_formula() -> None:
     header, *rows = await _rows_of_csv([(text, Decimal("-1.50"), DAY) for text in FORMULAS])
     assert header == ["Text", "Amount", "Time"]
     assert [row[0] for row in rows] == [f"'{text}" for text in FORMULAS]
@@ -63,13 +63,13 @@ async def test_no_text_of_a_csv_file_is_a_formula() -> None:
     assert {row[2] for row in rows} == {"2026-01-31T23:30:00.000000Z"}
 
 
-async def test_lines_quotes_and_pages_do_not_change_the_rows() -> None:
+async def test_line_breaks_quotes_and_page_boundaries_do_not_change_the_rows() -> None:
     first, second = ('a,"b"\nc', None, None), ("₦ ẹ", 7, None)
     _, *rows = await _rows_of_csv([first], [], [second])
     assert rows == [['a,"b"\nc', "", ""], ["₦ ẹ", "7", ""]]
 
 
-async def test_a_workbook_opens_and_holds_texts_and_exact_numbers() -> None:
+async def test_an_excel_export_has_texts_and_exact_numbers() -> None:
     exact = Decimal("123456789012345678.91")
     rows = [*((text, Decimal("7250.5"), DAY) for text in FORMULAS), ("ends", exact, None)]
     book = b"".join([chunk async for chunk in exports.as_xlsx(COLUMNS, _pages(rows))])
@@ -81,7 +81,7 @@ async def test_a_workbook_opens_and_holds_texts_and_exact_numbers() -> None:
     assert found[-1][1] == ("inlineStr", "123456789012345678.91")
 
 
-async def test_a_workbook_shows_amounts_with_all_their_decimals() -> None:
+async def test_an_excel_export_shows_all_decimals() -> None:
     amounts = [Decimal("22.50"), Decimal("22.500"), Decimal(22)]
     rows = [("", amount, None) for amount in amounts]
     book = b"".join([chunk async for chunk in exports.as_xlsx(COLUMNS, _pages(rows))])
@@ -104,7 +104,7 @@ async def owner(site: Site, services: Services) -> SignedInUser:
     return await member(services, site, merchant.new.id)
 
 
-async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: SignedInUser) -> None:
+async def test_an_export_has_exactly_the_rows_of_the_filtered_list(owner: SignedInUser) -> None:
     path = "/sandbox/wallets/NGN?kind=funding"
     shown: list[str] = []
     address: str | None = path
@@ -130,7 +130,7 @@ async def test_a_file_has_exactly_the_rows_of_the_filtered_view(owner: SignedInU
     "query",
     ["since=yesterday", "until=2026-02-30", "after=nonsense", "after=WyIwIl0", "q=%00", "q=%7F"],
 )
-async def test_a_view_that_cannot_be_is_refused_by_a_page(owner: SignedInUser, query: str) -> None:
+async def test_an_impossible_filter_returns_an_error_page(owner: SignedInUser, query: str) -> None:
     for format_ in ("", "&format=csv"):
         if "after" in query and format_:
             continue  # a file begins at the beginning

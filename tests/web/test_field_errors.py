@@ -53,7 +53,7 @@ def _error(page: str, field: str) -> str:
         ({"account_number": "0000000002"}, "account_number", "could not be verified"),
     ],
 )
-async def test_payout_errors_stand_at_their_field(
+async def test_payout_errors_are_shown_at_their_field(
     dashboard: MerchantDashboard, changed: dict[str, str], field: str, text: str
 ) -> None:
     fields = {
@@ -69,7 +69,7 @@ async def test_payout_errors_stand_at_their_field(
         assert not re.search(r"payout_amount|bank_code must|account_number must", page)
 
 
-async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field(
+async def test_errors_after_a_redirect_are_shown_at_their_field(
     dashboard: MerchantDashboard, operator: SignedInUser
 ) -> None:
     wallet = f"/merchants/{dashboard.merchant.new.id}/wallets/sandbox/NGN"
@@ -91,7 +91,7 @@ async def test_errors_of_a_form_that_leads_back_to_its_page_stand_at_their_field
     assert "Enter a phone number" in _error(await dashboard.owner.follow(reply), "phone")
 
 
-async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(
+async def test_a_sensitive_value_is_not_kept_in_the_cookie(
     dashboard: MerchantDashboard,
 ) -> None:
     reply = await dashboard.owner.post("/profile/bvn", {"bvn": "1234567"})
@@ -100,7 +100,7 @@ async def test_a_value_that_must_not_be_kept_is_not_in_the_cookie(
     assert "1234567" not in page
 
 
-async def test_a_filter_that_is_not_possible_is_explained_in_words(
+async def test_an_impossible_filter_is_explained(
     dashboard: MerchantDashboard,
 ) -> None:
     reply = await dashboard.owner.get("/sandbox/payments?status=lost")
@@ -114,7 +114,7 @@ async def _focused(page: Page) -> str:
     return str(await page.evaluate("document.activeElement.id"))
 
 
-async def test_the_first_wrong_field_has_the_focus(
+async def test_the_first_invalid_field_has_focus(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     path = f"/dashboard/sandbox/payouts/new?method={await dashboard.method_id()}"
@@ -134,7 +134,7 @@ async def test_the_first_wrong_field_has_the_focus(
         await context.close()
 
 
-async def test_sign_up_and_password_errors_stand_at_their_field(
+async def test_sign_up_and_password_errors_are_shown_at_their_field(
     dashboard: MerchantDashboard, services: Services, browser: Browser
 ) -> None:
     context = await browser.new_context(viewport={"width": 390, "height": 844})
@@ -153,7 +153,7 @@ async def test_sign_up_and_password_errors_stand_at_their_field(
     assert "password is wrong" in _error(wrong.body.decode(), "old")
 
 
-async def test_the_apis_field_errors_are_sentences(dashboard: MerchantDashboard) -> None:
+async def test_api_field_errors_are_shown_as_sentences(dashboard: MerchantDashboard) -> None:
     wrong = {
         "payment_amount": 5,
         "currency_code": "NAIRA",

@@ -44,13 +44,13 @@ def test_amounts_are_read_in_common_notations(typed: str, minor: int) -> None:
         "9" * 25,
     ],
 )
-def test_an_amount_that_could_mean_another_is_refused(typed: str) -> None:
+def test_an_ambiguous_amount_is_rejected(typed: str) -> None:
     with pytest.raises(BadForm) as refused:
         Form({"amount": typed}).money("amount", "NGN")
     assert set(refused.value.errors or {}) == {"amount"}
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 20_001])
-def test_what_cannot_be_stored_is_refused(text: str) -> None:
+def test_text_that_cannot_be_stored_is_rejected(text: str) -> None:
     with pytest.raises(BadForm):
         Form({"name": text})

@@ -84,18 +84,18 @@ async def _names(visitor: SignedInUser, path: str) -> list[str]:
     return sorted({name.decode() for name in _NAMES.findall(page)} | ANYWHERE)
 
 
-async def test_no_address_breaks_the_dashboard(services: Services, owner: SignedInUser) -> None:
+async def test_no_url_breaks_the_dashboard(services: Services, owner: SignedInUser) -> None:
     faults = await _faults(owner, dashboard.table(services))
     assert not faults, "\n".join(faults)
 
 
-async def test_no_address_breaks_the_console(services: Services, boss: SignedInUser) -> None:
+async def test_no_url_breaks_the_console(services: Services, boss: SignedInUser) -> None:
     faults = await _faults(boss, console.table(services))
     assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize("format_", ["csv", "xlsx"])
-async def test_a_list_that_is_refused_is_a_page_and_no_broken_file(
+async def test_a_rejected_export_is_an_error_page_and_not_a_broken_file(
     owner: SignedInUser, format_: str
 ) -> None:
     query = urlencode({"format": format_, "q": "x" * 220})

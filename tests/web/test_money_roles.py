@@ -52,12 +52,12 @@ def _may_in_production(route: Route, role: str) -> bool:
     return needed <= permissions_of(role)
 
 
-async def test_every_route_is_classified(services: Services) -> None:
+async def test_every_route_has_a_listed_effect(services: Services) -> None:
     for table, effects, _ in _tables(services):
         assert {shown(route) for route in table} == set(effects)
 
 
-async def test_only_the_roles_of_an_effect_reach_it_in_production(services: Services) -> None:
+async def test_an_effect_in_production_is_limited_to_its_roles(services: Services) -> None:
     for table, effects, roles in _tables(services):
         for route in table:
             effect = effects[shown(route)]
@@ -67,7 +67,7 @@ async def test_only_the_roles_of_an_effect_reach_it_in_production(services: Serv
             assert reached_by == ROLES[effect] & set(roles), shown(route)
 
 
-async def test_whatever_has_an_effect_needs_a_form_and_a_step_up(services: Services) -> None:
+async def test_every_effect_needs_a_form_and_a_step_up(services: Services) -> None:
     for table, effects, _ in _tables(services):
         for route in table:
             if effects[shown(route)] is not Effect.NOTHING:
@@ -75,7 +75,7 @@ async def test_whatever_has_an_effect_needs_a_form_and_a_step_up(services: Servi
 
 
 @pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
-async def test_only_an_owner_gets_production_keys(
+async def test_only_an_owner_sees_production_keys(
     people: dict[Role, SignedInUser], services: Services, merchant: Merchant, role: Role
 ) -> None:
     visitor = people[role]
@@ -98,13 +98,13 @@ async def test_a_developer_rotates_the_sandbox_keys(
     assert (reply.status, b"whsec_" in reply.body) == (200, True)
 
 
-async def test_nobody_calls_production_from_the_explorer(people: dict[Role, SignedInUser]) -> None:
+async def test_the_explorer_cannot_call_production(people: dict[Role, SignedInUser]) -> None:
     for role in (Role.OWNER, Role.DEVELOPER):
         reply = await people[role].post("/production/explorer", {"operation": "initiatePayout"})
         assert reply.status == 404, role
 
 
-async def test_owners_are_notified_of_a_rotation_and_others_are_not(
+async def test_only_owners_are_notified_of_a_key_rotation(
     services: Services, site: Site, tmp_path: Path
 ) -> None:
     mine = await new_merchant(site, services.db, services.keyring)

@@ -75,7 +75,7 @@ def _address(route: Route, environment: str) -> str:
     return re.sub(r"\{([a-z_]+):[a-z]+\}", lambda found: NOWHERE[found.group(1)], path)
 
 
-def test_it_is_on_in_production_mode_and_off_in_development_mode() -> None:
+def test_the_requirement_is_on_in_production_mode_and_off_in_development_mode() -> None:
     def value(*, is_development: bool) -> str:
         rows = settings.describe(PlatformSettings(), is_development=is_development)
         return next(row.value for row in rows if row.key == "second_factor_for_money")
@@ -83,9 +83,7 @@ def test_it_is_on_in_production_mode_and_off_in_development_mode() -> None:
     assert (value(is_development=False), value(is_development=True)) == ("true", "false")
 
 
-async def test_a_password_moves_no_money_of_a_merchant(
-    services: Services, production: Site
-) -> None:
+async def test_a_password_alone_moves_no_money(services: Services, production: Site) -> None:
     owner = await _owner(services, production)
     await owner.step_up(services)
     csrf = await owner.csrf()
@@ -97,7 +95,7 @@ async def test_a_password_moves_no_money_of_a_merchant(
         assert (reply.status, NEEDED in reply.body) == (403, True), shown(route)
 
 
-async def test_saved_accounts_need_it_in_the_sandbox_too_and_sandbox_money_does_not(
+async def test_saved_accounts_require_it_in_the_sandbox_and_sandbox_money_does_not(
     services: Services, production: Site
 ) -> None:
     """An account that was saved in the sandbox can be paid in production."""
@@ -108,7 +106,7 @@ async def test_saved_accounts_need_it_in_the_sandbox_too_and_sandbox_money_does_
     assert (rotated.status, b"API secret" in rotated.body) == (200, True)
 
 
-async def test_somebody_without_one_enrolls_and_what_they_wanted_is_done(
+async def test_a_user_without_one_enrolls_and_then_completes_the_action(
     services: Services, production: Site
 ) -> None:
     owner = await _owner(services, production)
@@ -134,7 +132,7 @@ async def test_somebody_without_one_enrolls_and_what_they_wanted_is_done(
     assert await _generations(services, owner.person_id) == before + 1
 
 
-async def test_a_session_that_confirmed_by_password_is_asked_for_a_code(
+async def test_a_session_that_stepped_up_by_password_must_enter_a_code(
     services: Services, production: Site, site: Site
 ) -> None:
     """The second factor was set up in another browser in the meantime."""
@@ -153,7 +151,7 @@ async def test_a_session_that_confirmed_by_password_is_asked_for_a_code(
     assert (done.status, b"API secret" in done.body) == (200, True)
 
 
-async def test_turning_it_off_by_oneself_ends_every_session(
+async def test_disabling_ones_own_second_factor_ends_every_session(
     services: Services, production: Site
 ) -> None:
     owner = await _owner(services, production)
@@ -164,7 +162,7 @@ async def test_turning_it_off_by_oneself_ends_every_session(
     assert (await owner.get("/account")).location.startswith("/dashboard/sign-in")
 
 
-async def test_turning_it_off_ends_the_console_sessions_of_that_person(
+async def test_disabling_it_ends_the_users_console_sessions(
     services: Services, production: Site
 ) -> None:
     visitor = await administrator(services, production, new_email())
@@ -193,7 +191,7 @@ async def test_a_console_session_without_it_can_only_enroll(
     assert (await visitor.post("/account/second-factor", {})).status == 200
 
 
-async def test_losing_it_is_noticed_at_the_next_request(
+async def test_a_removed_second_factor_is_noticed_at_the_next_request(
     services: Services, production: Site
 ) -> None:
     """Whatever took it away, the session's own flag does not count any more."""

@@ -48,7 +48,7 @@ def counted(event: str, outcome: str, realm: str = "dashboard") -> float:
     return float(found.group(1)) if found else 0
 
 
-async def test_sixty_wrong_passwords_from_one_address_are_seen_everywhere(
+async def test_sixty_wrong_passwords_from_one_ip_appear_in_log_audit_and_metrics(
     site: Site, services: Services, owner: SignedInUser
 ) -> None:
     before = counted("sign_in", "wrong_password"), counted("sign_in", "locked_out")
@@ -73,7 +73,7 @@ async def test_sixty_wrong_passwords_from_one_address_are_seen_everywhere(
     assert counted("sign_in", "locked_out") >= before[1] + 50
 
 
-async def test_wrong_passwords_from_many_addresses_are_seen_with_each_address(
+async def test_wrong_passwords_from_many_ips_are_logged_with_each_ip(
     site: Site, services: Services, owner: SignedInUser
 ) -> None:
     addresses = []
@@ -85,7 +85,7 @@ async def test_wrong_passwords_from_many_addresses_are_seen_with_each_address(
     assert [line["address"] for line in kept] == addresses
 
 
-async def test_unknown_addresses_are_logged_without_what_was_typed_and_bounded_in_the_audit(
+async def test_unknown_emails_are_logged_without_what_was_typed_and_limited_in_the_audit_log(
     site: Site, services: Services
 ) -> None:
     typed = "my.p@ssword"
@@ -114,7 +114,7 @@ async def test_unknown_addresses_are_logged_without_what_was_typed_and_bounded_i
         await services.db.execute(set_used, bucket, 0)
 
 
-async def test_good_sign_ins_codes_and_step_ups_are_logged(
+async def test_successful_sign_ins_codes_and_step_ups_are_logged(
     site: Site, services: Services, owner: SignedInUser
 ) -> None:
     with capture_logs() as logs:
@@ -137,7 +137,7 @@ async def test_good_sign_ins_codes_and_step_ups_are_logged(
     assert (line["outcome"], line["address"]) == ("wrong_code", site.address)
 
 
-async def test_a_refused_permission_is_logged_and_counted(
+async def test_a_denied_permission_is_logged_and_counted(
     site: Site, services: Services, merchant: Merchant
 ) -> None:
     viewer = await member(services, site, merchant.new.id, Role.VIEWER)
@@ -154,7 +154,7 @@ async def test_a_refused_permission_is_logged_and_counted(
     assert counted("permission", "refused") >= before + 1
 
 
-async def test_an_export_leaves_a_line_with_who_took_what(
+async def test_an_export_is_logged_with_who_exported_what(
     site: Site, services: Services, owner: SignedInUser, merchant: Merchant
 ) -> None:
     before = counted("export", "done")
@@ -181,7 +181,7 @@ async def test_an_export_leaves_a_line_with_who_took_what(
     assert counted("export", "done") >= before + 1
 
 
-async def test_a_person_who_was_locked_out_by_a_stranger_comes_in_with_a_known_browser(
+async def test_a_user_locked_out_by_a_stranger_can_sign_in_from_a_known_browser(
     site: Site, services: Services, owner: SignedInUser
 ) -> None:
     async with HttpBrowser.of(site) as mine:
@@ -196,7 +196,7 @@ async def test_a_person_who_was_locked_out_by_a_stranger_comes_in_with_a_known_b
         assert (await mine.sign_in(owner.email, PASSWORD)).status == 303
 
 
-async def test_a_person_over_the_limit_is_offered_to_sign_in_by_code(
+async def test_a_user_over_the_limit_can_sign_in_with_a_code(
     site: Site, services: Services, owner: SignedInUser
 ) -> None:
     app = await owner.enroll(services)

@@ -77,7 +77,7 @@ def test_tabs_separate_too(methods: dict[str, Method]) -> None:
     assert [row.error for row in _check(methods, content)] == [None]
 
 
-def test_a_file_in_windows_encoding_is_refused_with_what_to_do(methods: dict[str, Method]) -> None:
+def test_a_file_in_windows_encoding_is_rejected_with_what_to_do(methods: dict[str, Method]) -> None:
     content = f"{HEADER}\n1500.50,058,0123456789,Jürgen,,".encode("cp1252")
     with pytest.raises(file.BadFile, match="CSV UTF-8"):
         _check(methods, content)

@@ -38,7 +38,7 @@ async def _rows(payer: PayoutMerchant, batch_id: str) -> list[BatchRow]:
     return await store.rows(payer.services.db, merchant_id, batch_id, limit=100)
 
 
-async def test_rows_of_a_merchant_that_was_disabled_are_refused_and_debit_nothing(
+async def test_rows_of_a_merchant_that_was_disabled_are_rejected_and_debit_nothing(
     payer: PayoutMerchant,
 ) -> None:
     batch_id = await _confirmed(payer, [1000, 2000])
