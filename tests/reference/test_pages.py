@@ -35,9 +35,7 @@ async def test_every_page_renders_under_a_strict_content_security_policy(
     assert (await site.send("GET", "/docs/api/nothing")).status == 404
 
 
-async def test_every_link_and_anchor_resolves(
-    site: Site, documentation: Documentation
-) -> None:
+async def test_every_link_and_anchor_resolves(site: Site, documentation: Documentation) -> None:
     texts: dict[str, str] = {}
     seen: set[str] = set()
     waiting = ["/docs"]
