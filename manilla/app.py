@@ -8,7 +8,7 @@ import uvicorn
 from litestar import Router
 
 from manilla import __version__, development
-from manilla.api import postman, v1
+from manilla.api import v1
 from manilla.api.kernel import Gate, MerchantApi
 from manilla.api.refusals import MethodNotAllowed
 from manilla.api.webhooks import PREFIX, Webhooks
@@ -116,10 +116,8 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
     """Machine-readable documents about the API by path, built once."""
     json, text = b"application/json", b"text/plain; charset=utf-8"
-    collection = postman.collection(description)
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),
-        "/api/postman.json": (strict_json.encode(collection), json),
         "/llms.txt": (llms.short(description).encode(), text),
         "/llms-full.txt": (llms.full(description).encode(), text),
     }

@@ -112,8 +112,8 @@ with 2xx within 10 seconds, or we retry, up to 3 attempts in total. Process each
 MORE = """\
 ## More
 
-- [OpenAPI 3.1]({base_url}/api/openapi.json): every field, response and error, with examples
-- [Postman collection]({base_url}/api/postman.json): signs requests automatically
+- [OpenAPI 3.1]({base_url}/api/openapi.json): every field, response and error, with examples;
+  imports into Postman
 - [The full text version]({base_url}/llms-full.txt)
 """
 

@@ -165,6 +165,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
     """Values that the pages mention, from the code that defines them."""
     return {
         "samples": code_samples.samples,
+        "postman_script": (code_samples.SAMPLES / "postman" / "sign.js").read_text(),
         "notices": operations.notices(document),
         "notice_headers": operations.notice_headers(document),
         "errors": _errors(known),

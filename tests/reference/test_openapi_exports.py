@@ -1,9 +1,8 @@
-"""What is made from the description for other readers: a Postman collection, and plain text."""
+"""What is generated from the OpenAPI description: plain text for language models."""
 
 import asyncio
 import json
 import re
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -17,85 +16,10 @@ async def document(site: Site) -> Any:
     return (await site.send("GET", "/api/openapi.json")).json
 
 
-@pytest.fixture
-async def collection(site: Site) -> Any:
-    reply = await site.send("GET", "/api/postman.json")
-    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
-    return reply.json
-
-
-def requests(collection: Any) -> list[Any]:
-    return [item for folder in collection["item"] for item in folder["item"]]
-
-
 def endpoints(document: Any) -> set[tuple[str, str]]:
     return {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
-
-
-async def test_the_collection_has_every_endpoint_with_all_of_its_examples(
-    collection: Any, document: Any
-) -> None:
-    assert collection["info"]["schema"].endswith("/v2.1.0/collection.json")
-    found = set()
-    for item in requests(collection):
-        path = "/" + "/".join(item["request"]["url"]["path"])
-        path = re.sub(r":(\w+)", r"{\1}", path)
-        method = item["request"]["method"]
-        found.add((method, path))
-        described = {
-            (int(status), json.dumps(example["value"]))
-            for status, response in document["paths"][path][method.lower()]["responses"].items()
-            for example in response["content"]["application/json"]["examples"].values()
-        }
-        saved = {(each["code"], json.dumps(json.loads(each["body"]))) for each in item["response"]}
-        assert saved == described
-    assert found == endpoints(document)
-
-
-async def test_the_collection_prompts_for_credentials_and_contains_none(
-    collection: Any, site: Site
-) -> None:
-    values = {each["key"]: each["value"] for each in collection["variable"]}
-    assert values["base_url"] == f"http://127.0.0.1:{site.port}"
-    assert values["environment"] == "sandbox"
-    for name in ("merchant_key", "api_key", "api_secret"):
-        assert values[name] == "test_..."
-
-
-async def test_the_collection_signs_each_request_before_it_is_sent(collection: Any) -> None:
-    (event,) = collection["event"]
-    script = "\n".join(event["script"]["exec"])
-    assert event["listen"] == "prerequest"
-    assert '[timestamp, pm.request.method, target, body].join(".")' in script
-    assert "hashing.HmacSHA256(signed" in script
-    # Postman declares these itself: a second declaration is an error, and nothing would be signed.
-    declared = set(re.findall(r"\b(?:const|let|class|function) (\w+)", script))
-    assert declared.isdisjoint({"CryptoJS", "crypto", "pm", "postman", "request", "_", "xml2Json"})
-    for header in ("X-Merchant-Key", "X-API-Key", "X-Timestamp", "X-Signature"):
-        assert f'key: "{header}"' in script
-
-
-async def test_requests_sent_by_the_collection_are_accepted(
-    collection: Any, merchant: Merchant
-) -> None:
-    """As Postman would send it: variables put in, and what is switched off left out."""
-    for item in requests(collection):
-        request = item["request"]
-        if "variable" in request["url"]:
-            continue  # asks for what another request has made
-        target = request["url"]["raw"].removeprefix("{{base_url}}")
-        body = request.get("body", {}).get("raw", "").replace("{{$guid}}", str(uuid.uuid4()))
-        on = {h["key"]: h["value"] for h in request["header"] if not h.get("disabled")}
-        headers = {**on, "X-Environment": "sandbox"}
-        if "auth" in request:
-            headers["Authorization"] = f"Bearer {merchant.credentials.api_key}"
-        else:
-            headers |= merchant.headers(request["method"], target, body.encode())
-        reply = await merchant.site.send(request["method"], target, headers, body.encode())
-        # Where no provider is set up, their methods are not offered; all else is taken.
-        assert reply.status == 200 or reply.code == "gateway_not_configured", reply.body
 
 
 @pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt"])
@@ -156,7 +80,7 @@ async def test_the_full_text_version_has_every_example(site: Site, document: Any
 
 
 async def test_the_documents_accept_only_get(site: Site) -> None:
-    for path in ("/api/openapi.json", "/api/postman.json", "/llms.txt", "/llms-full.txt"):
+    for path in ("/api/openapi.json", "/llms.txt", "/llms-full.txt"):
         reply = await site.send("POST", path)
         assert (reply.status, reply.headers["allow"]) == (405, "get")
         assert reply.code == "METHOD_NOT_ALLOWED"

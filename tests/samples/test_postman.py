@@ -1,0 +1,77 @@
+"""The script for Postman signs each request as the API expects, run in a stand-in for Postman."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.samples.languages import SAMPLES
+
+SCRIPT = SAMPLES / "postman" / "sign.js"
+
+# What Postman gives a script. It prints what the script did to the request.
+POSTMAN = """
+const crypto = require("node:crypto");
+const given = JSON.parse(process.argv[1]);
+const hashing = {
+  enc: { Hex: "hex" },
+  HmacSHA256: (text, key) => crypto.createHmac("sha256", key).update(text),
+};
+crypto.Hmac.prototype.toString = function (encoding) { return this.digest(encoding); };
+const done = { headers: {}, body: given.body };
+const pm = {
+  variables: {
+    get: (name) => given.variables[name],
+    replaceIn: (text) => text.replace(/{{(\\w+)}}/g, (_, name) => given.variables[name]),
+  },
+  request: {
+    method: given.method,
+    url: { getPathWithQuery: () => given.path },
+    body: { mode: "raw", raw: given.body, update: (body) => { done.body = body.raw; } },
+    headers: { upsert: ({ key, value }) => { done.headers[key] = value; } },
+  },
+};
+Date.now = () => given.timestamp * 1000;
+new Function("require", "pm", given.script)(() => hashing, pm);
+console.log(JSON.stringify(done));
+"""
+
+
+def run(**given: Any) -> Any:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    given["script"] = SCRIPT.read_text()
+    ran = subprocess.run(
+        ["node", "-e", POSTMAN, json.dumps(given)], capture_output=True, check=True, timeout=60
+    )
+    return json.loads(ran.stdout)
+
+
+def test_the_script_signs_as_the_test_vectors_do(project: Path) -> None:
+    for vector in json.loads((project / "tests/vectors/signatures.json").read_bytes()):
+        keys = {"merchant_key": "test_m", "api_key": "test_k", "api_secret": vector["secret"]}
+        request = {name: vector[name] for name in ("method", "path", "timestamp", "body")}
+        assert run(**request, variables=keys)["headers"] == {
+            "X-Merchant-Key": "test_m",
+            "X-API-Key": "test_k",
+            "X-Timestamp": vector["timestamp"],
+            "X-Signature": vector["signature"],
+        }
+
+
+def test_variables_are_replaced_before_the_body_is_signed_and_sent() -> None:
+    keys = {"merchant_key": "m", "api_key": "k", "api_secret": "s"}
+    request = {"method": "POST", "path": "/api/v1/initiate-payment", "timestamp": "1767323045"}
+    plain = run(**request, body='{"ref_trx":"ORDER-1"}', variables=keys)
+    replaced = run(**request, body='{"ref_trx":"{{ref}}"}', variables={**keys, "ref": "ORDER-1"})
+    assert replaced == plain
+
+
+def test_the_script_declares_no_name_that_postman_declares() -> None:
+    """A second declaration is an error, and nothing would be signed."""
+    declared = set(re.findall(r"\b(?:const|let|class|function) (\w+)", SCRIPT.read_text()))
+    assert declared.isdisjoint({"CryptoJS", "crypto", "pm", "postman", "request", "_", "xml2Json"})
