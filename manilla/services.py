@@ -16,11 +16,11 @@ from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
-from manilla.payments.link import Links
+from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Resolver
-from manilla.payouts.preview import Previews
+from manilla.payouts.beneficiary import AccountResolver
+from manilla.payouts.preview import PayoutPreviews
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.people.mail import Mailer
@@ -37,16 +37,16 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     directory: Directory
     rails: Rails
     methods: Catalogue
-    links: Links
+    links: CheckoutLinks
     charges: ChargeService
     checkout: Checkout
     requests: RequestLog
     limiter: RateLimiter
     banks: Banks
-    resolver: Resolver
-    previews: Previews
-    payments: pay_in.Initiation
-    payouts: pay_out.Initiation
+    resolver: AccountResolver
+    previews: PayoutPreviews
+    payments: pay_in.PaymentInitiation
+    payouts: pay_out.PayoutInitiation
     mailer: Mailer
     base_url: str
     database_url: str

@@ -17,11 +17,11 @@ from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
-from manilla.payments.link import Links
+from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Resolver
-from manilla.payouts.preview import Previews
+from manilla.payouts.beneficiary import AccountResolver
+from manilla.payouts.preview import PayoutPreviews
 from manilla.people.mail import Mailer
 from manilla.platform import master_key
 from manilla.platform.changes import Watch
@@ -85,10 +85,10 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
     directory = Directory(db, keyring, watch)
     rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
-    links = Links(keyring, settings.base_url)
+    links = CheckoutLinks(keyring, settings.base_url)
     charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)
     banks = Banks(rails, methods)
-    resolver = Resolver(rails, banks)
+    resolver = AccountResolver(rails, banks)
     return Services(
         db=db,
         keyring=keyring,
@@ -104,9 +104,9 @@ def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> 
         limiter=RateLimiter(db),
         banks=banks,
         resolver=resolver,
-        previews=Previews(db, platform, methods, rails, banks, resolver),
-        payments=pay_in.Initiation(db, platform, methods, rails, links),
-        payouts=pay_out.Initiation(db, platform, methods, rails, resolver),
+        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver),
+        payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
+        payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver),
         mailer=Mailer(settings.mail_hook),
         base_url=settings.base_url,
         database_url=settings.database_url,

@@ -30,7 +30,7 @@ from manilla.ledger.transactions import (
 from manilla.payments import initiate, verify
 from manilla.payments.commission import AMOUNT_MINOR_MAX
 from manilla.payments.eligibility import read_keywords
-from manilla.payments.initiate import Initiation, PaymentOrder, Session
+from manilla.payments.initiate import PaymentInitiation, PaymentOrder, PaymentSession
 
 MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."
@@ -84,7 +84,7 @@ class LegacyPaymentRequest(_Checked, frozen=True, kw_only=True):
     cancel_redirect: WebAddress | None = None
 
 
-def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
+def endpoints(db: Database, initiation: PaymentInitiation) -> list[Endpoint]:
     async def initiate_payment(call: Call) -> Any:
         return await initiation.initiate(call.caller, _order(call, INITIATE), call.ticket)
 
@@ -101,7 +101,7 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
             path=INITIATE,
             summary="Initiate a payment",
             description="Creates a hosted checkout session. Send the customer to `payment_url`.",
-            answers=(Session,),
+            answers=(PaymentSession,),
             use_case=initiate_payment,
             body=PaymentRequest,
             refusals=REFUSALS,
@@ -123,7 +123,7 @@ def endpoints(db: Database, initiation: Initiation) -> list[Endpoint]:
             path=INITIATE_LEGACY,
             summary="Initiate a payment (legacy API)",
             description="Like version 1, but with the API key as a bearer token and no signature.",
-            answers=(Session,),
+            answers=(PaymentSession,),
             use_case=initiate_legacy,
             body=LegacyPaymentRequest,
             refusals=REFUSALS,

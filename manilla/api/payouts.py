@@ -21,7 +21,7 @@ from manilla.ledger.transactions import (
 from manilla.methods.catalogue import Catalogue
 from manilla.payouts import methods, refusals, verify
 from manilla.payouts.banks import BankList, Banks
-from manilla.payouts.initiate import Initiated, Initiation, PayoutOrder
+from manilla.payouts.initiate import InitiatedPayout, PayoutInitiation, PayoutOrder
 from manilla.payouts.methods import PayoutMethods
 
 INITIATE = "/api/v1/initiate-payout"
@@ -77,7 +77,7 @@ def _beneficiary_faults(values: dict[str, Any], bad: Collection[str]) -> dict[st
 
 
 def endpoints(
-    db: Database, catalogue: Catalogue, banks: Banks, initiation: Initiation
+    db: Database, catalogue: Catalogue, banks: Banks, initiation: PayoutInitiation
 ) -> list[Endpoint]:
     async def payout_methods(call: Call) -> PayoutMethods:
         return methods.offered(catalogue, call.caller, call.query.currency)
@@ -107,7 +107,7 @@ def endpoints(
             path=INITIATE,
             summary="Initiate a payout",
             description="Debits the wallet immediately and sends the money to the beneficiary.",
-            answers=(Initiated,),
+            answers=(InitiatedPayout,),
             use_case=initiate_payout,
             body=PayoutRequest,
             refusals=REFUSALS,

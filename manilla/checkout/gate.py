@@ -13,8 +13,8 @@ from manilla.checkout.rendering import Pages
 from manilla.checkout.scenes import Scene, scene_of
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import Checkout
-from manilla.payments.link import Links, LinkState
-from manilla.payments.payment import Status
+from manilla.payments.link import CheckoutLinks, LinkState
+from manilla.payments.payment import PaymentStatus
 
 log = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ EXPIRED = "This link has expired."
 
 
 class Gate:
-    def __init__(self, checkout: Checkout, links: Links, pages: Pages) -> None:
+    def __init__(self, checkout: Checkout, links: CheckoutLinks, pages: Pages) -> None:
         self._checkout = checkout
         self._links = links
         self._pages = pages
@@ -58,7 +58,7 @@ class Gate:
             # The customer may have paid in the last minute before the link expired.
             await look_again(self._checkout, here)
         view = await self._checkout.view(here.trx_id)
-        is_decided = view.payment.status is not Status.PENDING
+        is_decided = view.payment.status is not PaymentStatus.PENDING
         scene = Scene.LINK_EXPIRED
         if is_decided or view.held is not None:
             scene = scene_of(view)

@@ -16,9 +16,9 @@ from manilla.checkout.address import NO_STORE, Address
 from manilla.checkout.scenes import Scene
 from manilla.kit.money import Money
 from manilla.methods.method import Flow
-from manilla.payments.checkout import Outcome, View
+from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
-from manilla.payments.payment import Status
+from manilla.payments.payment import PaymentStatus
 from manilla.platform.settings import CurrentSettings
 
 FOLDER = Path(str(resources.files("manilla.checkout")))
@@ -55,7 +55,7 @@ def _environment() -> jinja2.Environment:
         static=STATIC_PATH,
         version=_version(),
         Flow=Flow,
-        Outcome=Outcome,
+        SandboxOutcome=SandboxOutcome,
         Action=Action,
         shown=DESCRIPTION_SHOWN,
     )
@@ -71,7 +71,7 @@ class Pages:
     def show(
         self,
         scene: Scene,
-        view: View,
+        view: CheckoutView,
         address: Address,
         status: int = 200,
         *,
@@ -83,7 +83,7 @@ class Pages:
         The page polls for its version and reloads when it changes. After the link has expired, it
         cannot poll.
         """
-        is_final = status == 410 or view.payment.status is Status.SUCCESS
+        is_final = status == 410 or view.payment.status is PaymentStatus.SUCCESS
         if scene is Scene.METHODS and alert is None:
             alert = scenes.decline_of(view)
         return self._respond(
@@ -104,7 +104,7 @@ class Pages:
             is_left=alert == scenes.LEFT,
         )
 
-    def hand_over(self, view: View) -> Response[str]:
+    def hand_over(self, view: CheckoutView) -> Response[str]:
         """Uses a refresh and a link, because browsers do not follow a form's redirect to another
         site.
         """
@@ -130,7 +130,7 @@ class Pages:
         return Response(text, status_code=status, media_type=MediaType.HTML, headers=NO_STORE)
 
 
-def _end(scene: Scene, view: View, address: Address) -> datetime:
+def _end(scene: Scene, view: CheckoutView, address: Address) -> datetime:
     """When the link expires, or the account to transfer to, if that is earlier."""
     account_ends = view.charge.account_expires_at if view.charge else None
     if scene is not Scene.TRANSFER or account_ends is None:

@@ -12,8 +12,8 @@ from manilla.checkout.gate import Gate, look_again
 from manilla.checkout.rendering import STATIC, STATIC_PATH, Pages
 from manilla.checkout.scenes import LEFT, Scene, can_choose, is_hosted, scene_of, version_of
 from manilla.kit.errors import Refusal
-from manilla.payments.checkout import Checkout, Outcome
-from manilla.payments.payment import Status
+from manilla.payments.checkout import Checkout, SandboxOutcome
+from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
 
 Asked = Request[Any, Any, Any]
@@ -124,10 +124,10 @@ class Counter:
         """The outcome that a sandbox customer chose."""
         here = address.read(request)
         wanted = await _field(request, "outcome")
-        if wanted not in set(Outcome):
+        if wanted not in set(SandboxOutcome):
             return here.redirect()
         try:
-            await self._checkout.pretend(here.trx_id, Outcome(wanted))
+            await self._checkout.pretend(here.trx_id, SandboxOutcome(wanted))
         except Refusal as refusal:
             return await self._refuse(here, refusal)
         return here.redirect()
@@ -147,7 +147,7 @@ class Counter:
         meanwhile.
         """
         view = await self._checkout.view(here.trx_id)
-        if view.payment.status is not Status.PENDING:
+        if view.payment.status is not PaymentStatus.PENDING:
             return here.redirect()
         scene = Scene.METHODS if can_choose(view) else scene_of(view)
         return self._pages.show(scene, view, here, refusal.status, alert=refusal.text)

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from manilla.methods.method import Flow, Method
 from manilla.payments.charges import OPENING_SECONDS_MAX
-from manilla.payments.checkout import View
-from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Status
+from manilla.payments.checkout import CheckoutView
+from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, PaymentStatus
 
 
 class Scene(StrEnum):
@@ -28,24 +28,25 @@ class Scene(StrEnum):
 
 
 _FAILED = {
-    ErrorCode.PAYMENT_DECLINED: Scene.DECLINED,
-    ErrorCode.INSUFFICIENT_FUNDS: Scene.INSUFFICIENT_FUNDS,
-    ErrorCode.EXPIRED_SESSION: Scene.EXPIRED,
-    ErrorCode.PAYMENT_CANCELED: Scene.CANCELED,
+    PaymentErrorCode.PAYMENT_DECLINED: Scene.DECLINED,
+    PaymentErrorCode.INSUFFICIENT_FUNDS: Scene.INSUFFICIENT_FUNDS,
+    PaymentErrorCode.EXPIRED_SESSION: Scene.EXPIRED,
+    PaymentErrorCode.PAYMENT_CANCELED: Scene.CANCELED,
 }
 
 
 # Messages above the payment methods after a declined charge.
 DECLINES = {
-    ErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. Please choose another way to pay.",
-    ErrorCode.INSUFFICIENT_FUNDS: "The account or card did not have enough money. "
+    PaymentErrorCode.PAYMENT_DECLINED: "Your bank declined the payment. "
+    "Please choose another way to pay.",
+    PaymentErrorCode.INSUFFICIENT_FUNDS: "The account or card did not have enough money. "
     "Please choose another way to pay.",
 }
 LEFT = "You left without paying. Choose a payment method."
 
 
-def scene_of(view: View) -> Scene:
-    if view.payment.status is not Status.PENDING:
+def scene_of(view: CheckoutView) -> Scene:
+    if view.payment.status is not PaymentStatus.PENDING:
         return outcome_of(view)
     if view.held is not None:
         return Scene.HELD
@@ -58,30 +59,30 @@ def scene_of(view: View) -> Scene:
     return Scene.METHODS if view.offers else Scene.CLOSED
 
 
-def outcome_of(view: View) -> Scene:
+def outcome_of(view: CheckoutView) -> Scene:
     payment = view.payment
-    assert payment.status is not Status.PENDING
-    if payment.status is Status.SUCCESS:
+    assert payment.status is not PaymentStatus.PENDING
+    if payment.status is PaymentStatus.SUCCESS:
         return Scene.SUCCESS
     if view.held is not None:
         return Scene.HELD  # the payment has failed, but the customer's money was received
-    return _FAILED[payment.error_code or ErrorCode.PAYMENT_DECLINED]
+    return _FAILED[payment.error_code or PaymentErrorCode.PAYMENT_DECLINED]
 
 
-def version_of(view: View) -> str:
+def version_of(view: CheckoutView) -> str:
     """Changes whenever the customer should see another page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
     return f"{scene_of(view)}-{charge}-{declined}-{view.released or ''}"
 
 
-def decline_of(view: View) -> str | None:
+def decline_of(view: CheckoutView) -> str | None:
     """Why the customer has to choose again, if the last charge was declined."""
     if view.declined is None or view.declined.error_code is None:
         return None
     return DECLINES[view.declined.error_code]
 
 
-def _scene_of_charge(view: View, charge: Charge) -> Scene:
+def _scene_of_charge(view: CheckoutView, charge: Charge) -> Scene:
     method = method_of(view)
     if method is None:
         return Scene.WAITING
@@ -102,18 +103,18 @@ def _is_account_expired(charge: Charge) -> bool:
     return ends is not None and ends <= datetime.now(UTC)
 
 
-def can_choose(view: View) -> bool:
-    is_open = view.payment.status is Status.PENDING and not view.is_blocked
+def can_choose(view: CheckoutView) -> bool:
+    is_open = view.payment.status is PaymentStatus.PENDING and not view.is_blocked
     return is_open and view.held is None and not view.payment.is_sandbox and bool(view.offers)
 
 
-def is_hosted(view: View) -> bool:
+def is_hosted(view: CheckoutView) -> bool:
     """Whether the charge has a provider's page and its method is still offered."""
     charge = view.charge
     return charge is not None and bool(charge.checkout_url) and method_of(view) is not None
 
 
-def method_of(view: View) -> Method | None:
+def method_of(view: CheckoutView) -> Method | None:
     """The charge's method, or None if it is no longer offered.
 
     A customer who has paid can then still wait for the result, but nobody can start to pay.

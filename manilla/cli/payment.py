@@ -14,7 +14,7 @@ from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.payments import charge_queries, listing, queries
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import Payment, Status
+from manilla.payments.payment import Payment, PaymentStatus
 from manilla.refunds import decisions, initiate
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -30,7 +30,7 @@ LIST_MAX = 1000
 
 @app.command("list")
 def list_payments(
-    status: Annotated[Status | None, typer.Option("--status")] = None,
+    status: Annotated[PaymentStatus | None, typer.Option("--status")] = None,
     merchant: Annotated[
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,

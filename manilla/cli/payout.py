@@ -15,7 +15,7 @@ from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import holding, listing, lost, manual, queue
 from manilla.payouts.listing import PayoutFilter
-from manilla.payouts.payout import Payout, Status
+from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
 from manilla.refunds import holding as refund_holding
@@ -28,7 +28,7 @@ LIST_MAX = 1000
 
 @app.command("list")
 def list_payouts(
-    status: Annotated[Status | None, typer.Option("--status")] = None,
+    status: Annotated[PayoutStatus | None, typer.Option("--status")] = None,
     merchant: Annotated[
         int | None, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
     ] = None,

@@ -28,11 +28,11 @@ from manilla.methods.method import Kind, Method
 from manilla.notify import queries
 from manilla.payments import initiate as pay_in
 from manilla.payments import states
-from manilla.payments.link import Links
+from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
 from manilla.payouts import methods as payout_methods
 from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Resolver
+from manilla.payouts.beneficiary import AccountResolver
 from manilla.payouts.sandbox import BANKS
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform.changes import Watch
@@ -114,8 +114,8 @@ class _Sandbox(msgspec.Struct, frozen=True):
     caller: Caller
     ticket: Ticket
     catalogue: Catalogue
-    payments: pay_in.Initiation
-    payouts: pay_out.Initiation
+    payments: pay_in.PaymentInitiation
+    payouts: pay_out.PayoutInitiation
     payout_tasks: PayoutTasks
     refund_tasks: RefundTasks
 
@@ -136,10 +136,12 @@ class _Sandbox(msgspec.Struct, frozen=True):
             repeat_key=None,
         )
         session = await self.payments.initiate(self.caller, order, self.ticket)
-        assert isinstance(session, pay_in.Session)  # without a key, no replay
+        assert isinstance(session, pay_in.PaymentSession)  # without a key, no replay
         trx_id = urlsplit(session.payment_url).path.rpartition("/")[2]
         # The worker does the same in a moment; whichever comes second finds the payment completed.
-        await states.settle_in_sandbox(self.db, self.caller.merchant_id, trx_id, states.Event.PAID)
+        await states.settle_in_sandbox(
+            self.db, self.caller.merchant_id, trx_id, states.PaymentEvent.PAID
+        )
         return {"trx_id": trx_id, "ref_trx": order.ref_trx}
 
     async def refund(self, ipn_url: str) -> dict[str, Any]:
@@ -163,7 +165,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
             repeat_key=None,
         )
         initiated = await self.payouts.initiate(self.caller, order, self.ticket)
-        assert isinstance(initiated, pay_out.Initiated)
+        assert isinstance(initiated, pay_out.InitiatedPayout)
         await self.payout_tasks.complete_in_sandbox(
             self._job(pay_out.COMPLETE_IN_SANDBOX, initiated.trx_id)
         )
@@ -203,15 +205,15 @@ async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
         caller = await directory.of(Environment.SANDBOX, merchant_id)
         availability.check(caller)
         # Nobody follows the link, and no provider receives a URL of ours.
-        links, base_url = Links(keyring, ""), ""
-        resolver = Resolver(rails, Banks(rails, catalogue))
+        links, base_url = CheckoutLinks(keyring, ""), ""
+        resolver = AccountResolver(rails, Banks(rails, catalogue))
         yield _Sandbox(
             db=db,
             caller=caller,
             ticket=request_limit.ticket(merchant_id, "command", platform.now.rate_limit_per_minute),
             catalogue=catalogue,
-            payments=pay_in.Initiation(db, platform, catalogue, rails, links),
-            payouts=pay_out.Initiation(db, platform, catalogue, rails, resolver),
+            payments=pay_in.PaymentInitiation(db, platform, catalogue, rails, links),
+            payouts=pay_out.PayoutInitiation(db, platform, catalogue, rails, resolver),
             payout_tasks=PayoutTasks(db, platform, rails, base_url),
             refund_tasks=RefundTasks(db, rails),
         )

@@ -9,7 +9,7 @@ from manilla.kit.money import Money
 from manilla.merchants import merchants
 from manilla.merchants.merchants import Bearer, Change
 from manilla.payments import commission
-from manilla.payments.eligibility import standings
+from manilla.payments.eligibility import gateways
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web.page_request import PageRequest
@@ -40,7 +40,7 @@ class Configuration:
 
     async def show_gateways(self, request: PageRequest) -> Answer:
         caller = await self._desk.directory.read(request.environment, request.merchant_id)
-        rows = standings(self._desk.methods, self._desk.rails, caller)
+        rows = gateways(self._desk.methods, self._desk.rails, caller)
         return request.page(
             "gateways.html",
             is_restricted=caller.gateways is not None,

@@ -20,7 +20,7 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.preview import Preview
+from manilla.payouts.preview import PayoutPreview
 from manilla.payouts.story import payout_story
 from manilla.people.roles import Permission
 from manilla.providers.port import Bank
@@ -166,7 +166,7 @@ class PayoutPages:
             done=MANUAL_DONE if method.is_manual else "Payout created.",
         )
 
-    async def _preview(self, request: PageRequest, caller: Caller, method: Method) -> Preview:
+    async def _preview(self, request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:
         given: dict[str, Any] = given_beneficiary(request.form, method)
         if request.form.text("account_id"):
             saved = await self._saved(request, request.form.whole("account_id"))

@@ -8,10 +8,8 @@ import msgspec
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
-from manilla.payments.payment import Payment
-from manilla.payments.payment import Status as PaymentStatus
-from manilla.payouts.payout import Payout
-from manilla.payouts.payout import Status as PayoutStatus
+from manilla.payments.payment import Payment, PaymentStatus
+from manilla.payouts.payout import Payout, PayoutStatus
 
 PURPOSE = "receipt"
 SIGNATURE_CHARACTERS = 20

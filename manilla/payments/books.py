@@ -11,7 +11,7 @@ from manilla.merchants.merchants import Bearer
 from manilla.payments.payment import Charge, Payment
 
 
-class WalletFull(Exception):
+class WalletLimitReached(Exception):
     """The wallet would exceed its maximum balance. The caller must roll back what was posted."""
 
 
@@ -109,7 +109,7 @@ def _posting(
 async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
         if posted.outcome is Outcome.BALANCE_LIMIT:
-            raise WalletFull
+            raise WalletLimitReached
         # A duplicate is impossible: the rows that prevent it are written under the lock that we
         # hold.
         assert posted.outcome is Outcome.POSTED, posted.outcome

@@ -3,7 +3,7 @@
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.payments.payment import Charge, ChargeStatus, ErrorCode
+from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
 
 _CHARGE = f"SELECT {columns(Charge)} FROM charge"
@@ -73,7 +73,7 @@ async def conclude_charge(
     *,
     paid_minor: int | None = None,
     reason: str | None = None,
-    error_code: ErrorCode | None = None,
+    error_code: PaymentErrorCode | None = None,
 ) -> None:
     """Writes the final status of a charge. The caller must have locked the payment's row."""
     await connection.execute(
@@ -85,7 +85,9 @@ async def conclude_charge(
     )
 
 
-async def last_decline(connection: Connection, merchant_id: int, trx_id: str) -> ErrorCode | None:
+async def last_decline(
+    connection: Connection, merchant_id: int, trx_id: str
+) -> PaymentErrorCode | None:
     """Returns the error code of the most recent declined charge; None if no charge was declined."""
     code: str | None = await connection.value(
         """
@@ -94,4 +96,4 @@ async def last_decline(connection: Connection, merchant_id: int, trx_id: str) ->
          ORDER BY updated_at DESC, number DESC LIMIT 1""",
         *(merchant_id, trx_id),
     )
-    return None if code is None else ErrorCode(code)
+    return None if code is None else PaymentErrorCode(code)

@@ -13,8 +13,8 @@ from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
 from manilla.payments import charge_queries, queries, states
-from manilla.payments.link import Links
-from manilla.payments.payment import Charge, ChargeStatus, Payment, Status
+from manilla.payments.link import CheckoutLinks
+from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
     Adapter,
@@ -39,12 +39,12 @@ SANDBOX_BVN = "22222222222"
 NO_NAME = "Customer"
 
 
-class AlreadyDecided(Refusal):
+class PaymentClosed(Refusal):
     status, code = 409, "ALREADY_DECIDED"
     message = "This payment is closed. Please start again at the shop."
 
 
-class TooManyTries(Refusal):
+class TooManyCharges(Refusal):
     status, code = 429, "TOO_MANY_TRIES"
     message = "There were too many attempts to pay. Please start again at the shop."
 
@@ -54,7 +54,7 @@ class GatewayRefused(Refusal):
     message = "This way to pay did not work. Please choose another one."
 
 
-class GatewayAway(Refusal):
+class GatewayUnavailable(Refusal):
     status, code = 503, "SERVICE_UNAVAILABLE"
     message = "This way to pay is unavailable right now. Please try again or choose another."
 
@@ -68,7 +68,7 @@ class ChargeService:
         keyring: Keyring,
         platform: CurrentSettings,
         rails: Rails,
-        links: Links,
+        links: CheckoutLinks,
         base_url: str,
     ) -> None:
         self._db = db
@@ -84,7 +84,7 @@ class ChargeService:
         assert not payment.is_sandbox, "no provider is called for the sandbox"
         adapter = self._rails.adapter(method.provider)
         if adapter is None:
-            raise GatewayAway
+            raise GatewayUnavailable
         charge, is_new = await self._reserve(payment, method)
         if not is_new:
             return charge
@@ -105,8 +105,8 @@ class ChargeService:
                 connection, payment.merchant_id, payment.trx_id, lock=True
             )
             assert current is not None
-            if current.status is not Status.PENDING:
-                raise AlreadyDecided
+            if current.status is not PaymentStatus.PENDING:
+                raise PaymentClosed
             earlier = await charge_queries.charges(connection, payment.merchant_id, payment.trx_id)
             # Only the latest charge is reused: a customer who comes back from another method
             # expects a new one.
@@ -114,7 +114,7 @@ class ChargeService:
             if latest and latest.method_code == method.code and _is_usable(latest):
                 return latest, False
             if len(earlier) >= TRIES_MAX:
-                raise TooManyTries
+                raise TooManyCharges
             return await _insert(connection, payment, method, len(earlier) + 1), True
 
     async def _send(
@@ -167,7 +167,7 @@ class ChargeService:
                 # The customer was not shown a way to pay it. If it is paid anyway, the provider's
                 # answer counts, as for any charge.
                 await charge_queries.abandon_charge(self._db, charge, reason)
-                raise GatewayAway
+                raise GatewayUnavailable
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
         """Queries the provider and acts on its answer."""

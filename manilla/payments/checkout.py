@@ -17,10 +17,10 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payments import charge_queries, eligibility, queries, states
-from manilla.payments.charges import AlreadyDecided, ChargeService, GatewayAway
+from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
-from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
-from manilla.payments.states import Event
+from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
+from manilla.payments.states import PaymentEvent
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction
 from manilla.providers.rails import Rails
@@ -32,24 +32,24 @@ ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
 
 
-class NotOffered(Refusal):
+class MethodNotOffered(Refusal):
     code = "METHOD_NOT_OFFERED"
     message = "This way to pay is no longer available. Please choose another one."
 
 
-class Offer(msgspec.Struct, frozen=True):
+class GatewayOffer(msgspec.Struct, frozen=True):
     """A method as checkout shows it."""
 
     method: Method
     is_down: bool  # the provider is not responding right now
 
 
-class View(msgspec.Struct, frozen=True):
+class CheckoutView(msgspec.Struct, frozen=True):
     """Everything that a checkout page needs."""
 
     payment: Payment
     merchant_name: str
-    offers: list[Offer]  # if empty, the customer can only return to the merchant
+    offers: list[GatewayOffer]  # if empty, the customer can only return to the merchant
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
     is_blocked: bool  # the merchant cannot accept payments now
@@ -59,7 +59,7 @@ class View(msgspec.Struct, frozen=True):
     declined: Charge | None  # the latest charge, if the customer must choose again after it
 
 
-class Outcome(StrEnum):
+class SandboxOutcome(StrEnum):
     """The outcomes that a customer can choose in the sandbox."""
 
     PAY = "pay"
@@ -68,11 +68,11 @@ class Outcome(StrEnum):
     CANCEL = "cancel"
 
 
-OUTCOMES: dict[Outcome, tuple[Event, ErrorCode | None]] = {
-    Outcome.PAY: (Event.PAID, None),
-    Outcome.DECLINE: (Event.DECLINED, ErrorCode.PAYMENT_DECLINED),
-    Outcome.INSUFFICIENT_FUNDS: (Event.DECLINED, ErrorCode.INSUFFICIENT_FUNDS),
-    Outcome.CANCEL: (Event.CANCELED, ErrorCode.PAYMENT_CANCELED),
+OUTCOMES: dict[SandboxOutcome, tuple[PaymentEvent, PaymentErrorCode | None]] = {
+    SandboxOutcome.PAY: (PaymentEvent.PAID, None),
+    SandboxOutcome.DECLINE: (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED),
+    SandboxOutcome.INSUFFICIENT_FUNDS: (PaymentEvent.DECLINED, PaymentErrorCode.INSUFFICIENT_FUNDS),
+    SandboxOutcome.CANCEL: (PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED),
 }
 
 
@@ -95,20 +95,23 @@ class Checkout:
         self._asked: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def view(self, trx_id: str) -> View:
+    async def view(self, trx_id: str) -> CheckoutView:
         payment = await self._find(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
-        if payment.opened_at is None and payment.status is Status.PENDING:
+        if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
         tries = await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id)
         # Charges that the customer never saw are left out.
         shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
         latest = next(shown, None)
         held = next((each for each in tries if each.status is ChargeStatus.SUSPENSE), None)
-        return View(
+        return CheckoutView(
             payment=payment,
             merchant_name=caller.name,
-            offers=[Offer(method, self._is_down(method)) for method in self._open(caller, payment)],
+            offers=[
+                GatewayOffer(method, self._is_down(method))
+                for method in self._open(caller, payment)
+            ],
             charge=latest if latest and latest.is_undecided else None,
             completes_at=await self._completes_at(payment),
             is_blocked=not eligibility.can_take_payments(caller, payment.currency),
@@ -132,9 +135,9 @@ class Checkout:
         offered = self._open(caller, payment)
         method = next((method for method in offered if method.code == method_code), None)
         if method is None or payment.is_sandbox:
-            raise NotOffered
+            raise MethodNotOffered
         if self._is_down(method):
-            raise GatewayAway
+            raise GatewayUnavailable
         return await self._till.open(payment, method, caller)
 
     async def look_again(self, trx_id: str) -> None:
@@ -150,15 +153,15 @@ class Checkout:
             self._db,
             payment.merchant_id,
             trx_id,
-            Event.CANCELED,
-            ErrorCode.PAYMENT_CANCELED,
+            PaymentEvent.CANCELED,
+            PaymentErrorCode.PAYMENT_CANCELED,
         )
 
-    async def pretend(self, trx_id: str, outcome: Outcome) -> None:
+    async def pretend(self, trx_id: str, outcome: SandboxOutcome) -> None:
         payment = await self._find(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         if not self._is_payable_in_sandbox(caller, payment):
-            raise NotOffered
+            raise MethodNotOffered
         event, error_code = OUTCOMES[outcome]
         await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
 
@@ -212,11 +215,11 @@ class Checkout:
         await queries.set_opened(self._db, payment, COMPLETE_IN_SANDBOX, timedelta(seconds=seconds))
 
     async def _completes_at(self, payment: Payment) -> datetime | None:
-        if not payment.is_sandbox or payment.status is not Status.PENDING:
+        if not payment.is_sandbox or payment.status is not PaymentStatus.PENDING:
             return None
         return await queries.job_due_at(self._db, payment, COMPLETE_IN_SANDBOX)
 
 
 def _check_open(payment: Payment) -> None:
-    if payment.status is not Status.PENDING or payment.expires_at <= datetime.now(UTC):
-        raise AlreadyDecided
+    if payment.status is not PaymentStatus.PENDING or payment.expires_at <= datetime.now(UTC):
+        raise PaymentClosed

@@ -83,7 +83,7 @@ def read_keywords(given: str | list[str] | None) -> list[str]:
     return given or []
 
 
-class Standing(msgspec.Struct, frozen=True):
+class GatewayAvailability(msgspec.Struct, frozen=True):
     """A deposit method as the merchant sees it, with the reason if customers are not offered it."""
 
     method: Method
@@ -91,11 +91,11 @@ class Standing(msgspec.Struct, frozen=True):
     obstacle: str | None
 
 
-def standings(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[Standing]:
+def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
     """Returns all deposit methods, sorted by currency."""
     methods = sorted(catalogue.all(Kind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id))
     return [
-        Standing(
+        GatewayAvailability(
             method,
             caller.gateways is None or method.code in caller.gateways,
             _obstacle(catalogue, rails, caller, method),

@@ -26,7 +26,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
-from manilla.payments.link import Links
+from manilla.payments.link import CheckoutLinks
 from manilla.payments.queries import NewPayment
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
@@ -62,7 +62,7 @@ class PaymentOrder(msgspec.Struct, frozen=True):
     repeat_key: RepeatKey | None
 
 
-class SessionInfo(msgspec.Struct, frozen=True):
+class PaymentInfo(msgspec.Struct, frozen=True):
     ref_trx: str
     description: str | None
     ipn_url: str
@@ -90,25 +90,25 @@ class SessionInfo(msgspec.Struct, frozen=True):
     merchant_receives: Decimal
 
 
-class Session(msgspec.Struct, frozen=True):
+class PaymentSession(msgspec.Struct, frozen=True):
     """A hosted checkout session: the response of initiate-payment."""
 
     payment_url: str
-    info: SessionInfo
+    info: PaymentInfo
 
     @property
     def trx_id(self) -> str:
         return self.payment_url.partition("?")[0].rpartition("/")[2]
 
 
-class Initiation:
+class PaymentInitiation:
     def __init__(
         self,
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
         rails: Rails,
-        links: Links,
+        links: CheckoutLinks,
     ) -> None:
         self._platform = platform
         self._catalogue = catalogue
@@ -118,7 +118,7 @@ class Initiation:
 
     async def initiate(
         self, caller: Caller, order: PaymentOrder, ticket: Ticket
-    ) -> Session | Replayed:
+    ) -> PaymentSession | Replayed:
         currency = order.currency_code
         if currency not in caller.currencies:
             raise CurrencyNotEnabled
@@ -131,7 +131,7 @@ class Initiation:
         )
         trx_id = trx_ids.new(caller.merchant_id)
         expires_at = datetime.now(UTC) + timedelta(minutes=self._platform.now.checkout_minutes)
-        session = Session(
+        session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
             info=_info(caller, order, quote, methods),
         )
@@ -145,7 +145,7 @@ class Initiation:
         order: PaymentOrder,
         quote: Quote,
         trx_id: str,
-        session: Session,
+        session: PaymentSession,
         expires_at: datetime,
         ticket: Ticket,
     ) -> NewPayment:
@@ -202,9 +202,9 @@ def _accepted(taken: Taken) -> Taken:
 
 def _info(
     caller: Caller, order: PaymentOrder, quote: Quote, methods: Sequence[Method]
-) -> SessionInfo:
+) -> PaymentInfo:
     amount, fee = quote.amount.amount, quote.commission.amount
-    return SessionInfo(
+    return PaymentInfo(
         ref_trx=order.ref_trx,
         description=order.description,
         ipn_url=order.ipn_url,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from manilla.kit.crypto import Keyring
-from manilla.payments.payment import Payment, Status
+from manilla.payments.payment import Payment, PaymentStatus
 
 
 class LinkState(StrEnum):
@@ -16,7 +16,7 @@ class LinkState(StrEnum):
     ALTERED = "altered"
 
 
-class Links:
+class CheckoutLinks:
     def __init__(self, keyring: Keyring, base_url: str) -> None:
         self._keys = keyring.derive_all("checkout link")
         self._base_url = base_url
@@ -44,7 +44,9 @@ def way_back(payment: Payment) -> str | None:
     It is always a URL stored with the payment, so it cannot be abused as an open redirect.
     """
     target = (
-        payment.success_redirect if payment.status is Status.SUCCESS else payment.cancel_redirect
+        payment.success_redirect
+        if payment.status is PaymentStatus.SUCCESS
+        else payment.cancel_redirect
     )
     if target is None:
         return None

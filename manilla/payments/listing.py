@@ -19,7 +19,7 @@ from manilla.kit.listing import (
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payments import queries
-from manilla.payments.payment import ErrorCode, Payment, Status
+from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.queries import PAYMENT_COLUMNS
 
 FIELDS = Fields(
@@ -32,8 +32,8 @@ FIELDS = Fields(
 
 
 class PaymentFilter(msgspec.Struct, frozen=True, kw_only=True):
-    status: Status | None = None
-    error_code: ErrorCode | None = None
+    status: PaymentStatus | None = None
+    error_code: PaymentErrorCode | None = None
     currency: str | None = None
     since: Moment | None = None
     until: Moment | None = None  # exclusive

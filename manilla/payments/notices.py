@@ -7,13 +7,13 @@ from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox
-from manilla.payments.payment import ErrorCode, Payment, Status
+from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.verify import describe_commission
 
 
 async def tell_of_payment(connection: Connection, payment: Payment) -> None:
     """Queues the notification, in the transaction that changes the status."""
-    assert payment.status is not Status.PENDING
+    assert payment.status is not PaymentStatus.PENDING
     payload = _legacy(payment) if payment.is_legacy else await _payment(connection, payment)
     await _tell(connection, payment, payload)
 
@@ -42,9 +42,9 @@ async def _tell(connection: Connection, payment: Payment, payload: dict[str, Any
 
 async def _payment(connection: Connection, payment: Payment) -> dict[str, Any]:
     data = await _data(connection, payment)
-    if payment.status is Status.SUCCESS:
+    if payment.status is PaymentStatus.SUCCESS:
         return _envelope("payment", data, "Payment Completed", "completed")
-    is_canceled = payment.error_code is ErrorCode.PAYMENT_CANCELED
+    is_canceled = payment.error_code is PaymentErrorCode.PAYMENT_CANCELED
     message, status = (
         ("Payment Canceled", "canceled") if is_canceled else ("Payment Failed", "failed")
     )
@@ -82,7 +82,7 @@ async def _data(connection: Connection, payment: Payment) -> dict[str, Any]:
 
 
 def _legacy(payment: Payment) -> dict[str, Any]:
-    is_paid = payment.status is Status.SUCCESS
+    is_paid = payment.status is PaymentStatus.SUCCESS
     return {
         "event": "payment.success" if is_paid else "payment.failed",
         "trx_id": payment.trx_id,

@@ -12,13 +12,13 @@ from manilla.merchants.merchants import Bearer
 from manilla.payments.commission import Quote
 
 
-class Status(StrEnum):
+class PaymentStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
     FAILED = "failed"  # declined, canceled or expired: see the error code
 
 
-class ErrorCode(StrEnum):
+class PaymentErrorCode(StrEnum):
     """Why a payment failed."""
 
     INSUFFICIENT_FUNDS = "INSUFFICIENT_FUNDS"
@@ -32,8 +32,8 @@ class Payment(msgspec.Struct, frozen=True):
     trx_id: str
     environment: Environment
     ref_trx: str
-    status: Status
-    error_code: ErrorCode | None
+    status: PaymentStatus
+    error_code: PaymentErrorCode | None
     currency: str
     amount_minor: int
     commission_minor: int
@@ -63,7 +63,7 @@ class Payment(msgspec.Struct, frozen=True):
     @property
     def refundable(self) -> Money:
         """The part of the amount that can still be refunded, without the commission."""
-        is_paid = self.status is Status.SUCCESS
+        is_paid = self.status is PaymentStatus.SUCCESS
         return Money(self.currency, self.amount_minor - self.refunded_minor if is_paid else 0)
 
     @property
@@ -109,7 +109,7 @@ class Charge(msgspec.Struct, frozen=True):
     account_expires_at: datetime | None = None
     reason: str | None = None
     paid_minor: int | None = None
-    error_code: ErrorCode | None = None  # why the provider declined it
+    error_code: PaymentErrorCode | None = None  # why the provider declined it
 
     @property
     def amount(self) -> Money:

@@ -17,7 +17,7 @@ from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.payments import books, charge_queries, notices, queries
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, ChargeStatus, ErrorCode, Payment, Status
+from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, EventKind
@@ -25,7 +25,7 @@ from manilla.providers.port import ChargeState, EventKind
 SANDBOX = "sandbox"  # the payer of sandbox payments, which have no provider
 
 
-class Standing(StrEnum):
+class PaymentState(StrEnum):
     """A payment's status, with the cause of a failure: money can still arrive after some causes."""
 
     PENDING = "pending"
@@ -35,7 +35,7 @@ class Standing(StrEnum):
     EXPIRED = "expired"
 
 
-class Event(StrEnum):
+class PaymentEvent(StrEnum):
     PAID = "paid"
     DECLINED = "declined"
     CANCELED = "canceled"
@@ -45,27 +45,27 @@ class Event(StrEnum):
 # Transitions that are not listed change nothing; money that arrives without one goes to suspense. A
 # provider's decline ends a charge, not the payment. Only in the sandbox, which has no charges, a
 # decline ends the payment.
-NEXT: dict[tuple[Standing, Event], Status] = {
-    (Standing.PENDING, Event.PAID): Status.SUCCESS,
-    (Standing.PENDING, Event.DECLINED): Status.FAILED,
-    (Standing.PENDING, Event.CANCELED): Status.FAILED,
-    (Standing.PENDING, Event.EXPIRED): Status.FAILED,
+NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
+    (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
+    (PaymentState.PENDING, PaymentEvent.DECLINED): PaymentStatus.FAILED,
+    (PaymentState.PENDING, PaymentEvent.CANCELED): PaymentStatus.FAILED,
+    (PaymentState.PENDING, PaymentEvent.EXPIRED): PaymentStatus.FAILED,
     # The customer canceled, was declined or was late, but then paid anyway: the money has arrived.
-    (Standing.DECLINED, Event.PAID): Status.SUCCESS,
-    (Standing.CANCELED, Event.PAID): Status.SUCCESS,
-    (Standing.EXPIRED, Event.PAID): Status.SUCCESS,
+    (PaymentState.DECLINED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
+    (PaymentState.CANCELED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
+    (PaymentState.EXPIRED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
 }
 
 
-def standing(payment: Payment) -> Standing:
+def state_of(payment: Payment) -> PaymentState:
     match payment.error_code:
-        case ErrorCode.EXPIRED_SESSION:
-            return Standing.EXPIRED
-        case ErrorCode.PAYMENT_CANCELED:
-            return Standing.CANCELED
-        case ErrorCode.PAYMENT_DECLINED | ErrorCode.INSUFFICIENT_FUNDS:
-            return Standing.DECLINED
-    return Standing.SUCCESS if payment.status is Status.SUCCESS else Standing.PENDING
+        case PaymentErrorCode.EXPIRED_SESSION:
+            return PaymentState.EXPIRED
+        case PaymentErrorCode.PAYMENT_CANCELED:
+            return PaymentState.CANCELED
+        case PaymentErrorCode.PAYMENT_DECLINED | PaymentErrorCode.INSUFFICIENT_FUNDS:
+            return PaymentState.DECLINED
+    return PaymentState.SUCCESS if payment.status is PaymentStatus.SUCCESS else PaymentState.PENDING
 
 
 class UnknownPayment(Exception):
@@ -73,14 +73,18 @@ class UnknownPayment(Exception):
 
 
 async def settle_in_sandbox(
-    db: Database, merchant_id: int, trx_id: str, event: Event, error_code: ErrorCode | None = None
+    db: Database,
+    merchant_id: int,
+    trx_id: str,
+    event: PaymentEvent,
+    error_code: PaymentErrorCode | None = None,
 ) -> None:
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         assert payment.is_sandbox
-        if event is not Event.PAID:
+        if event is not PaymentEvent.PAID:
             await _fail(connection, payment, event, error_code)
-        elif standing(payment) not in (Standing.SUCCESS, Standing.DECLINED):
+        elif state_of(payment) not in (PaymentState.SUCCESS, PaymentState.DECLINED):
             await _credit_in_sandbox(connection, payment)
 
 
@@ -89,12 +93,12 @@ async def _credit_in_sandbox(connection: Connection, payment: Payment) -> None:
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
-    except books.WalletFull:
-        await _fail(connection, payment, Event.DECLINED, ErrorCode.PAYMENT_DECLINED)
+    except books.WalletLimitReached:
+        await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
 
 
 async def give_up(
-    db: Database, merchant_id: int, trx_id: str, event: Event, error_code: ErrorCode
+    db: Database, merchant_id: int, trx_id: str, event: PaymentEvent, error_code: PaymentErrorCode
 ) -> bool:
     """Fails a payment that was not paid: the customer canceled it, or it expired."""
     async with db.transaction() as connection:
@@ -107,8 +111,8 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
         declined = await charge_queries.last_decline(connection, merchant_id, trx_id)
-        code = declined or ErrorCode.EXPIRED_SESSION
-        return await _fail(connection, payment, Event.EXPIRED, code)
+        code = declined or PaymentErrorCode.EXPIRED_SESSION
+        return await _fail(connection, payment, PaymentEvent.EXPIRED, code)
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
@@ -173,7 +177,7 @@ async def _credit_charge(
                 connection, charge, ChargeStatus.PAID, paid_minor=paid.minor
             )
             await _credit(connection, payment, charge.provider, charge)
-    except books.WalletFull:
+    except books.WalletLimitReached:
         return False
     return True
 
@@ -188,7 +192,7 @@ def _trouble(
         if claim.status in (None, port.ChargeStatus.PAID):
             detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
             return Kind.WEBHOOK_DISAGREES, detail
-    if (standing(payment), Event.PAID) in NEXT:
+    if (state_of(payment), PaymentEvent.PAID) in NEXT:
         return None
     return Kind.SECOND_CHARGE_PAID, f"{payment.credited_charge} was paid before."
 
@@ -229,7 +233,7 @@ async def _credit(
     is_charged = not payment.is_sandbox and payment.commission_minor > 0
     after = msgspec.structs.replace(
         payment,
-        status=NEXT[standing(payment), Event.PAID],
+        status=NEXT[state_of(payment), PaymentEvent.PAID],
         error_code=None,
         credited_charge=charge.reference if charge else None,
         commission_trx_id=trx_ids.new(payment.merchant_id) if is_charged else None,
@@ -237,13 +241,16 @@ async def _credit(
     await books.credit(connection, after, payer)
     crash.point("amid_payment_credit")
     detail = f"charge {charge.reference}" if charge else "sandbox"
-    await _change(connection, payment, after, Event.PAID, detail)
+    await _change(connection, payment, after, PaymentEvent.PAID, detail)
 
 
 async def _fail(
-    connection: Connection, payment: Payment, event: Event, error_code: ErrorCode | None
+    connection: Connection,
+    payment: Payment,
+    event: PaymentEvent,
+    error_code: PaymentErrorCode | None,
 ) -> bool:
-    status = NEXT.get((standing(payment), event))
+    status = NEXT.get((state_of(payment), event))
     if status is None:
         return False
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
@@ -252,7 +259,7 @@ async def _fail(
 
 
 async def _change(
-    connection: Connection, before: Payment, after: Payment, event: Event, detail: str | None
+    connection: Connection, before: Payment, after: Payment, event: PaymentEvent, detail: str | None
 ) -> None:
     await queries.change_payment(connection, after)
     await timeline.add(
@@ -295,10 +302,10 @@ async def _charge_failed(
     )
 
 
-def _declined(reason: str) -> ErrorCode:
+def _declined(reason: str) -> PaymentErrorCode:
     words = reason.lower().replace("_", " ")
     is_short = "insufficient" in words or "not sufficient" in words
-    return ErrorCode.INSUFFICIENT_FUNDS if is_short else ErrorCode.PAYMENT_DECLINED
+    return PaymentErrorCode.INSUFFICIENT_FUNDS if is_short else PaymentErrorCode.PAYMENT_DECLINED
 
 
 async def _suspend(

@@ -11,8 +11,8 @@ from manilla.ledger.transactions import Scenario
 from manilla.payments import charge_queries, queries, states
 from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
-from manilla.payments.payment import Charge, ErrorCode, Status
-from manilla.payments.states import Event
+from manilla.payments.payment import Charge, PaymentErrorCode, PaymentStatus
+from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
 
 # Maximum age of a charge, and the seconds between its status queries. An older charge that is still
@@ -43,15 +43,15 @@ class PaymentTasks:
         payment = await queries.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
         if payment.scenario is Scenario.FAILED:
-            event, code = Event.DECLINED, ErrorCode.PAYMENT_DECLINED
+            event, code = PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED
         else:
-            event, code = Event.PAID, None
+            event, code = PaymentEvent.PAID, None
         await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
 
     async def expire(self, job: Job) -> None:
         payment = await queries.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
-        if payment.status is not Status.PENDING:
+        if payment.status is not PaymentStatus.PENDING:
             return
         # The customer may have paid at the last minute, with the webhook still to come. Query the
         # provider first, so that the payment is not wrongly reported as failed.

@@ -12,7 +12,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
 from manilla.payments import queries
-from manilla.payments.payment import Payment, Status
+from manilla.payments.payment import Payment, PaymentStatus
 
 PENDING = "Payment is still pending."
 FAILED = "Payment failed or was canceled."
@@ -71,13 +71,13 @@ async def verify(
 
 
 def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
-    if payment.status is not Status.SUCCESS:
+    if payment.status is not PaymentStatus.SUCCESS:
         return UnfinishedPayment(
             status=payment.status,
             event="payment",
             trx_id=payment.trx_id,
             ref_trx=payment.ref_trx,
-            message=PENDING if payment.status is Status.PENDING else FAILED,
+            message=PENDING if payment.status is PaymentStatus.PENDING else FAILED,
             error_code=payment.error_code,
         )
     return VerifiedPayment(
@@ -96,7 +96,7 @@ def describe(payment: Payment) -> VerifiedPayment | UnfinishedPayment:
 
 
 def describe_commission(payment: Payment) -> Commission:
-    quote, is_paid = payment.quote, payment.status is Status.SUCCESS
+    quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     nothing = Money(payment.currency, 0)
     return Commission(
         base_amount=quote.amount.amount,

@@ -82,7 +82,7 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
     return Beneficiary(fields)
 
 
-def _schema(method: Method) -> list[methods.Field]:
+def _schema(method: Method) -> list[methods.BeneficiaryField]:
     return methods.MANUAL if method.is_manual else methods.AUTOMATIC
 
 
@@ -120,7 +120,7 @@ def note(who: Beneficiary, account: ResolvedAccount | None) -> str:
     return " ".join(parts)
 
 
-class Resolver:
+class AccountResolver:
     """Resolves the holder of an account with the provider; results are cached for ten minutes."""
 
     def __init__(self, rails: Rails, banks: Banks) -> None:

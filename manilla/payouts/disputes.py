@@ -5,7 +5,7 @@ from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
 from manilla.kit.db import Connection, Database
 from manilla.payouts import states
-from manilla.payouts.payout import Code
+from manilla.payouts.payout import PayoutErrorCode
 from manilla.payouts.states import ADMINISTRATOR, Event, News
 
 
@@ -16,6 +16,6 @@ async def resolve(db: Database | Connection, case_id: int, note: str, action: Ac
 async def _reverse(connection: Connection, case: Case) -> None:
     """Reverses a completed payout that did not arrive, as if its provider had reversed it."""
     source = f"{ADMINISTRATOR}, case {case.id}"
-    news = News(Event.REVERSED, source, Code.GATEWAY_PAYOUT_FAILED)
+    news = News(Event.REVERSED, source, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
     if not await states.settle_within(connection, case.merchant_id, case.reference, news):
         raise CaseRefused("The payout is no longer completed.")

@@ -30,10 +30,10 @@ from manilla.merchants.merchants import Status as MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payouts import accounts, beneficiary, refusals, rules, sandbox
-from manilla.payouts.beneficiary import Beneficiary, Resolver
+from manilla.payouts.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.funds import ProviderFunds
 from manilla.payouts.methods import processing_type
-from manilla.payouts.payout import Status
+from manilla.payouts.payout import PayoutStatus
 from manilla.payouts.queries import NewPayout
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
@@ -78,20 +78,20 @@ class PayoutInfo(msgspec.Struct, frozen=True):
     processing_type: str
 
 
-class Initiated(msgspec.Struct, frozen=True):
+class InitiatedPayout(msgspec.Struct, frozen=True):
     trx_id: str
     status: str
     info: PayoutInfo
 
 
-class Initiation:
+class PayoutInitiation:
     def __init__(
         self,
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
         rails: Rails,
-        resolver: Resolver,
+        resolver: AccountResolver,
     ) -> None:
         self._db = db
         self._platform = platform
@@ -103,7 +103,7 @@ class Initiation:
 
     async def initiate(
         self, caller: Caller, order: PayoutOrder, ticket: Ticket
-    ) -> Initiated | Replayed:
+    ) -> InitiatedPayout | Replayed:
         method = rules.open_method(self._catalogue, caller, order.withdraw_method_id)
         rules.check(self._platform.now, caller, method, order.currency_code, datetime.now(UTC))
         amount = Money.of(order.amount, order.currency_code)
@@ -262,11 +262,11 @@ def _row(
     )
 
 
-def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) -> Initiated:
+def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) -> InitiatedPayout:
     amount, fee = (Money(new.currency, minor) for minor in (new.amount_minor, new.fee_minor))
-    return Initiated(
+    return InitiatedPayout(
         trx_id=new.trx_id,
-        status=Status.PENDING,
+        status=PayoutStatus.PENDING,
         info=PayoutInfo(
             merchant_id=caller.merchant_id,
             merchant_name=caller.name,
@@ -283,7 +283,7 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
             fee=fee.amount,
             net_amount=amount.amount,
             payable_amount=(amount + fee).amount,
-            status=Status.PENDING,
+            status=PayoutStatus.PENDING,
             processing_type=processing_type(method),
         ),
     )

@@ -20,7 +20,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payouts import accounts
 from manilla.payouts.accounts import SavedAccount
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 
 # The field's name on automatic methods, and on the manual one.
@@ -39,8 +39,8 @@ FIELDS = Fields(
 
 
 class PayoutFilter(msgspec.Struct, frozen=True, kw_only=True):
-    status: Status | None = None
-    error_code: Code | None = None
+    status: PayoutStatus | None = None
+    error_code: PayoutErrorCode | None = None
     method: str | None = None  # method code
     manual: bool | None = None  # whether an administrator processes it
     currency: str | None = None

@@ -16,7 +16,7 @@ from manilla.kit.jobs import Job
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import manual, queries, sending, states
 from manilla.payouts.manual import NotToDecide
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.states import ADMINISTRATOR, NEXT, Event, News
 from manilla.providers.port import (
     Done,
@@ -52,7 +52,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
 
 
 async def _check_stuck(db: Database, payout: Payout) -> None:
-    if payout.status is not Status.PENDING:
+    if payout.status is not PayoutStatus.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if await manual.hold_of(db, payout) is not None:
         return  # it was never sent, and cannot be sent during the hold
@@ -90,15 +90,15 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Ne
         # sent. This does not apply while all payouts are on hold, because the database may then be
         # older than a send.
         source = f"{ADMINISTRATOR}; it was never sent"
-        return News(event, source, Code.PAYOUT_FAILED, reason)
+        return News(event, source, PayoutErrorCode.PAYOUT_FAILED, reason)
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
         guidance = state.message or None
         source = "status query"
-        return News(Event.FAILED, source, Code.GATEWAY_PAYOUT_FAILED, guidance)
+        return News(Event.FAILED, source, PayoutErrorCode.GATEWAY_PAYOUT_FAILED, guidance)
     if state.status is TransferStatus.NOT_FOUND:
         source = f"{ADMINISTRATOR}; the provider knows no such transfer"
-        return News(event, source, Code.PAYOUT_FAILED, reason)
+        return News(event, source, PayoutErrorCode.PAYOUT_FAILED, reason)
     raise NotToDecide(
         f"The provider says that the transfer is {state.status}: nothing was changed."
     )

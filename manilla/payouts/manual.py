@@ -13,7 +13,7 @@ from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, states
 from manilla.payouts.initiate import SEND
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.states import ADMINISTRATOR, Event, News
 
 TEXT_LENGTH_MAX = 200
@@ -67,20 +67,22 @@ async def reject(db: Database, trx_id: str, reason: str) -> Payout:
     check_text(reason, "A reason")
     payout = await find(db, trx_id)
     is_held_in_sandbox = payout.is_sandbox and await hold_of(db, payout) is not None
-    news = News(Event.REJECTED, ADMINISTRATOR, Code.PAYOUT_FAILED, reason)
+    news = News(Event.REJECTED, ADMINISTRATOR, PayoutErrorCode.PAYOUT_FAILED, reason)
     return await _decide(db, payout, news, may_decide=payout.is_manual or is_held_in_sandbox)
 
 
 async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
     """Returns why an unsent payout is on hold; None if it is not on hold, or was sent."""
-    if payout.status is not Status.PENDING or payout.began_at is not None:
+    if payout.status is not PayoutStatus.PENDING or payout.began_at is not None:
         return None
     return await outgoing.hold(db, payout.merchant_id, payout.environment)
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
     """Does the same for several payouts; the keys are their transaction ids."""
-    unsent = [each for each in payouts if each.status is Status.PENDING and each.began_at is None]
+    unsent = [
+        each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
+    ]
     holds = await outgoing.holds(db, {(each.merchant_id, each.environment) for each in unsent})
     found = {each.trx_id: holds.get((each.merchant_id, each.environment)) for each in unsent}
     return {trx_id: hold for trx_id, hold in found.items() if hold is not None}
@@ -89,7 +91,7 @@ async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, Outgoin
 async def requeue(db: Database, trx_id: str) -> Payout:
     """Makes the job of an open automatic payout due now, even if the job has failed."""
     payout = await find(db, trx_id)
-    if payout.status is not Status.PENDING:
+    if payout.status is not PayoutStatus.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if payout.is_manual or payout.is_sandbox:
         raise NotToDecide("Only automatic payouts in production can be requeued.")
@@ -123,7 +125,7 @@ async def decision(db: Database, payout: Payout) -> str | None:
 async def _decide(db: Database, payout: Payout, news: News, *, may_decide: bool) -> Payout:
     if not may_decide:
         raise NotToDecide("The provider decides the outcome of this payout.")
-    if payout.status is not Status.PENDING:
+    if payout.status is not PayoutStatus.PENDING:
         raise NotToDecide(f"The payout is {payout.status} already.")
     if not await states.settle(db, payout.merchant_id, payout.trx_id, news):
         # Another administrator decided a moment earlier.

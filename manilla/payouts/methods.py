@@ -13,7 +13,7 @@ BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "bank_code", "account_number", "accoun
 BANK_NAME_BY_HAND, ACCOUNT_NUMBER_BY_HAND = "Bank Name", "Account Number"
 
 
-class Field(msgspec.Struct, frozen=True, omit_defaults=True):
+class BeneficiaryField(msgspec.Struct, frozen=True, omit_defaults=True):
     """A field of the beneficiary."""
 
     name: str
@@ -24,13 +24,13 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 AUTOMATIC = [
-    Field(BANK_CODE, "select", "required", "Bank"),
-    Field(ACCOUNT_NUMBER, "text", "required", "Account Number"),
-    Field(ACCOUNT_NAME, "text", "nullable", "Account Name", api_auto_resolved=True),
+    BeneficiaryField(BANK_CODE, "select", "required", "Bank"),
+    BeneficiaryField(ACCOUNT_NUMBER, "text", "required", "Account Number"),
+    BeneficiaryField(ACCOUNT_NAME, "text", "nullable", "Account Name", api_auto_resolved=True),
 ]
 MANUAL = [
-    Field(BANK_NAME_BY_HAND, "text", "required"),
-    Field(ACCOUNT_NUMBER_BY_HAND, "text", "required"),
+    BeneficiaryField(BANK_NAME_BY_HAND, "text", "required"),
+    BeneficiaryField(ACCOUNT_NUMBER_BY_HAND, "text", "required"),
 ]
 
 
@@ -42,7 +42,7 @@ class WithdrawalMethod(msgspec.Struct, frozen=True):
     currency: str
     min_withdraw: Decimal
     max_withdraw: Decimal | None
-    fields: list[Field]
+    fields: list[BeneficiaryField]
 
 
 class PayoutMethods(msgspec.Struct, frozen=True):

@@ -5,13 +5,13 @@ from typing import Any
 
 from manilla.kit.db import Connection
 from manilla.notify import outbox
-from manilla.payouts.payout import Payout, Status
+from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.verify import EVENT
 
 MESSAGES = {
-    Status.COMPLETED: "Payout Completed",
-    Status.FAILED: "Payout Failed",
-    Status.CANCELED: "Payout Canceled",
+    PayoutStatus.COMPLETED: "Payout Completed",
+    PayoutStatus.FAILED: "Payout Failed",
+    PayoutStatus.CANCELED: "Payout Canceled",
 }
 REVERSED = "Payout Reversed"
 
@@ -27,7 +27,7 @@ async def tell_of_payout(connection: Connection, payout: Payout) -> None:
         "status": payout.status,
         "timestamp": int(time.time()),
     }
-    if payout.status is not Status.COMPLETED:
+    if payout.status is not PayoutStatus.COMPLETED:
         payload |= _failure(payout)
     await outbox.enqueue(
         connection,
@@ -54,7 +54,7 @@ def _data(payout: Payout) -> dict[str, Any]:
         "withdraw_method_id": payout.method_id,
         "withdraw_method": payout.method_name,
     }
-    return data if payout.status is Status.COMPLETED else data | _failure(payout)
+    return data if payout.status is PayoutStatus.COMPLETED else data | _failure(payout)
 
 
 def _failure(payout: Payout) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants.directory import Caller
-from manilla.payouts.initiate import Initiation, PayoutOrder
+from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 
 
 class _Answered(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 async def order(
-    db: Database, initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
+    db: Database, initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
 ) -> str:
     """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
@@ -34,7 +34,9 @@ async def order(
     return trx_id
 
 
-async def place(initiation: Initiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket) -> str:
+async def place(
+    initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
+) -> str:
     """Returns the payout's id; an order repeated with the same key returns the first one's id."""
     assert wanted.ordered_by is not None
     answer = await initiation.initiate(caller, wanted, ticket)

@@ -10,14 +10,14 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 
 
-class Status(StrEnum):
+class PayoutStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
     FAILED = "failed"  # rejected, failed or reversed; the wallet was refunded
     CANCELED = "canceled"  # rejected by an administrator; the wallet was refunded
 
 
-class Code(StrEnum):
+class PayoutErrorCode(StrEnum):
     """Why a payout was refused, or why it failed."""
 
     INSUFFICIENT_BALANCE = "insufficient_balance"
@@ -36,8 +36,8 @@ class Payout(msgspec.Struct, frozen=True):
     trx_id: str
     environment: Environment
     ref_trx: str
-    status: Status
-    error_code: Code | None
+    status: PayoutStatus
+    error_code: PayoutErrorCode | None
     guidance: str | None
     is_reversed: bool
     currency: str

@@ -16,7 +16,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts import beneficiary, methods, nuban, refusals, rules
 from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Beneficiary, Resolver
+from manilla.payouts.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.payout import Payout
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Bank, Direction, Provider
@@ -28,7 +28,7 @@ ODD_NUMBER = (
 )
 
 
-class Holder(msgspec.Struct, frozen=True):
+class AccountHolder(msgspec.Struct, frozen=True):
     """The holder of the beneficiary's account."""
 
     who: Beneficiary
@@ -37,9 +37,9 @@ class Holder(msgspec.Struct, frozen=True):
     warning: str | None
 
 
-class Preview(msgspec.Struct, frozen=True):
+class PayoutPreview(msgspec.Struct, frozen=True):
     method: Method
-    holder: Holder
+    holder: AccountHolder
     amount: Money
     fee: Money
     balance: Money
@@ -53,7 +53,7 @@ class Preview(msgspec.Struct, frozen=True):
         return self.balance - self.total
 
 
-class Previews:
+class PayoutPreviews:
     def __init__(
         self,
         db: Database,
@@ -61,7 +61,7 @@ class Previews:
         catalogue: Catalogue,
         rails: Rails,
         banks: Banks,
-        resolver: Resolver,
+        resolver: AccountResolver,
     ) -> None:
         self._db = db
         self._platform = platform
@@ -106,18 +106,18 @@ class Previews:
         listed = await self._banks.of_rail(provider, is_sandbox=payout.is_sandbox) or []
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 
-    async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> Holder:
+    async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
         availability.check(caller)  # account names are shown only to merchants that may pay out
         who = beneficiary.read(method, given)
         if method.provider is None:
-            return Holder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
+            return AccountHolder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
         if caller.is_sandbox:
             account = self._resolver.resolve_in_sandbox(method.provider, who)
         else:
             account = await self._resolver.resolve(method.provider, who)
         names = {bank.code: bank.name for bank in await self.banks(caller, method)}
         is_odd = nuban.fits(who.bank_code, who.account_number) is False
-        return Holder(
+        return AccountHolder(
             who=who,
             account_name=account.account_name,
             bank_name=names.get(who.bank_code, who.bank_code),
@@ -126,7 +126,7 @@ class Previews:
 
     async def preview(
         self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
-    ) -> Preview:
+    ) -> PayoutPreview:
         """Runs the checks in the same order as when the payout is created."""
         rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
         try:
@@ -141,7 +141,7 @@ class Previews:
                 f"The wallet holds {balance}. This payout and its fee cost {money + fee}."
             )
         holder = await self.holder(caller, method, given)
-        return Preview(method, holder, money, fee, balance)
+        return PayoutPreview(method, holder, money, fee, balance)
 
     async def balance(self, caller: Caller, currency: str) -> Money:
         wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)

@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import queries, states
-from manilla.payouts.payout import Code, Payout
+from manilla.payouts.payout import Payout, PayoutErrorCode
 from manilla.payouts.states import Event, News
 from manilla.providers.port import Adapter, Answer, Done, Provider, TransferState, TransferStatus
 from manilla.providers.rails import Rails
@@ -216,7 +216,7 @@ async def _compare_transfers(
             continue
         differ.append(payout.trx_id)
         if state.status is TransferStatus.REVERSED:
-            news = News(Event.REVERSED, "reconciliation", Code.GATEWAY_PAYOUT_FAILED)
+            news = News(Event.REVERSED, "reconciliation", PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
             await states.settle(db, payout.merchant_id, payout.trx_id, news)
         else:
             detail = states.contradiction(payout, state.status)

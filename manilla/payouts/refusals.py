@@ -1,18 +1,18 @@
 """Why a payout can be refused. Each message says what to do next."""
 
 from manilla.kit.errors import Refusal
-from manilla.payouts.payout import Code
+from manilla.payouts.payout import PayoutErrorCode
 
 PROVIDER_RETRY_SECONDS = 10
 
 
 class InsufficientBalance(Refusal):
-    code = Code.INSUFFICIENT_BALANCE
+    code = PayoutErrorCode.INSUFFICIENT_BALANCE
     message = "The wallet cannot cover the payout and its fee."
 
 
 class ProviderInsufficientBalance(Refusal):
-    code = Code.PROVIDER_INSUFFICIENT_BALANCE
+    code = PayoutErrorCode.PROVIDER_INSUFFICIENT_BALANCE
     message = (
         "The provider's wallet cannot cover this payout now. Nothing was debited: try again later, "
         "or choose another method."
@@ -20,22 +20,22 @@ class ProviderInsufficientBalance(Refusal):
 
 
 class KycRequired(Refusal):
-    code = Code.KYC_REQUIRED
+    code = PayoutErrorCode.KYC_REQUIRED
     message = "Complete the KYC and phone verification of your account to make payouts."
 
 
 class PayoutDisabled(Refusal):
-    code = Code.MERCHANT_PAYOUT_DISABLED
+    code = PayoutErrorCode.MERCHANT_PAYOUT_DISABLED
     message = "Withdrawals are switched off. Please contact support."
 
 
 class ScheduleBlocked(Refusal):
-    code = Code.PAYOUT_SCHEDULE_BLOCKED
+    code = PayoutErrorCode.PAYOUT_SCHEDULE_BLOCKED
     message = "Payouts are not accepted today."
 
 
 class GatewayNotConfigured(Refusal):
-    code = Code.GATEWAY_NOT_CONFIGURED
+    code = PayoutErrorCode.GATEWAY_NOT_CONFIGURED
     message = "The credentials of this method's provider are not configured. Choose another method."
 
 
@@ -60,7 +60,7 @@ class ProviderUnavailable(Refusal):
 
 
 class InvalidBeneficiary(Refusal):
-    code = Code.INVALID_BENEFICIARY
+    code = PayoutErrorCode.INVALID_BENEFICIARY
     message = "The beneficiary could not be verified."
 
 
@@ -69,12 +69,12 @@ class UnknownBank(InvalidBeneficiary):
 
 
 class GatewayPayoutFailed(Refusal):
-    code = Code.GATEWAY_PAYOUT_FAILED
+    code = PayoutErrorCode.GATEWAY_PAYOUT_FAILED
     message = "The gateway rejected the transfer."
 
 
 class PayoutFailed(Refusal):
-    code = Code.PAYOUT_FAILED
+    code = PayoutErrorCode.PAYOUT_FAILED
     message = "The payout could not be processed."
 
 

@@ -20,7 +20,7 @@ from manilla.kit.money import Money
 from manilla.ledger import timeline
 from manilla.payouts import books, notices, queries
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, TransferStatus
@@ -37,33 +37,33 @@ class Event(StrEnum):
 
 # Transitions that are not listed move no money. Those that contradict the current status open a
 # case.
-NEXT: dict[tuple[Status, Event], Status] = {
-    (Status.PENDING, Event.DELIVERED): Status.COMPLETED,
-    (Status.PENDING, Event.FAILED): Status.FAILED,
-    (Status.PENDING, Event.REVERSED): Status.FAILED,
-    (Status.PENDING, Event.REJECTED): Status.CANCELED,
-    (Status.COMPLETED, Event.REVERSED): Status.FAILED,
+NEXT: dict[tuple[PayoutStatus, Event], PayoutStatus] = {
+    (PayoutStatus.PENDING, Event.DELIVERED): PayoutStatus.COMPLETED,
+    (PayoutStatus.PENDING, Event.FAILED): PayoutStatus.FAILED,
+    (PayoutStatus.PENDING, Event.REVERSED): PayoutStatus.FAILED,
+    (PayoutStatus.PENDING, Event.REJECTED): PayoutStatus.CANCELED,
+    (PayoutStatus.COMPLETED, Event.REVERSED): PayoutStatus.FAILED,
 }
 # Events that confirm the current status.
-AGREES: frozenset[tuple[Status, Event]] = frozenset(
+AGREES: frozenset[tuple[PayoutStatus, Event]] = frozenset(
     (
-        (Status.COMPLETED, Event.DELIVERED),
-        (Status.FAILED, Event.FAILED),
-        (Status.FAILED, Event.REVERSED),
-        (Status.CANCELED, Event.REJECTED),
-        (Status.CANCELED, Event.FAILED),
+        (PayoutStatus.COMPLETED, Event.DELIVERED),
+        (PayoutStatus.FAILED, Event.FAILED),
+        (PayoutStatus.FAILED, Event.REVERSED),
+        (PayoutStatus.CANCELED, Event.REJECTED),
+        (PayoutStatus.CANCELED, Event.FAILED),
     )
 )
 
 
 # The transfer statuses that a provider can report for each payout status without contradicting it.
 FITS = {
-    Status.PENDING: frozenset(TransferStatus),
-    Status.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
-    Status.FAILED: frozenset(
+    PayoutStatus.PENDING: frozenset(TransferStatus),
+    PayoutStatus.COMPLETED: frozenset((TransferStatus.DELIVERED,)),
+    PayoutStatus.FAILED: frozenset(
         (TransferStatus.FAILED, TransferStatus.REVERSED, TransferStatus.NOT_FOUND)
     ),
-    Status.CANCELED: frozenset((TransferStatus.FAILED, TransferStatus.NOT_FOUND)),
+    PayoutStatus.CANCELED: frozenset((TransferStatus.FAILED, TransferStatus.NOT_FOUND)),
 }
 
 
@@ -81,7 +81,7 @@ class News(msgspec.Struct, frozen=True):
 
     event: Event
     source: str
-    error_code: Code | None = None
+    error_code: PayoutErrorCode | None = None
     guidance: str | None = None
     provider_reference: str | None = None
     provider_fee: Money | None = None
@@ -161,12 +161,14 @@ async def _report_disagreement(
     return disagreeing
 
 
-async def _change(connection: Connection, before: Payout, status: Status, news: News) -> Payout:
-    is_done = status is Status.COMPLETED
+async def _change(
+    connection: Connection, before: Payout, status: PayoutStatus, news: News
+) -> Payout:
+    is_done = status is PayoutStatus.COMPLETED
     after = msgspec.structs.replace(
         before,
         status=status,
-        error_code=None if is_done else news.error_code or Code.GATEWAY_PAYOUT_FAILED,
+        error_code=None if is_done else news.error_code or PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
         guidance=None if is_done else news.guidance,
         is_reversed=news.event is Event.REVERSED,
         provider_reference=news.provider_reference or before.provider_reference,
@@ -178,7 +180,9 @@ async def _change(connection: Connection, before: Payout, status: Status, news: 
     if is_done:
         await books.deliver(connection, after)
     else:
-        await books.give_back(connection, before, was_delivered=before.status is Status.COMPLETED)
+        await books.give_back(
+            connection, before, was_delivered=before.status is PayoutStatus.COMPLETED
+        )
     await timeline.add(
         connection,
         after.merchant_id,
@@ -198,7 +202,7 @@ async def _change(connection: Connection, before: Payout, status: Status, news: 
 async def _record(connection: Connection, before: Payout, after: Payout) -> None:
     await audit.record(
         connection,
-        "payout.complete" if after.status is Status.COMPLETED else "payout.reject",
+        "payout.complete" if after.status is PayoutStatus.COMPLETED else "payout.reject",
         f"payout:{after.trx_id}",
         merchant_id=after.merchant_id,
         changed={"status": {"before": before.status, "after": after.status}},

@@ -19,7 +19,7 @@ from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, sandbox, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.payout import Code, Payout, Status
+from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.sending import Accepted
 from manilla.payouts.states import Event, News
 from manilla.platform.settings import CurrentSettings
@@ -63,9 +63,9 @@ EVENTS = {
 
 
 CODES = {
-    RefusalCode.PROVIDER_INSUFFICIENT_BALANCE: Code.PROVIDER_INSUFFICIENT_BALANCE,
-    RefusalCode.INVALID_BENEFICIARY: Code.INVALID_BENEFICIARY,
-    RefusalCode.PAYOUT_FAILED: Code.PAYOUT_FAILED,
+    RefusalCode.PROVIDER_INSUFFICIENT_BALANCE: PayoutErrorCode.PROVIDER_INSUFFICIENT_BALANCE,
+    RefusalCode.INVALID_BENEFICIARY: PayoutErrorCode.INVALID_BENEFICIARY,
+    RefusalCode.PAYOUT_FAILED: PayoutErrorCode.PAYOUT_FAILED,
 }
 
 
@@ -98,7 +98,7 @@ class PayoutTasks:
         news = News(Event.DELIVERED, "sandbox")
         if fails:
             guidance = "The sandbox was instructed to fail this payout."
-            news = News(Event.FAILED, "sandbox", Code.GATEWAY_PAYOUT_FAILED, guidance)
+            news = News(Event.FAILED, "sandbox", PayoutErrorCode.GATEWAY_PAYOUT_FAILED, guidance)
         await states.settle(self._db, job.merchant_id, job.subject, news)
         return None
 
@@ -112,7 +112,7 @@ class PayoutTasks:
         adapter = self._rails.adapter(provider)
         if adapter is None or self._rails.is_down(provider, Direction.PAY_OUT):
             return await self._wait(payout, "the provider is unavailable", RAIL_DOWN_SECONDS)
-        if payout.status is Status.PENDING and payout.began_at is None:
+        if payout.status is PayoutStatus.PENDING and payout.began_at is None:
             return await self._send_first(adapter, payout, job)
         return await self._ask(adapter, payout, job)
 
@@ -126,7 +126,7 @@ class PayoutTasks:
         answer = await adapter.send(order)
         crash.point("after_transfer_is_sent")
         if isinstance(answer, Refused):
-            code = CODES.get(answer.code, Code.GATEWAY_PAYOUT_FAILED)
+            code = CODES.get(answer.code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
             news = News(Event.FAILED, "rejected by the provider", code, answer.guidance)
             await states.settle(self._db, payout.merchant_id, payout.trx_id, news, holder=job)
             return 0  # if this worker had lost the job, the worker that holds it continues
@@ -172,7 +172,7 @@ class PayoutTasks:
     async def _ask(self, adapter: Adapter, payout: Payout, job: Job) -> float | None:
         answer = await adapter.transfer_state(payout.trx_id)
         wait_seconds = await states.report_disagreement(self._db, payout)
-        is_open = payout.status is Status.PENDING
+        is_open = payout.status is PayoutStatus.PENDING
         match answer:
             case Done(TransferState(TransferStatus.NOT_FOUND)) if is_open:
                 # The transfer never reached the provider. Every provider rejects a reference that
@@ -205,12 +205,12 @@ class PayoutTasks:
         if wait_seconds:
             return wait_seconds
         if await states.report_other_amount(self._db, payout, state.amount):
-            return SELDOM_SECONDS if payout.status is Status.PENDING else None
+            return SELDOM_SECONDS if payout.status is PayoutStatus.PENDING else None
         event = EVENTS[state.status]
         news = News(
             event=event,
             source="status query",
-            error_code=None if event is Event.DELIVERED else Code.GATEWAY_PAYOUT_FAILED,
+            error_code=None if event is Event.DELIVERED else PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
             guidance=state.message or None,
             provider_reference=state.provider_reference,
             provider_fee=state.fee,
@@ -223,7 +223,7 @@ class PayoutTasks:
 
         A timeout is not a rejection, because the provider may still pay.
         """
-        if payout.status is not Status.PENDING:
+        if payout.status is not PayoutStatus.PENDING:
             return DECIDED_SECONDS  # a webhook caused this query: repeat it until answered
         age = datetime.now(UTC) - (payout.began_at or payout.created_at)  # excludes holds
         if age > CASE_AFTER:

@@ -11,7 +11,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
 from manilla.payouts import queries
-from manilla.payouts.payout import Payout, Status
+from manilla.payouts.payout import Payout, PayoutStatus
 
 EVENT = "payout"
 PENDING = "Payout is still pending."
@@ -57,7 +57,7 @@ async def verify(
 
 
 def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
-    if payout.status is Status.COMPLETED:
+    if payout.status is PayoutStatus.COMPLETED:
         return DeliveredPayout(
             status="success",
             event=EVENT,
@@ -71,7 +71,7 @@ def describe(payout: Payout) -> DeliveredPayout | UndeliveredPayout:
             created_at=clock.iso(payout.created_at),
             updated_at=clock.iso(payout.updated_at),
         )
-    is_pending = payout.status is Status.PENDING
+    is_pending = payout.status is PayoutStatus.PENDING
     return UndeliveredPayout(
         status="pending" if is_pending else "failed",
         event=EVENT,

@@ -6,10 +6,10 @@ from enum import StrEnum
 import msgspec
 
 from manilla.payments import states as payments
-from manilla.payments.states import Standing
+from manilla.payments.states import PaymentState
 from manilla.payouts import sandbox
 from manilla.payouts import states as payouts
-from manilla.payouts.payout import Status
+from manilla.payouts.payout import PayoutStatus
 from manilla.providers.port import Provider
 
 
@@ -19,31 +19,37 @@ class Transition(msgspec.Struct, frozen=True):
     after: str
 
 
-PAYMENT_TEXTS: Mapping[tuple[Standing, payments.Event], str] = {
+PAYMENT_TEXTS: Mapping[tuple[PaymentState, payments.PaymentEvent], str] = {
     (
-        Standing.PENDING,
-        payments.Event.PAID,
+        PaymentState.PENDING,
+        payments.PaymentEvent.PAID,
     ): "the provider confirms the payment, with the correct amount",
-    (Standing.PENDING, payments.Event.DECLINED): "the payment is declined in the sandbox",
-    (Standing.PENDING, payments.Event.CANCELED): "the customer cancels on checkout",
-    (Standing.PENDING, payments.Event.EXPIRED): (
+    (
+        PaymentState.PENDING,
+        payments.PaymentEvent.DECLINED,
+    ): "the payment is declined in the sandbox",
+    (PaymentState.PENDING, payments.PaymentEvent.CANCELED): "the customer cancels on checkout",
+    (PaymentState.PENDING, payments.PaymentEvent.EXPIRED): (
         "the link expires unpaid; the error code is that of the last decline, if any"
     ),
-    (Standing.DECLINED, payments.Event.PAID): "the provider later confirms that a charge was paid",
-    (Standing.CANCELED, payments.Event.PAID): "the customer paid despite canceling",
-    (Standing.EXPIRED, payments.Event.PAID): "a bank transfer arrives late",
+    (
+        PaymentState.DECLINED,
+        payments.PaymentEvent.PAID,
+    ): "the provider later confirms that a charge was paid",
+    (PaymentState.CANCELED, payments.PaymentEvent.PAID): "the customer paid despite canceling",
+    (PaymentState.EXPIRED, payments.PaymentEvent.PAID): "a bank transfer arrives late",
 }
-PAYOUT_TEXTS: Mapping[tuple[Status, payouts.Event], str] = {
-    (Status.PENDING, payouts.Event.DELIVERED): (
+PAYOUT_TEXTS: Mapping[tuple[PayoutStatus, payouts.Event], str] = {
+    (PayoutStatus.PENDING, payouts.Event.DELIVERED): (
         "the provider confirms delivery, or an administrator completes a manual payout"
     ),
-    (Status.PENDING, payouts.Event.FAILED): "the provider rejects the transfer, or it fails",
+    (PayoutStatus.PENDING, payouts.Event.FAILED): "the provider rejects the transfer, or it fails",
     (
-        Status.PENDING,
+        PayoutStatus.PENDING,
         payouts.Event.REVERSED,
     ): "the transfer is reversed before delivery was confirmed",
-    (Status.PENDING, payouts.Event.REJECTED): "an administrator rejects the payout",
-    (Status.COMPLETED, payouts.Event.REVERSED): "the bank returns the money",
+    (PayoutStatus.PENDING, payouts.Event.REJECTED): "an administrator rejects the payout",
+    (PayoutStatus.COMPLETED, payouts.Event.REVERSED): "the bank returns the money",
 }
 
 

@@ -16,7 +16,7 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.payments import charge_queries
 from manilla.payments import queries as payments
-from manilla.payments.payment import Payment, Status
+from manilla.payments.payment import Payment, PaymentStatus
 from manilla.refunds import books, queries, states
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
@@ -80,7 +80,7 @@ async def start(
 
 
 def _refundable(payment: Payment, amount_text: str | None) -> Money:
-    if payment.status is not Status.SUCCESS:
+    if payment.status is not PaymentStatus.SUCCESS:
         raise RefundRefused(
             f"The payment is {payment.status}: only successful payments can be refunded."
         )

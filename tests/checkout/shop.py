@@ -16,10 +16,10 @@ from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Change, NewMerchant
 from manilla.payments import charge_queries, states
-from manilla.payments.charges import GatewayAway
-from manilla.payments.checkout import Outcome
-from manilla.payments.payment import Charge, ErrorCode, Payment
-from manilla.payments.states import Event
+from manilla.payments.charges import GatewayUnavailable
+from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment import Charge, Payment, PaymentErrorCode
+from manilla.payments.states import PaymentEvent
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
@@ -113,14 +113,14 @@ class Shop:
     async def payment(self, checkout: Checkout) -> Payment:
         return (await self.services.checkout.view(checkout.trx_id)).payment
 
-    async def pretend(self, checkout: Checkout, outcome: Outcome) -> None:
+    async def pretend(self, checkout: Checkout, outcome: SandboxOutcome) -> None:
         await self.services.checkout.pretend(checkout.trx_id, outcome)
 
     async def expire(self, checkout: Checkout) -> None:
         payment = await self.payment(checkout)
-        error = ErrorCode.EXPIRED_SESSION
+        error = PaymentErrorCode.EXPIRED_SESSION
         await states.give_up(
-            self.services.db, payment.merchant_id, payment.trx_id, Event.EXPIRED, error
+            self.services.db, payment.merchant_id, payment.trx_id, PaymentEvent.EXPIRED, error
         )
 
     def link(self, checkout: Checkout, *, ends_in: timedelta) -> Checkout:
@@ -148,7 +148,7 @@ class Shop:
         await self.provider(f"{provider}/faults", {"outage": True})
         checkout = await self.sell()
         for _ in range(FAILURES_TO_TRIP):
-            with contextlib.suppress(GatewayAway):
+            with contextlib.suppress(GatewayUnavailable):
                 await self.choose(checkout, f"provider{provider}-ngn")
 
     async def pay(self, charge: Charge, **how: Any) -> None:

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.payments.checkout import Outcome
-from manilla.payments.payment import Status
+from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment import PaymentStatus
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.client import Reply
 
@@ -49,7 +49,7 @@ async def test_an_altered_or_expired_link_changes_nothing(
     over = shop.link(checkout, ends_in=timedelta(seconds=-1))
     assert (await post(shop, at(checkout, action)[:-1], body)).status == 403
     assert (await post(shop, at(over, action), body)).status == 410
-    assert (await shop.payment(checkout)).status is Status.PENDING
+    assert (await shop.payment(checkout)).status is PaymentStatus.PENDING
 
 
 async def test_every_part_of_a_link_is_signed(shop: Shop) -> None:
@@ -102,10 +102,10 @@ async def test_an_expired_link_still_shows_a_pending_charge(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [(Outcome.PAY, b"Payment successful"), (Outcome.CANCEL, b"Payment canceled")],
+    [(SandboxOutcome.PAY, b"Payment successful"), (SandboxOutcome.CANCEL, b"Payment canceled")],
 )
 async def test_an_expired_link_shows_the_outcome_of_the_payment(
-    shop: Shop, outcome: Outcome, words: bytes
+    shop: Shop, outcome: SandboxOutcome, words: bytes
 ) -> None:
     checkout = await shop.sell_in_sandbox()
     await shop.pretend(checkout, outcome)
@@ -142,7 +142,7 @@ async def test_scripts_can_read_the_status(shop: Shop) -> None:
     pending = (await get(shop, at(checkout, "/status"))).json
     assert pending["status"] == "pending"
     assert (await get(shop, at(checkout, "/status"))).json == pending
-    await shop.pretend(checkout, Outcome.DECLINE)
+    await shop.pretend(checkout, SandboxOutcome.DECLINE)
     failed = (await get(shop, at(checkout, "/status"))).json
     assert failed["status"] == "failed"
     assert failed["version"] != pending["version"]
@@ -167,7 +167,7 @@ async def test_a_production_payment_cannot_be_simulated(shop: Shop, outcome: byt
     checkout = await shop.sell()
     reply = await post(shop, at(checkout, "/outcome"), outcome)
     assert reply.status in (303, 422)
-    assert (await shop.payment(checkout)).status is Status.PENDING
+    assert (await shop.payment(checkout)).status is PaymentStatus.PENDING
 
 
 async def test_pages_are_not_cached_indexed_or_framed(shop: Shop) -> None:

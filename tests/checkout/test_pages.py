@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from manilla.merchants.merchants import Change, Status
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
@@ -83,7 +83,7 @@ async def _closed_sandbox(shop: Shop) -> str:
     return (await shop.sell_in_sandbox(allow_payment_methods=["none of them"])).url
 
 
-def _ended(outcome: Outcome) -> Callable[[Shop], Awaitable[str]]:
+def _ended(outcome: SandboxOutcome) -> Callable[[Shop], Awaitable[str]]:
     async def arrange(shop: Shop) -> str:
         checkout = await shop.sell_in_sandbox()
         await shop.pretend(checkout, outcome)
@@ -100,7 +100,7 @@ async def _expired(shop: Shop) -> str:
 
 async def _legacy(shop: Shop) -> str:
     checkout = await shop.sell_the_old_way()
-    await shop.pretend(checkout, Outcome.PAY)
+    await shop.pretend(checkout, SandboxOutcome.PAY)
     return checkout.url
 
 
@@ -126,11 +126,11 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "another amount came": (_held, "Your payment is being reviewed"),
     "sandbox": (_sandbox, "Choose the outcome"),
     "nothing to offer in the sandbox": (_closed_sandbox, "This payment cannot be made right now"),
-    "success": (_ended(Outcome.PAY), "Payment successful"),
+    "success": (_ended(SandboxOutcome.PAY), "Payment successful"),
     "success without a way back": (_legacy, "Payment successful"),
-    "declined": (_ended(Outcome.DECLINE), "Payment declined"),
-    "insufficient funds": (_ended(Outcome.INSUFFICIENT_FUNDS), "Insufficient funds"),
-    "canceled": (_ended(Outcome.CANCEL), "Payment canceled"),
+    "declined": (_ended(SandboxOutcome.DECLINE), "Payment declined"),
+    "insufficient funds": (_ended(SandboxOutcome.INSUFFICIENT_FUNDS), "Insufficient funds"),
+    "canceled": (_ended(SandboxOutcome.CANCEL), "Payment canceled"),
     "expired": (_expired, "Payment expired"),
     "link expired": (_link_expired, "This link has expired"),
     "link altered": (_link_altered, "This link is not valid"),

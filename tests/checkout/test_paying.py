@@ -9,8 +9,8 @@ from playwright.async_api import Browser, Page, Route, expect
 from manilla.cases import cases
 from manilla.cases.suspense import Action
 from manilla.merchants.merchants import Bearer, Change
-from manilla.payments.checkout import NotOffered, Outcome
-from manilla.payments.payment import ErrorCode, Status
+from manilla.payments.checkout import MethodNotOffered, SandboxOutcome
+from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 from tests.checkout.page_checks import is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 
@@ -47,7 +47,7 @@ async def test_a_customer_pays_on_a_providers_page_and_comes_back(
         await expect(page).to_have_title("The shop")
         assert page.url.startswith(f"https://shop.example/thanks?order=7&trx_id={checkout.trx_id}")
         assert page.url.endswith("&status=success")
-    assert (await shop.payment(checkout)).status is Status.SUCCESS
+    assert (await shop.payment(checkout)).status is PaymentStatus.SUCCESS
 
 
 @scripts_or_not
@@ -69,12 +69,12 @@ async def test_a_declined_customer_sees_the_reason_and_pays_with_another_method(
         await page.get_by_role("link", name="Return").click()
         await sees(page, "How would you like to pay?")
         await expect(page.get_by_role("alert")).to_contain_text(reason)
-        assert (await shop.payment(checkout)).status is Status.PENDING
+        assert (await shop.payment(checkout)).status is PaymentStatus.PENDING
         await press(page, ON_C)
         await press(page, "Pay ₦1,015.00")
         await page.get_by_role("link", name="Return").click()
         await sees(page, "Payment successful")
-    assert (await shop.payment(checkout)).status is Status.SUCCESS
+    assert (await shop.payment(checkout)).status is PaymentStatus.SUCCESS
 
 
 async def test_a_decline_appears_automatically(shop: Shop, browser: Browser) -> None:
@@ -310,7 +310,7 @@ async def test_a_customer_cancels_and_goes_back(
         await page.get_by_role("link", name="Return to Ada Stores").click()
         assert page.url.startswith(f"https://shop.example/cart?trx_id={checkout.trx_id}&")
         assert page.url.endswith("&status=failed")
-    assert (await shop.payment(checkout)).error_code is ErrorCode.PAYMENT_CANCELED
+    assert (await shop.payment(checkout)).error_code is PaymentErrorCode.PAYMENT_CANCELED
 
 
 async def test_a_payment_decided_elsewhere_shows_its_outcome(shop: Shop, browser: Browser) -> None:
@@ -329,13 +329,18 @@ async def test_a_payment_decided_elsewhere_shows_its_outcome(shop: Shop, browser
     ("button", "title", "code"),
     [
         ("Pay", "Payment successful", None),
-        ("Decline", "Payment declined", ErrorCode.PAYMENT_DECLINED),
-        ("Insufficient funds", "Insufficient funds", ErrorCode.INSUFFICIENT_FUNDS),
-        ("Cancel", "Payment canceled", ErrorCode.PAYMENT_CANCELED),
+        ("Decline", "Payment declined", PaymentErrorCode.PAYMENT_DECLINED),
+        ("Insufficient funds", "Insufficient funds", PaymentErrorCode.INSUFFICIENT_FUNDS),
+        ("Cancel", "Payment canceled", PaymentErrorCode.PAYMENT_CANCELED),
     ],
 )
 async def test_the_sandbox_offers_every_outcome(
-    shop: Shop, browser: Browser, button: str, title: str, code: ErrorCode | None, scripts: bool
+    shop: Shop,
+    browser: Browser,
+    button: str,
+    title: str,
+    code: PaymentErrorCode | None,
+    scripts: bool,
 ) -> None:
     checkout = await shop.sell_in_sandbox()
     async with opened(browser, checkout.url, scripts=scripts) as page:
@@ -354,16 +359,16 @@ async def test_the_sandbox_shows_what_would_be_offered_and_when_it_completes(
         await expect(page.get_by_role("timer")).to_have_text(re.compile(r"0:1[0-9]"))
         await expect(page.get_by_role("listitem")).to_have_count(5)
         await expect(page.get_by_role("listitem").first).to_contain_text("providera-ngn")
-        await shop.pretend(checkout, Outcome.PAY)  # as the worker does
+        await shop.pretend(checkout, SandboxOutcome.PAY)  # as the worker does
         await sees(page, "Payment successful")
 
 
 async def test_the_sandbox_offers_no_outcome_without_a_method(shop: Shop) -> None:
     checkout = await shop.sell_in_sandbox(allow_payment_methods=["none of them"])
-    for outcome in Outcome:
-        with pytest.raises(NotOffered):
+    for outcome in SandboxOutcome:
+        with pytest.raises(MethodNotOffered):
             await shop.services.checkout.pretend(checkout.trx_id, outcome)
-    assert (await shop.payment(checkout)).status is Status.PENDING
+    assert (await shop.payment(checkout)).status is PaymentStatus.PENDING
 
 
 async def test_a_success_redirects_back_and_announces_it(shop: Shop, browser: Browser) -> None:
@@ -388,7 +393,7 @@ async def test_a_success_page_stays_once_the_customer_interacts(
 
 async def _succeed(shop: Shop, page: Page) -> Checkout:
     checkout = await shop.sell_in_sandbox()
-    await shop.pretend(checkout, Outcome.PAY)
+    await shop.pretend(checkout, SandboxOutcome.PAY)
     await page.clock.install()
     await page.goto(checkout.url)
     return checkout

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page
 from manilla import worker
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments.orders import INITIATE, order
@@ -32,7 +32,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         reply = await self.merchant.post(INITIATE, order(**changed))
         assert reply.status == 200, reply.body
         trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
-        await self.services.checkout.pretend(trx_id, Outcome.PAY)
+        await self.services.checkout.pretend(trx_id, SandboxOutcome.PAY)
         return trx_id
 
     async def run_jobs(self) -> None:

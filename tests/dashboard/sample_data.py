@@ -4,11 +4,11 @@ import csv
 import io
 
 from manilla.methods.method import Kind, Method
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts import accounts
 from manilla.payouts.bulk import batches
 from manilla.payouts.bulk.file import COLUMNS
-from manilla.payouts.preview import Previews
+from manilla.payouts.preview import PayoutPreviews
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.orders import INITIATE, order
@@ -48,7 +48,7 @@ async def _batch(services: Services, merchant: Merchant, method: Method, text: s
     )
     return await batches.draft(
         services.db,
-        Previews(
+        PayoutPreviews(
             *(services.db, services.platform, services.methods, services.rails),
             *(services.banks, services.resolver),
         ),
@@ -73,7 +73,7 @@ async def _payment(services: Services, merchant: Merchant, text: str) -> str:
     )
     assert reply.status == 200, reply.body
     trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
-    await services.checkout.pretend(trx_id, Outcome.PAY)
+    await services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     return trx_id
 
 

@@ -10,7 +10,7 @@ from manilla.notify import queries
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import DeliveryAttempt, Notification
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.client import Merchant
 from tests.notify.receiver import Receiver
@@ -33,7 +33,7 @@ class Deliveries:
         self.delivery = delivery
 
     async def finish_payment(
-        self, outcome: Outcome = Outcome.PAY, ipn_url: str | None = None
+        self, outcome: SandboxOutcome = SandboxOutcome.PAY, ipn_url: str | None = None
     ) -> str:
         """A payment of the sandbox that ends; its transaction id."""
         body = order(ipn_url=ipn_url or self.receiver.url)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from manilla.notify import delivery, redeliver
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Behave, answer, drip, endless, hang, raw
 
@@ -125,8 +125,8 @@ async def test_an_endless_response_is_cut_off(deliveries: Deliveries) -> None:
 async def test_notifications_of_a_transaction_are_delivered_in_order(
     deliveries: Deliveries,
 ) -> None:
-    trx_id = await deliveries.finish_payment(Outcome.CANCEL)
-    await deliveries.services.checkout.pretend(trx_id, Outcome.PAY)
+    trx_id = await deliveries.finish_payment(SandboxOutcome.CANCEL)
+    await deliveries.services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     deliveries.receiver.answers = [answer(500)]
     await deliveries.deliver()
     assert [r.json["status"] for r in deliveries.receiver.received] == ["canceled"]
@@ -192,8 +192,8 @@ async def test_resending_a_transaction_starts_with_its_oldest_notification(
     deliveries: Deliveries,
 ) -> None:
     deliveries.receiver.answers = [answer(500)] * 6
-    trx_id = await deliveries.finish_payment(Outcome.CANCEL)
-    await deliveries.services.checkout.pretend(trx_id, Outcome.PAY)
+    trx_id = await deliveries.finish_payment(SandboxOutcome.CANCEL)
+    await deliveries.services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     for _ in range(6):
         await deliveries.deliver()
         await deliveries.skip_to_next_attempt()
@@ -221,9 +221,9 @@ async def test_a_new_event_does_not_bring_forward_a_retry_of_the_same_transactio
     deliveries: Deliveries,
 ) -> None:
     deliveries.receiver.answers = [answer(500)]
-    trx_id = await deliveries.finish_payment(Outcome.CANCEL)
+    trx_id = await deliveries.finish_payment(SandboxOutcome.CANCEL)
     await deliveries.deliver()
-    await deliveries.services.checkout.pretend(trx_id, Outcome.PAY)
+    await deliveries.services.checkout.pretend(trx_id, SandboxOutcome.PAY)
     await deliveries.deliver()
     await deliveries.deliver()
     assert len(deliveries.receiver.received) == 1

@@ -6,8 +6,8 @@ import pytest
 
 from manilla.payments import states
 from manilla.payments.charges import GatewayRefused
-from manilla.payments.payment import ErrorCode
-from manilla.payments.states import Event
+from manilla.payments.payment import PaymentErrorCode
+from manilla.payments.states import PaymentEvent
 from tests.payments.shop import Shop, Started
 
 ACCOUNT = "providera_ngn_va"
@@ -197,15 +197,15 @@ async def test_a_declined_charge_does_not_affect_another_charge_of_the_payment(s
     await shop.until(started, "success")
 
 
-EVENTS: dict[Event, ErrorCode] = {
-    Event.DECLINED: ErrorCode.PAYMENT_DECLINED,
-    Event.CANCELED: ErrorCode.PAYMENT_CANCELED,
-    Event.EXPIRED: ErrorCode.EXPIRED_SESSION,
+EVENTS: dict[PaymentEvent, PaymentErrorCode] = {
+    PaymentEvent.DECLINED: PaymentErrorCode.PAYMENT_DECLINED,
+    PaymentEvent.CANCELED: PaymentErrorCode.PAYMENT_CANCELED,
+    PaymentEvent.EXPIRED: PaymentErrorCode.EXPIRED_SESSION,
 }
 
 
 @pytest.mark.parametrize("event", EVENTS)
-async def test_a_paid_payment_never_becomes_failed(shop: Shop, event: Event) -> None:
+async def test_a_paid_payment_never_becomes_failed(shop: Shop, event: PaymentEvent) -> None:
     started = await shop.start()
     charge = await shop.choose(started, ACCOUNT)
     await shop.pay(charge)

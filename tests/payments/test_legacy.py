@@ -15,18 +15,18 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import Bearer, Status
 from manilla.merchants.wallets import WalletStatus
 from manilla.payments import states
-from manilla.payments.payment import ErrorCode
-from manilla.payments.states import Event
+from manilla.payments.payment import PaymentErrorCode
+from manilla.payments.states import PaymentEvent
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import new_reference, order
 
 FAILURES = [
-    (Event.DECLINED, ErrorCode.PAYMENT_DECLINED, "failed", "Payment Failed"),
-    (Event.DECLINED, ErrorCode.INSUFFICIENT_FUNDS, "failed", "Payment Failed"),
-    (Event.EXPIRED, ErrorCode.EXPIRED_SESSION, "failed", "Payment Failed"),
-    (Event.CANCELED, ErrorCode.PAYMENT_CANCELED, "canceled", "Payment Canceled"),
+    (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED, "failed", "Payment Failed"),
+    (PaymentEvent.DECLINED, PaymentErrorCode.INSUFFICIENT_FUNDS, "failed", "Payment Failed"),
+    (PaymentEvent.EXPIRED, PaymentErrorCode.EXPIRED_SESSION, "failed", "Payment Failed"),
+    (PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED, "canceled", "Payment Canceled"),
 ]
 
 
@@ -304,7 +304,7 @@ async def told(services: Services, merchant: Merchant, trx_id: str) -> list[Told
 
 
 async def settle(
-    services: Services, merchant: Merchant, trx_id: str, event: Event, code: ErrorCode
+    services: Services, merchant: Merchant, trx_id: str, event: PaymentEvent, code: PaymentErrorCode
 ) -> None:
     await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
@@ -330,7 +330,7 @@ async def test_a_legacy_success_notification_has_the_legacy_fields(
 
 @pytest.mark.parametrize(("event", "code"), [(event, code) for event, code, *_ in FAILURES])
 async def test_a_legacy_failure_notification_has_the_legacy_fields(
-    merchant: Merchant, services: Services, event: Event, code: ErrorCode
+    merchant: Merchant, services: Services, event: PaymentEvent, code: PaymentErrorCode
 ) -> None:
     trx_id = steps.trx_id_of(await steps.initiate_legacy(merchant, small_order()))
     await settle(services, merchant, trx_id, event, code)
@@ -401,7 +401,12 @@ async def test_a_success_notification_has_exactly_the_documented_fields(
 
 @pytest.mark.parametrize(("event", "code", "status", "text"), FAILURES)
 async def test_a_failure_notification_has_exactly_the_documented_fields(
-    merchant: Merchant, services: Services, event: Event, code: ErrorCode, status: str, text: str
+    merchant: Merchant,
+    services: Services,
+    event: PaymentEvent,
+    code: PaymentErrorCode,
+    status: str,
+    text: str,
 ) -> None:
     sent = order(payment_amount=43)
     trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
@@ -430,7 +435,9 @@ async def test_an_event_is_notified_once(
     trx_id = steps.trx_id_of(await call(merchant, order()))
     for _ in range(3):
         await steps.complete(services, merchant, trx_id)
-    await settle(services, merchant, trx_id, Event.CANCELED, ErrorCode.PAYMENT_CANCELED)
+    await settle(
+        services, merchant, trx_id, PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED
+    )
     [message] = await told(services, merchant, trx_id)
     assert message.status == "completed"
 

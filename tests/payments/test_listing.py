@@ -18,7 +18,7 @@ from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, queries
 from manilla.payments.listing import PaymentFilter
-from manilla.payments.payment import ErrorCode, Payment, Status
+from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.refunds import initiate, states
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -164,11 +164,11 @@ async def test_a_sparse_list_ends_a_page_early_and_continues(
     )
     for minutes in range(12):
         await payments.add(NOW - timedelta(minutes=minutes))
-    page = await payments.page(status=Status.FAILED)
+    page = await payments.page(status=PaymentStatus.FAILED)
     assert page.rows == []
     pages = 1
     while page.next is not None and not page.rows:
-        page = await payments.page(status=Status.FAILED, after=page.next)
+        page = await payments.page(status=PaymentStatus.FAILED, after=page.next)
         pages += 1
     assert [row.trx_id for row in page.rows] == [failed]
     assert pages > 1
@@ -181,16 +181,16 @@ async def test_every_filter(payments: PaymentFactory) -> None:
     )
     paid = await payments.add(amount_minor=900, status="success")
     assert await payments.found() == [paid, declined, old]
-    assert await payments.found(status=Status.PENDING) == [old]
-    assert await payments.found(error_code=ErrorCode.PAYMENT_DECLINED) == [declined]
-    assert await payments.found(error_code=ErrorCode.EXPIRED_SESSION) == []
+    assert await payments.found(status=PaymentStatus.PENDING) == [old]
+    assert await payments.found(error_code=PaymentErrorCode.PAYMENT_DECLINED) == [declined]
+    assert await payments.found(error_code=PaymentErrorCode.EXPIRED_SESSION) == []
     assert await payments.found(currency="USD") == [old]
     assert await payments.found(min_minor=100) == [paid, declined]
     assert await payments.found(max_minor=100) == [declined, old]
     assert await payments.found(since=NOW - timedelta(days=2)) == [paid, declined]
     assert await payments.found(until=NOW - timedelta(days=1)) == [old]
     assert await payments.found(since=NOW - timedelta(days=1), until=NOW) == [declined]
-    assert await payments.found(status=Status.SUCCESS, max_minor=100) == []
+    assert await payments.found(status=PaymentStatus.SUCCESS, max_minor=100) == []
     assert await payments.found(search=old, since=NOW - timedelta(days=2)) == []
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.kit.errors import Refusal
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from tests.payments.orders import INITIATE, order
 from tests.payments.shop import Shop
 
@@ -34,15 +34,17 @@ async def test_opening_the_checkout_gives_the_customer_time_to_choose(sandbox_sh
 
 
 OUTCOMES = {
-    Outcome.PAY: ("success", None, "completed"),
-    Outcome.DECLINE: ("failed", "PAYMENT_DECLINED", "failed"),
-    Outcome.INSUFFICIENT_FUNDS: ("failed", "INSUFFICIENT_FUNDS", "failed"),
-    Outcome.CANCEL: ("failed", "PAYMENT_CANCELED", "canceled"),
+    SandboxOutcome.PAY: ("success", None, "completed"),
+    SandboxOutcome.DECLINE: ("failed", "PAYMENT_DECLINED", "failed"),
+    SandboxOutcome.INSUFFICIENT_FUNDS: ("failed", "INSUFFICIENT_FUNDS", "failed"),
+    SandboxOutcome.CANCEL: ("failed", "PAYMENT_CANCELED", "canceled"),
 }
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_a_customer_can_choose_every_outcome(sandbox_shop: Shop, outcome: Outcome) -> None:
+async def test_a_customer_can_choose_every_outcome(
+    sandbox_shop: Shop, outcome: SandboxOutcome
+) -> None:
     status, code, told_status = OUTCOMES[outcome]
     started = await sandbox_shop.start()
     await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
@@ -51,7 +53,7 @@ async def test_a_customer_can_choose_every_outcome(sandbox_shop: Shop, outcome: 
     [told] = await sandbox_shop.notifications(started)
     assert (told["status"], told.get("error_code")) == (told_status, code)
     assert told["data"]["is_sandbox"] is True
-    await sandbox_shop.services.checkout.pretend(started.trx_id, Outcome.DECLINE)
+    await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.DECLINE)
     assert await sandbox_shop.status(started) == status
 
 
@@ -102,5 +104,5 @@ async def test_no_provider_is_called_and_the_remark_mentions_the_sandbox(
 async def test_a_production_payment_cannot_be_simulated(shop: Shop) -> None:
     started = await shop.start()
     with pytest.raises(Refusal):
-        await shop.services.checkout.pretend(started.trx_id, Outcome.PAY)
+        await shop.services.checkout.pretend(started.trx_id, SandboxOutcome.PAY)
     assert await shop.status(started) == "pending"

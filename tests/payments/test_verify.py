@@ -12,8 +12,8 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.merchants import Bearer, Status
 from manilla.payments import states
-from manilla.payments.payment import ErrorCode
-from manilla.payments.states import Event
+from manilla.payments.payment import PaymentErrorCode
+from manilla.payments.states import PaymentEvent
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.payments import steps
@@ -39,7 +39,11 @@ def live(merchant: Merchant) -> Merchant:
 
 
 async def settle(
-    services: Services, merchant: Merchant, trx_id: str, event: Event, code: ErrorCode | None
+    services: Services,
+    merchant: Merchant,
+    trx_id: str,
+    event: PaymentEvent,
+    code: PaymentErrorCode | None,
 ) -> None:
     """What a customer of the sandbox makes happen on checkout."""
     await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
@@ -161,14 +165,14 @@ async def test_a_failed_payment_has_exactly_the_documented_fields(
 @pytest.mark.parametrize(
     ("event", "code"),
     [
-        (Event.DECLINED, ErrorCode.PAYMENT_DECLINED),
-        (Event.DECLINED, ErrorCode.INSUFFICIENT_FUNDS),
-        (Event.CANCELED, ErrorCode.PAYMENT_CANCELED),
-        (Event.EXPIRED, ErrorCode.EXPIRED_SESSION),
+        (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED),
+        (PaymentEvent.DECLINED, PaymentErrorCode.INSUFFICIENT_FUNDS),
+        (PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED),
+        (PaymentEvent.EXPIRED, PaymentErrorCode.EXPIRED_SESSION),
     ],
 )
 async def test_a_failed_payment_has_a_reason(
-    merchant: Merchant, services: Services, event: Event, code: ErrorCode
+    merchant: Merchant, services: Services, event: PaymentEvent, code: PaymentErrorCode
 ) -> None:
     before = await steps.balance(services, merchant)
     trx_id = await steps.new_payment(merchant)
@@ -192,13 +196,13 @@ async def test_an_expired_payment_has_failed(
 @pytest.mark.parametrize(
     ("event", "code", "status"),
     [
-        (Event.CANCELED, ErrorCode.PAYMENT_CANCELED, "success"),
-        (Event.EXPIRED, ErrorCode.EXPIRED_SESSION, "success"),
-        (Event.DECLINED, ErrorCode.PAYMENT_DECLINED, "failed"),
+        (PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED, "success"),
+        (PaymentEvent.EXPIRED, PaymentErrorCode.EXPIRED_SESSION, "success"),
+        (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED, "failed"),
     ],
 )
 async def test_a_canceled_payment_that_is_paid_later_is_a_success_unless_declined(
-    merchant: Merchant, services: Services, event: Event, code: ErrorCode, status: str
+    merchant: Merchant, services: Services, event: PaymentEvent, code: PaymentErrorCode, status: str
 ) -> None:
     trx_id = await steps.new_payment(merchant)
     await settle(services, merchant, trx_id, event, code)
@@ -214,7 +218,9 @@ async def test_a_final_payment_does_not_change(merchant: Merchant, services: Ser
     first = await steps.verify(merchant, trx_id)
     wallet = await steps.balance(services, merchant)
     await steps.complete(services, merchant, trx_id)
-    await settle(services, merchant, trx_id, Event.CANCELED, ErrorCode.PAYMENT_CANCELED)
+    await settle(
+        services, merchant, trx_id, PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED
+    )
     await steps.expire(services, merchant, trx_id)
     assert (await steps.verify(merchant, trx_id)).body == first.body
     assert await steps.balance(services, merchant) == wallet

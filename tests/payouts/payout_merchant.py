@@ -19,8 +19,8 @@ from manilla.methods import catalogue
 from manilla.methods.method import Kind, Method
 from manilla.payouts import queries
 from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import Resolver
-from manilla.payouts.initiate import Initiation
+from manilla.payouts.beneficiary import AccountResolver
+from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
 from manilla.platform import settings as platform
 from manilla.providers import credentials
@@ -62,8 +62,8 @@ def _forgetful(services: Services) -> Services:
     """The same, but for what it remembers of banks, accounts and balances."""
     rails, methods = services.rails, services.methods
     banks = Banks(rails, methods)
-    resolver = Resolver(rails, banks)
-    payouts = Initiation(services.db, services.platform, methods, rails, resolver)
+    resolver = AccountResolver(rails, banks)
+    payouts = PayoutInitiation(services.db, services.platform, methods, rails, resolver)
     return msgspec.structs.replace(services, banks=banks, resolver=resolver, payouts=payouts)
 
 

@@ -10,7 +10,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.payouts import accounts, figures, listing, manual
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.payout import Code, Status
+from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
 from manilla.payouts.story import payout_story
 from manilla.services import Services
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
@@ -49,8 +49,8 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert {sent, others} <= set(await found(Everyone()))
     assert await found(search=others) == []
     assert await found(Everyone(), search=others) == [others]
-    assert await found(status=Status.CANCELED) == [by_hand]
-    assert await found(error_code=Code.PAYOUT_FAILED) == [by_hand]
+    assert await found(status=PayoutStatus.CANCELED) == [by_hand]
+    assert await found(error_code=PayoutErrorCode.PAYOUT_FAILED) == [by_hand]
     assert await found(manual=True) == [waiting, by_hand]
     assert await found(method="providera_ngn_transfer") == [sent]
     assert await found(currency="USD") == []

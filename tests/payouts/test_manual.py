@@ -12,7 +12,7 @@ from manilla.ledger.scope import Everyone
 from manilla.payouts import listing, manual
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.manual import NotToDecide, PayoutNotFound
-from manilla.payouts.payout import Payout, Status
+from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.services import Services
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
@@ -216,12 +216,12 @@ async def test_manual_payouts_are_listed_for_administrators(payer: PayoutMerchan
     done = await payer.pay_out(MANUAL)
     await manual.complete(payer.services.db, done, None)
 
-    async def listed(status: Status | None, *, manual_only: bool) -> list[str]:
+    async def listed(status: PayoutStatus | None, *, manual_only: bool) -> list[str]:
         scope = Everyone(payer.merchant.new.id)
         wanted = PayoutFilter(status=status, manual=manual_only or None)
         found = await listing.payouts(payer.services.db, scope, wanted)
         return [payout.trx_id for payout in found.rows]
 
-    assert await listed(Status.PENDING, manual_only=True) == [by_hand]
+    assert await listed(PayoutStatus.PENDING, manual_only=True) == [by_hand]
     assert await listed(None, manual_only=True) == [done, by_hand]
     assert await listed(None, manual_only=False) == [done, automatic, by_hand]

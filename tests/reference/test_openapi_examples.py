@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from manilla.kit.db import Database
-from manilla.payments.checkout import Outcome
+from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts import manual
 from manilla.reference import examples
 from manilla.refunds import initiate
@@ -129,7 +129,7 @@ async def test_payment_responses_and_notifications_match_their_examples(
     await product.told("payment", declined)
 
     canceled = await product.initiate_payment()
-    await services.checkout.pretend(canceled, Outcome.CANCEL)
+    await services.checkout.pretend(canceled, SandboxOutcome.CANCEL)
     await product.told("payment", canceled)
 
 

@@ -6,8 +6,8 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
-from manilla.payments.payment import ErrorCode
-from manilla.payouts.payout import Code
+from manilla.payments.payment import PaymentErrorCode
+from manilla.payouts.payout import PayoutErrorCode
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance
 from manilla.reference.pages import Documentation
@@ -86,8 +86,8 @@ async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     told = {error.code for operation in documentation.operations for error in operation.errors}
     told |= {refusal.code for refusal in guidance.OUTSIDE}
     assert set(guidance.GUIDANCE) == told
-    assert {code.value for code in Code} <= set(guidance.GUIDANCE)
-    assert set(guidance.OUTCOMES) == {code.value for code in ErrorCode}
+    assert {code.value for code in PayoutErrorCode} <= set(guidance.GUIDANCE)
+    assert set(guidance.OUTCOMES) == {code.value for code in PaymentErrorCode}
 
 
 async def test_names_keep_their_capitals_in_a_sentence(site: Site) -> None:

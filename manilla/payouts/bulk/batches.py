@@ -18,7 +18,7 @@ from manilla.methods.method import Method
 from manilla.payouts.bulk import checks, file, store
 from manilla.payouts.bulk.checks import CheckedRow
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
-from manilla.payouts.preview import Previews
+from manilla.payouts.preview import PayoutPreviews
 
 PAY = "payout.bulk"
 FILE_NAME_LENGTH_MAX = 100
@@ -37,14 +37,14 @@ class NothingToPay(Refusal):
     message = "No row of this file can be paid. Correct the file and upload it again."
 
 
-class NotCovered(Refusal):
+class BatchNotCovered(Refusal):
     """The wallet does not cover all requested rows, so none is paid."""
 
     code = "BATCH_NOT_COVERED"
     message = "The wallet does not cover this file."
 
 
-class Coverage(msgspec.Struct, frozen=True):
+class BatchCoverage(msgspec.Struct, frozen=True):
     """How much of a file the wallet covers, in file order."""
 
     available: Money  # without what other confirmed files will still cost
@@ -63,7 +63,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 async def draft(
     db: Database,
-    previews: Previews,
+    previews: PayoutPreviews,
     caller: Caller,
     method: Method,
     *,
@@ -143,7 +143,7 @@ async def confirm(
         rows = batch.ready if only_first is None else min(only_first, batch.ready)
         cost = await store.cost_of_first(connection, batch, rows)
         if rows < 1 or available < cost:
-            raise NotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
+            raise BatchNotCovered(f"Nothing was paid. {_what_to_do(available, cost)}")
         if rows < batch.ready:
             await store.refuse_after_first(connection, batch, rows, NOT_CHOSEN)
         await jobs.put(connection, batch.merchant_id, PAY, batch.id)
@@ -159,12 +159,12 @@ async def confirm(
         )
 
 
-async def coverage(db: Database, batch: Batch) -> Coverage:
+async def coverage(db: Database, batch: Batch) -> BatchCoverage:
     """Returns the wallet's current coverage; `confirm` checks it again under a lock."""
     available = await store.available(db, batch)
     rows, cost = await store.affordable(db, batch, available)
     total = await store.cost_of_first(db, batch, batch.ready)
-    return Coverage(available, total, rows, cost)
+    return BatchCoverage(available, total, rows, cost)
 
 
 def _what_to_do(available: Money, cost: Money) -> str:

@@ -21,7 +21,7 @@ from manilla.methods.method import Kind, Method
 from manilla.payouts import ordering
 from manilla.payouts.bulk import batches, checks, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
-from manilla.payouts.initiate import Initiation, PayoutOrder
+from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.payouts.refusals import (
     PROVIDER_RETRY_SECONDS,
     InsufficientBalance,
@@ -39,7 +39,7 @@ STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid 
 
 class BulkPayoutTasks:
     def __init__(
-        self, db: Database, directory: Directory, catalogue: Catalogue, initiation: Initiation
+        self, db: Database, directory: Directory, catalogue: Catalogue, initiation: PayoutInitiation
     ) -> None:
         self._db = db
         self._directory = directory

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from manilla.payments.payment import ErrorCode
-from manilla.payouts.payout import Code
+from manilla.payments.payment import PaymentErrorCode
+from manilla.payouts.payout import PayoutErrorCode
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
 TIMESTAMP_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
@@ -208,7 +208,8 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "UnfinishedPayment.event": _field("The kind of transaction.", enum=["payment"]),
     "UnfinishedPayment.error_code": _field(
-        "Why the payment failed; absent if it is pending.", enum=[str(code) for code in ErrorCode]
+        "Why the payment failed; absent if it is pending.",
+        enum=[str(code) for code in PaymentErrorCode],
     ),
     "DeliveredPayout.status": _field("The payout was delivered.", enum=["success"]),
     "UndeliveredPayout.status": _field(
@@ -216,7 +217,8 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["pending", "failed"],
     ),
     "UndeliveredPayout.error_code": _field(
-        "Why the payout failed; absent if it is pending.", enum=[str(code) for code in Code]
+        "Why the payout failed; absent if it is pending.",
+        enum=[str(code) for code in PayoutErrorCode],
     ),
     "UndeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
     "DeliveredPayout.event": _field("The kind of transaction.", enum=["payout"]),
@@ -242,7 +244,8 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["Payment Completed", "Payment Failed", "Payment Canceled"],
     ),
     "PaymentNotice.error_code": _field(
-        "Why the payment failed; absent if it completed.", enum=[str(code) for code in ErrorCode]
+        "Why the payment failed; absent if it completed.",
+        enum=[str(code) for code in PaymentErrorCode],
     ),
     "PayoutNotice.event": _field("The kind of transaction.", enum=["payout"]),
     "PayoutNotice.status": _field(
@@ -254,11 +257,12 @@ FIELDS: Mapping[str, FieldDescription] = {
         enum=["Payout Completed", "Payout Failed", "Payout Canceled", "Payout Reversed"],
     ),
     "PayoutNotice.error_code": _field(
-        "Why the payout failed; absent if it completed.", enum=[str(code) for code in Code]
+        "Why the payout failed; absent if it completed.",
+        enum=[str(code) for code in PayoutErrorCode],
     ),
     "PayoutNoticeData.error_code": _field(
         "The same as outside `data`; absent if the payout completed.",
-        enum=[str(code) for code in Code],
+        enum=[str(code) for code in PayoutErrorCode],
     ),
     "RefundNotice.event": _field("The kind of transaction.", enum=["refund"]),
     "RefundNotice.status": _field("The refund's status.", enum=["completed"]),

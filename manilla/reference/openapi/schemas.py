@@ -12,10 +12,6 @@ Kind = type[msgspec.Struct]
 
 # Short struct names that are ambiguous outside their package, and their schema names.
 NAMES = {
-    "Session": "PaymentSession",
-    "SessionInfo": "PaymentInfo",
-    "Initiated": "InitiatedPayout",
-    "Field": "BeneficiaryField",
     "Features": "SiteFeatures",
     "Environments": "SiteEnvironments",
 }

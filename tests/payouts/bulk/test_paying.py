@@ -5,7 +5,7 @@ from manilla.merchants.merchants import Change, Status
 from manilla.methods.method import Kind
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import BatchRow
-from manilla.payouts.preview import Previews
+from manilla.payouts.preview import PayoutPreviews
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
 
@@ -15,7 +15,7 @@ async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
     services, tenant = payer.services, Tenant(payer.merchant.new.id, payer.merchant.environment)
     method = services.methods.by_code(Kind.WITHDRAW, RAILS["a"])
     assert method is not None
-    previews = Previews(
+    previews = PayoutPreviews(
         *(services.db, services.platform, services.methods, services.rails),
         *(services.banks, services.resolver),
     )
