@@ -18,7 +18,7 @@ from bench.seed import NO_LIMIT
 from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
 from bench.stage import Served, Stage
 from manilla.kit.ratelimit import Ticket
-from manilla.ledger.intake import Intake, NewItem, Taken
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.queries import NewPayment
@@ -96,9 +96,9 @@ async def overheard(function: str, new: NewItem) -> str:
         def keep_connection(self) -> Any:
             return self
 
-        async def rows(self, _kind: Any, _sql: str, *values: Any) -> list[Taken]:
+        async def rows(self, _kind: Any, _sql: str, *values: Any) -> list[IntakeResult]:
             handed.extend(values)
-            return [Taken(0, "created", None, None, None, 1, 1)]
+            return [IntakeResult(0, IntakeOutcome.CREATED, None, None, None, 1, 1)]
 
     listener: Any = Listener()
     await Intake(listener, function).take(new, Ticket(new.bucket, new.rate_limit))

@@ -5,6 +5,7 @@ It also counts the requests for the rate limit.
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -15,8 +16,22 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import Ticket
 
 TRIES = 5
-# An earlier item of the batch has the same reference or key; on retry, its result is known.
-AGAIN = "again"
+
+
+class IntakeOutcome(StrEnum):
+    CREATED = "created"
+    FREE = "free"  # a dry run found no reason to reject the item
+    REPLAYED = "replayed"  # the key was used before with the same body
+    KEY_CONFLICT = "key_conflict"  # the key was used before with another body
+    DUPLICATE = "duplicate"  # the reference was used before
+    # An earlier item of the batch has the same reference or key; on retry, its result is known.
+    AGAIN = "again"
+    RATE_LIMITED = "rate_limited"
+    MERCHANT_BLOCKED = "merchant_blocked"
+    PAYOUT_DISABLED = "payout_disabled"
+    NO_WALLET = "no_wallet"
+    INSUFFICIENT_BALANCE = "insufficient_balance"
+    BALANCE_LIMIT = "balance_limit"
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +56,9 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     repeats: bool = False
 
 
-class Taken(msgspec.Struct, frozen=True):
+class IntakeResult(msgspec.Struct, frozen=True):
     item: int
-    outcome: str
+    outcome: IntakeOutcome
     trx_id: str | None  # of the first transaction with this reference
     status: str | None
     answer: str | None  # the response to the first request with this key
@@ -55,9 +70,9 @@ class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection()
         self._sql = f"SELECT * FROM {function}($1::jsonb, $2)"
-        self._batcher: Batcher[NewItem, Taken] = Batcher(self._write)
+        self._batcher: Batcher[NewItem, IntakeResult] = Batcher(self._write)
 
-    async def take(self, new: NewItem, ticket: Ticket) -> Taken:
+    async def take(self, new: NewItem, ticket: Ticket) -> IntakeResult:
         """Writes the item and spends the ticket, unless the ticket has already been spent."""
         if ticket.allowance is not None:
             new = msgspec.structs.replace(new, cost=0)
@@ -65,16 +80,17 @@ class Intake:
             taken = await self._batcher.submit(new)
             if ticket.allowance is None:
                 ticket.spend(taken.used, taken.resets_in_seconds)
-            if taken.outcome != AGAIN:
-                return taken
+            outcome = IntakeOutcome(taken.outcome)
+            if outcome is not IntakeOutcome.AGAIN:
+                return msgspec.structs.replace(taken, outcome=outcome)
             new = msgspec.structs.replace(new, cost=0)
         raise Unavailable
 
-    async def _write(self, new: Sequence[NewItem]) -> Sequence[Taken]:
+    async def _write(self, new: Sequence[NewItem]) -> Sequence[IntakeResult]:
         items = _batched(new)
         crash.point("before_intake_commit")
         rows = await self._connection.rows(
-            Taken,
+            IntakeResult,
             self._sql,
             strict_json.encode(items).decode(),
             ratelimit.WINDOW,

@@ -13,7 +13,7 @@ from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
-from manilla.ledger.intake import Intake, Taken
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -187,15 +187,15 @@ class PaymentInitiation:
         )
 
 
-def _accepted(taken: Taken) -> Taken:
+def _accepted(taken: IntakeResult) -> IntakeResult:
     match taken.outcome:
-        case "created" | "replayed":
+        case IntakeOutcome.CREATED | IntakeOutcome.REPLAYED:
             return taken
-        case "duplicate":
+        case IntakeOutcome.DUPLICATE:
             raise DuplicateReference(details={"trx_id": taken.trx_id, "status": taken.status})
-        case "key_conflict":
+        case IntakeOutcome.KEY_CONFLICT:
             raise KeyUsedBefore
-        case "insufficient_balance":
+        case IntakeOutcome.INSUFFICIENT_BALANCE:
             raise CommissionNotCovered
     raise AssertionError(taken.outcome)
 

@@ -15,7 +15,7 @@ from manilla.kit.money import Money
 from manilla.kit.ratelimit import Ticket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
-from manilla.ledger.intake import Intake, Taken
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,
@@ -125,9 +125,9 @@ class PayoutInitiation:
         taken = await self._take(ready, ticket)
         return Replayed(taken.answer) if taken.answer is not None else initiated
 
-    async def _take(self, new: NewPayout, ticket: Ticket) -> Taken:
+    async def _take(self, new: NewPayout, ticket: Ticket) -> IntakeResult:
         taken = await self._intake.take(new, ticket)
-        if taken.outcome == "merchant_blocked":
+        if taken.outcome is IntakeOutcome.MERCHANT_BLOCKED:
             raise await self._obstacle(new)
         return _accepted(taken)
 
@@ -290,18 +290,18 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
 
 
 REFUSALS = {
-    "key_conflict": KeyUsedBefore,
-    "payout_disabled": refusals.PayoutDisabled,
-    "insufficient_balance": refusals.InsufficientBalance,
+    IntakeOutcome.KEY_CONFLICT: KeyUsedBefore,
+    IntakeOutcome.PAYOUT_DISABLED: refusals.PayoutDisabled,
+    IntakeOutcome.INSUFFICIENT_BALANCE: refusals.InsufficientBalance,
 }
 
 
-def _accepted(taken: Taken) -> Taken:
+def _accepted(taken: IntakeResult) -> IntakeResult:
     match taken.outcome:
-        case "created" | "free" | "replayed":
+        case IntakeOutcome.CREATED | IntakeOutcome.FREE | IntakeOutcome.REPLAYED:
             return taken
-        case "duplicate":
+        case IntakeOutcome.DUPLICATE:
             raise DuplicateReference(details={"trx_id": taken.trx_id, "status": taken.status})
-        case "no_wallet":
+        case IntakeOutcome.NO_WALLET:
             raise refusals.PayoutFailed("There is no active wallet in this currency.")
     raise REFUSALS[taken.outcome]
