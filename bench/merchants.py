@@ -8,10 +8,10 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import queries as ledger
 from manilla.ledger import trx_ids
-from manilla.ledger.posting import ADJUSTMENT, Line, Outcome, Posting
+from manilla.ledger.posting import ADJUSTMENT, Line, Posting, PostingOutcome
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.platform import changes
 
 NAME, EMAIL, CURRENCY = "Bench", "bench@example.com", "NGN"
@@ -37,7 +37,7 @@ async def add(
                 connection,
                 name=NAME,
                 email=EMAIL,
-                status=Status.APPROVED,
+                status=MerchantStatus.APPROVED,
                 currencies=[CURRENCY],
                 version=version,
             )
@@ -50,7 +50,7 @@ async def add(
             await queries.open_wallets(connection, merchant_id, environment, [CURRENCY])
             seeded.append(Seeded(merchant_id, new))
         posted = await ledger.post(connection, [_funding(each.id, environment) for each in seeded])
-        assert all(each.outcome is Outcome.POSTED for each in posted)
+        assert all(each.outcome is PostingOutcome.POSTED for each in posted)
     assert seeded[-1].id - seeded[0].id == number - 1
     return seeded
 

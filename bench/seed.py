@@ -13,7 +13,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.posting import ADJUSTMENT, Line, Posting
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.merchants import Change, NewMerchant, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
 from manilla.merchants.queries import open_wallets
 from manilla.platform import master_key, settings
 from manilla.providers import credentials as providers
@@ -48,10 +48,10 @@ async def product(
         keyring,
         name=NAME,
         email="bench@example.com",
-        status=Status.APPROVED,
+        status=MerchantStatus.APPROVED,
         sandbox=sandbox,
     )
-    commission = Change(commission_percent=Decimal(COMMISSION_PERCENT))
+    commission = MerchantUpdate(commission_percent=Decimal(COMMISSION_PERCENT))
     await merchants.change(db, keyring, merchant.id, commission)
     return merchant
 

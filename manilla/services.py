@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from manilla.approvals.approvals import Desk as Approvals
+from manilla.approvals.approvals import Approvals
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
@@ -24,7 +24,7 @@ from manilla.payouts.preview import PayoutPreviews
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.people.mail import Mailer
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
@@ -32,7 +32,7 @@ from manilla.providers.rails import Rails
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     db: Database
     keyring: Keyring
-    watch: Watch
+    watch: ChangeWatch
     platform: CurrentSettings
     directory: Directory
     rails: Rails

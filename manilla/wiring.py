@@ -24,7 +24,7 @@ from manilla.payouts.beneficiary import AccountResolver
 from manilla.payouts.preview import PayoutPreviews
 from manilla.people.mail import Mailer
 from manilla.platform import master_key
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
 from manilla.services import Services
@@ -80,7 +80,7 @@ async def opened(
 def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
     if settings.crash_folder is not None:
         crash.arm(settings.crash_folder)
-    keyring, watch = Keyring(settings.master_keys), Watch(db)
+    keyring, watch = Keyring(settings.master_keys), ChangeWatch(db)
     platform = CurrentSettings(db, watch, is_development=settings.is_development)
     directory = Directory(db, keyring, watch)
     rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)

@@ -14,7 +14,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.merchants import NewMerchant, Status
+from manilla.merchants.merchants import MerchantStatus, NewMerchant
 from tests.signing import sign
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -130,7 +130,7 @@ async def new_merchant(
     site: Site,
     db: Database,
     keyring: Keyring,
-    status: Status = Status.APPROVED,
+    status: MerchantStatus = MerchantStatus.APPROVED,
     environment: Environment = Environment.SANDBOX,
 ) -> Merchant:
     new = await merchants.create(

@@ -17,7 +17,7 @@ from bench.pgbench import Script
 from bench.seed import NO_LIMIT
 from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
 from bench.stage import Served, Stage
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
@@ -101,7 +101,7 @@ async def overheard(function: str, new: NewItem) -> str:
             return [IntakeResult(0, IntakeOutcome.CREATED, None, None, None, 1, 1)]
 
     listener: Any = Listener()
-    await Intake(listener, function).take(new, Ticket(new.bucket, new.rate_limit))
+    await Intake(listener, function).take(new, RateTicket(new.bucket, new.rate_limit))
     text: str = handed[0]
     return text
 

@@ -24,7 +24,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.methods import catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.queries import NewPayout
 
@@ -110,8 +110,8 @@ def orders(name: str, served: Served, seeded: Sequence[Seeded], method: Method) 
 
 async def charged_method(db: Database) -> Method:
     """A withdrawal method with a fee, so that each payout has three ledger entries."""
-    change = catalogue.Change(fee_fixed=str(FEE))
-    return await catalogue.change(db, Kind.WITHDRAW, METHOD, change)
+    change = catalogue.MethodUpdate(fee_fixed=str(FEE))
+    return await catalogue.change(db, MethodKind.WITHDRAW, METHOD, change)
 
 
 async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Script:

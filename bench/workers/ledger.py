@@ -20,9 +20,9 @@ from manilla.ledger.posting import (
     IN_FLIGHT,
     PAYOUT_FEE,
     Line,
-    Outcome,
     Posted,
     Posting,
+    PostingOutcome,
 )
 
 CONNECTIONS = 10  # as many as an API process has
@@ -59,7 +59,7 @@ async def _submit(batcher: Batcher[Posting, Posted], order: Order, deadline: flo
     while time.monotonic() < deadline:
         merchant_id = order.first_wallet + random.randrange(order.wallets)
         posted = await batcher.submit(_payout(merchant_id))
-        assert posted.outcome is Outcome.POSTED
+        assert posted.outcome is PostingOutcome.POSTED
         done += 1
     return done
 

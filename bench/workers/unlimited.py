@@ -12,7 +12,7 @@ import uvloop
 
 import manilla.app
 from manilla.kit import logs
-from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter, Ticket
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateLimiter, RateTicket
 from manilla.settings import Mode, Settings
 
 
@@ -20,7 +20,7 @@ class NoLimit(RateLimiter):
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
         return Allowance(limit, cost, WINDOW_SECONDS)
 
-    async def spend(self, ticket: Ticket) -> None:
+    async def spend(self, ticket: RateTicket) -> None:
         ticket.spend(1, WINDOW_SECONDS)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.errors import Refusal
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.merchants.directory import Caller
 
 
@@ -19,7 +19,7 @@ class Call(msgspec.Struct, frozen=True):
     body: Any
     raw_body: bytes
     headers: Mapping[bytes, bytes]  # only those that the kernel reads
-    ticket: Ticket
+    ticket: RateTicket
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,11 @@ from manilla import metrics
 from manilla.api.endpoint import Call
 from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
-from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, Ticket
+from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.ledger import trx_ids
 from manilla.merchants import request_log
 from manilla.merchants.directory import Caller
-from manilla.merchants.request_queries import Line
+from manilla.merchants.request_queries import RequestLogLine
 
 # Looking up a labeled counter costs more than incrementing it; there are few endpoints and
 # statuses.
@@ -49,7 +49,7 @@ class Exchange:
         self.generation = 0
         self.call: Call | None = None
         self.answer: msgspec.Struct | None = None
-        self.ticket: Ticket | None = None
+        self.ticket: RateTicket | None = None
         self.stranger: Allowance | None = None
         self.refusal: Refusal | None = None
 
@@ -80,11 +80,13 @@ class Exchange:
             headers.append((b"ratelimit", f'"{self.policy}";r={rest};t={seconds}'.encode()))
         return headers
 
-    def line(self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime) -> Line:
+    def line(
+        self, caller: Caller, scope: Any, status: int, seconds: float, at: datetime
+    ) -> RequestLogLine:
         """The row for the merchant's request log."""
         refusal = self.refusal
         code = None if status == 200 else refusal.code if refusal else "SERVER_ERROR"
-        return Line(
+        return RequestLogLine(
             merchant_id=caller.merchant_id,
             at=at,
             request_id=self.id,

@@ -25,13 +25,13 @@ from manilla.api.repeats import read_repeat_key
 from manilla.kit import http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, Ticket, address_bucket
+from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability, request_limit, request_log
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.request_log import RequestLog
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.services import Services
 
@@ -52,7 +52,7 @@ class Gate(msgspec.Struct, frozen=True):
     """The services that the kernel uses to check a request."""
 
     db: Database
-    watch: Watch
+    watch: ChangeWatch
     directory: Directory
     limiter: RateLimiter
     platform: CurrentSettings
@@ -232,7 +232,7 @@ class MerchantApi:
         environment = authenticate.read_environment(exchange.headers)
         return self._gate.directory.remembered(environment, merchant_key)
 
-    def _ticket(self, exchange: Exchange, caller: Caller) -> Ticket:
+    def _ticket(self, exchange: Exchange, caller: Caller) -> RateTicket:
         limit = self._gate.platform.now.rate_limit_per_minute
         return request_limit.ticket(caller.merchant_id, address_bucket(exchange.address), limit)
 

@@ -11,7 +11,7 @@ from manilla.api.refusals import MethodNotAllowed, NotFound, ValidationFailed
 from manilla.kit import crash, http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.providers import inbox
 from manilla.providers.port import Forged, Provider, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
@@ -30,7 +30,7 @@ class NotSigned(Refusal):
 class Webhooks:
     """An ASGI application for everything under /webhooks/."""
 
-    def __init__(self, db: Database, watch: Watch, rails: Rails) -> None:
+    def __init__(self, db: Database, watch: ChangeWatch, rails: Rails) -> None:
         self._db = db
         self._watch = watch
         self._rails = rails

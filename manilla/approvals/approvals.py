@@ -26,12 +26,12 @@ class ApprovalNotFound(Refusal):
     message = "There is no such approval."
 
 
-class NotToDecide(Refusal):
+class ApprovalNotAllowed(Refusal):
     code = "APPROVAL_REFUSED"
     message = "You cannot decide this approval."
 
 
-class Desk(msgspec.Struct, frozen=True):
+class Approvals(msgspec.Struct, frozen=True):
     """What is needed to apply a change, or to request its approval."""
 
     db: Database
@@ -44,7 +44,7 @@ class Approved(msgspec.Struct, frozen=True):
     result: Result
 
 
-async def request(desk: Desk, change: Change, reason: str = "") -> int:
+async def request(desk: Approvals, change: Change, reason: str = "") -> int:
     """Stores the encrypted change. Returns the id of the new approval."""
     async with desk.db.transaction() as connection:
         return await request_in(connection, desk.keyring, change, reason)
@@ -54,7 +54,9 @@ async def request_in(
     connection: Connection, keyring: Keyring, change: Change, reason: str = ""
 ) -> int:
     if len(reason) > REASON_LENGTH_MAX or not reason.isprintable():
-        raise NotToDecide(f"A reason can have at most {REASON_LENGTH_MAX} printable characters.")
+        raise ApprovalNotAllowed(
+            f"A reason can have at most {REASON_LENGTH_MAX} printable characters."
+        )
     await kinds.check(connection, change)
     await queries.forget_expired(connection)
     approval_id = await queries.next_id(connection)
@@ -85,7 +87,7 @@ async def request_in(
     return approval_id
 
 
-async def approve(desk: Desk, approval_id: int) -> Approved:
+async def approve(desk: Approvals, approval_id: int) -> Approved:
     """Applies the change, once: the transaction locks the approval's row."""
     actor = current.get()
     async with desk.db.transaction() as connection:
@@ -97,10 +99,12 @@ async def approve(desk: Desk, approval_id: int) -> Approved:
     return Approved(await find(desk.db, approval_id), result)
 
 
-async def refuse(desk: Desk, approval_id: int, reason: str) -> Approval:
+async def refuse(desk: Approvals, approval_id: int, reason: str) -> Approval:
     """Rejects the change. The requester can also do this, to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
-        raise NotToDecide(f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters.")
+        raise ApprovalNotAllowed(
+            f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
+        )
     async with desk.db.transaction() as connection:
         asked = await _open(connection, approval_id)
         await _decide(connection, asked, "refused", current.get(), reason)
@@ -129,15 +133,17 @@ async def _open(connection: Connection, approval_id: int) -> Approval:
     if asked is None:
         raise ApprovalNotFound(f"There is no approval {approval_id}.")
     if asked.status != "waiting":
-        raise NotToDecide(f"Approval {approval_id} is {asked.status} already.")
+        raise ApprovalNotAllowed(f"Approval {approval_id} is {asked.status} already.")
     return asked
 
 
 def _check_second(actor: Actor, asked: Approval) -> None:
     if actor.kind is ActorKind.SYSTEM:
-        raise NotToDecide("Only a person can approve a change.")
+        raise ApprovalNotAllowed("Only a person can approve a change.")
     if actor.is_same_as(asked.asked_by):
-        raise NotToDecide("You requested this change, so another administrator must approve it.")
+        raise ApprovalNotAllowed(
+            "You requested this change, so another administrator must approve it."
+        )
 
 
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
@@ -145,7 +151,9 @@ async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> 
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
     # Apply only what the second administrator was shown.
     if plain(kinds.describe(change)) != asked.detail:
-        raise NotToDecide(f"Approval {asked.id} would do something other than what it shows.")
+        raise ApprovalNotAllowed(
+            f"Approval {asked.id} would do something other than what it shows."
+        )
     return change
 
 

@@ -3,20 +3,22 @@
 import msgspec
 
 from manilla.approvals import approvals, kinds
-from manilla.approvals.approvals import Desk
+from manilla.approvals.approvals import Approvals
 from manilla.approvals.kinds import Change, Result
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ApprovalRequested(msgspec.Struct, frozen=True):
     """Nothing has changed yet: a second administrator must approve the approval with this id."""
 
     approval_id: int
 
 
-async def apply_or_ask(desk: Desk, change: Change, reason: str = "") -> Result | Asked:
+async def apply_or_ask(
+    desk: Approvals, change: Change, reason: str = ""
+) -> Result | ApprovalRequested:
     """In development mode the change is always applied at once."""
     async with desk.db.transaction() as connection:
         if desk.is_production_mode and await kinds.needs_second(connection, desk.keyring, change):
             asked = await approvals.request_in(connection, desk.keyring, change, reason)
-            return Asked(asked)
+            return ApprovalRequested(asked)
         return await kinds.apply(connection, desk.keyring, change)

@@ -16,10 +16,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow
-from manilla.merchants.wallets import Funded
+from manilla.merchants.wallets import FundingResult
 from manilla.methods import catalogue
-from manilla.methods.method import Kind as MethodKind
-from manilla.methods.method import Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import disputes
 from manilla.platform import settings
 from manilla.providers import credentials
@@ -64,7 +63,7 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
 
 class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
     merchant_id: int
-    wanted: merchants.Change
+    wanted: merchants.MerchantUpdate
 
 
 class MethodChange(msgspec.Struct, frozen=True, tag="method"):
@@ -75,7 +74,7 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
 
     kind: MethodKind
     code: str
-    wanted: catalogue.Change
+    wanted: catalogue.MethodUpdate
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
@@ -99,7 +98,7 @@ Change = (
     | MethodChange
     | CaseResolution
 )
-Result = Funded | Credentials | MerchantRow | Method | Case | None
+Result = FundingResult | Credentials | MerchantRow | Method | Case | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
@@ -225,8 +224,9 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
     ):
         return False
     # A merchant that was set back to pending may have received payments before.
-    return before.status != merchants.Status.PENDING or await queries.has_production_payment(
-        connection, change.merchant_id
+    return (
+        before.status != merchants.MerchantStatus.PENDING
+        or await queries.has_production_payment(connection, change.merchant_id)
     )
 
 

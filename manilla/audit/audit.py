@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit.actor import current
-from manilla.audit.entry import GENESIS, Entry, plain
+from manilla.audit.entry import GENESIS, AuditEntry, plain
 from manilla.kit.db import Connection, Database
 
 BATCH = 1000
@@ -23,7 +23,7 @@ class _Head(msgspec.Struct, frozen=True):
     hash: bytes
 
 
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that are None do not filter."""
 
     actor: str | None = None  # a name
@@ -34,7 +34,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None  # exclusive
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class AuditVerification(msgspec.Struct, frozen=True):
     count: int  # lines that were verified
     last_id: int  # from the head; saved elsewhere, id and hash allow checking the log later
     last_hash: str
@@ -62,7 +62,7 @@ async def record(
     head = await connection.row(_Head, "SELECT id, hash FROM audit_head FOR UPDATE")
     assert head is not None, "the audit log has no head"
     actor = current.get()
-    line = Entry(
+    line = AuditEntry(
         id=head.id + 1,
         at=datetime.now(UTC),
         actor_kind=actor.kind,
@@ -79,7 +79,7 @@ async def record(
     await _insert(connection, msgspec.structs.replace(line, hash=line.computed_hash))
 
 
-async def _insert(connection: Connection, line: Entry) -> None:
+async def _insert(connection: Connection, line: AuditEntry) -> None:
     await connection.execute(
         """
         WITH head AS (UPDATE audit_head SET id = $1, hash = $12)
@@ -103,12 +103,12 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 async def listed(
     db: Database | Connection,
-    filters: Filters | None = None,
+    filters: AuditFilter | None = None,
     before_id: int | None = None,
     limit: int = 100,
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Returns lines newest first; `before_id` is the last line of the previous page."""
-    wanted = filters or Filters()
+    wanted = filters or AuditFilter()
     records = await db.records(
         _ENTRY
         + """
@@ -125,7 +125,7 @@ async def listed(
     return [_read(record) for record in records]
 
 
-async def latest(db: Database, action: str) -> dict[str, Entry]:
+async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
     """Returns the newest line with this action for each subject."""
     records = await db.records(
         f"SELECT DISTINCT ON (subject) * FROM ({_ENTRY} WHERE action = $1) AS done"
@@ -135,14 +135,14 @@ async def latest(db: Database, action: str) -> dict[str, Entry]:
     return {record["subject"]: _read(record) for record in records}
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SavedHead(msgspec.Struct, frozen=True):
     """The last line according to an earlier verification, saved outside of the database."""
 
     id: int
     hash: str
 
 
-async def verify(db: Database, kept: Kept | None = None) -> Verdict:
+async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerification:
     """Verifies the hash chain in one snapshot, up to the first broken line.
 
     A log that was rewritten completely, including its head, has a valid chain. Only `kept` reveals
@@ -152,7 +152,7 @@ async def verify(db: Database, kept: Kept | None = None) -> Verdict:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         head = await connection.row(_Head, "SELECT id, hash FROM audit_head")
         if head is None:
-            return Verdict(0, 0, "", 0, "The head of the log is missing.")
+            return AuditVerification(0, 0, "", 0, "The head of the log is missing.")
         verdict = await _walk(connection, head)
         if kept is None or not verdict.is_whole:
             return verdict
@@ -163,24 +163,28 @@ async def verify(db: Database, kept: Kept | None = None) -> Verdict:
         return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
 
-async def _walk(connection: Connection, head: _Head) -> Verdict:
+async def _walk(connection: Connection, head: _Head) -> AuditVerification:
     count, last_hash, after = 0, GENESIS, -(2**63)
     while batch := await _batch(connection, after):
         for line in batch:
             reason = _broken(line, count + 1, last_hash, head)
             if reason is not None:
-                return Verdict(count, head.id, head.hash.hex(), min(line.id, count + 1), reason)
+                return AuditVerification(
+                    count, head.id, head.hash.hex(), min(line.id, count + 1), reason
+                )
             count, last_hash = line.id, line.hash
         after = batch[-1].id
     if count < head.id:
         reason = f"The log ends after line {count}, but it had {head.id} lines."
-        return Verdict(count, head.id, head.hash.hex(), count + 1, reason)
+        return AuditVerification(count, head.id, head.hash.hex(), count + 1, reason)
     if last_hash != head.hash:
-        return Verdict(count, head.id, head.hash.hex(), count, "It does not match the head.")
-    return Verdict(count, head.id, head.hash.hex())
+        return AuditVerification(
+            count, head.id, head.hash.hex(), count, "It does not match the head."
+        )
+    return AuditVerification(count, head.id, head.hash.hex())
 
 
-def _broken(line: Entry, expected_id: int, last_hash: bytes, head: _Head) -> str | None:
+def _broken(line: AuditEntry, expected_id: int, last_hash: bytes, head: _Head) -> str | None:
     if line.id > expected_id:
         return "The line was removed."
     if line.id < expected_id or line.id > head.id:
@@ -192,13 +196,13 @@ def _broken(line: Entry, expected_id: int, last_hash: bytes, head: _Head) -> str
     return None
 
 
-async def _batch(connection: Connection, after: int) -> list[Entry]:
+async def _batch(connection: Connection, after: int) -> list[AuditEntry]:
     records = await connection.records(
         _ENTRY + " WHERE id > $1 ORDER BY id LIMIT $2", *(after, BATCH)
     )
     return [_read(record) for record in records]
 
 
-def _read(record: Any) -> Entry:
+def _read(record: Any) -> AuditEntry:
     fields = dict(record)
-    return Entry(**{**fields, "detail": msgspec.json.decode(fields["detail"])})
+    return AuditEntry(**{**fields, "detail": msgspec.json.decode(fields["detail"])})

@@ -15,7 +15,7 @@ from manilla.kit.money import Money
 GENESIS = bytes(32)  # the previous hash of the first line
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     id: int
     at: datetime
     actor_kind: str

@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 
 
 class NotCovered(Refusal):
@@ -144,9 +144,9 @@ async def _write_off_charge(
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
-        if posted.outcome is Outcome.INSUFFICIENT_BALANCE:
+        if posted.outcome is PostingOutcome.INSUFFICIENT_BALANCE:
             raise NotCovered
-        assert posted.outcome is Outcome.POSTED, posted.outcome
+        assert posted.outcome is PostingOutcome.POSTED, posted.outcome
 
 
 async def _is_level(db: Database | Connection, merchant_id: int, reference: str) -> bool:

@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 
 
 class NothingThere(Refusal):
@@ -75,9 +75,9 @@ async def release(
             )
         ],
     )
-    if posted.outcome is Outcome.BALANCE_LIMIT:
+    if posted.outcome is PostingOutcome.BALANCE_LIMIT:
         raise WalletFull
-    if posted.outcome is not Outcome.POSTED:
+    if posted.outcome is not PostingOutcome.POSTED:
         raise NothingThere(f"The money could not be released: {posted.outcome}.")
     await note(connection, merchant_id, reference, f"suspense_{action}", f"{amount}, {why}")
 

@@ -11,7 +11,7 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.clock import iso
 from manilla.merchants import merchants
 from manilla.methods import catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import accounts, beneficiary
 from manilla.payouts.accounts import SavedAccount
 
@@ -87,7 +87,7 @@ def remove(
 
 async def _method(tools: Tools, code: str) -> Method:
     for method in await catalogue.load(tools.db):
-        if method.code == code and method.kind is Kind.WITHDRAW:
+        if method.code == code and method.kind is MethodKind.WITHDRAW:
             return method
     raise catalogue.UnknownMethod(f"There is no withdrawal method {code!r}.")
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from manilla.approvals import approvals
-from manilla.approvals.approvals import Approved, Desk
-from manilla.approvals.changes import Asked
+from manilla.approvals.approvals import Approvals, Approved
+from manilla.approvals.changes import ApprovalRequested
 from manilla.approvals.queries import Approval
 from manilla.audit.actor import Actor
 from manilla.cli.instance import Data, Tools, run
@@ -19,13 +19,13 @@ app = typer.Typer(no_args_is_help=True)
 ApprovalId = Annotated[int, typer.Argument(metavar="ID", min=1, max=approvals.ID_MAX)]
 
 
-def desk(tools: Tools) -> Desk:
-    return Desk(tools.db, tools.keyring, tools.is_production_mode)
+def desk(tools: Tools) -> Approvals:
+    return Approvals(tools.db, tools.keyring, tools.is_production_mode)
 
 
-def print_done(done: Mapping[str, Any] | Asked, *, as_json: bool) -> None:
+def print_done(done: Mapping[str, Any] | ApprovalRequested, *, as_json: bool) -> None:
     """Prints the result of a change, or the number of the approval it waits for."""
-    if not isinstance(done, Asked):
+    if not isinstance(done, ApprovalRequested):
         print_fields(done, as_json=as_json)
     elif as_json:
         print_json({"approval": done.approval_id})

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters, Kept, Verdict
-from manilla.audit.entry import Entry
+from manilla.audit.audit import AuditFilter, AuditVerification, SavedHead
+from manilla.audit.entry import AuditEntry
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit import strict_json
@@ -35,7 +35,7 @@ def verify(
     """Verify that no entry was changed, removed or inserted; exit 1 if one was."""
     earlier = _kept(kept)
 
-    async def command(tools: Tools) -> Verdict:
+    async def command(tools: Tools) -> AuditVerification:
         return await audit.verify(tools.db, earlier)
 
     verdict = run(data, command)
@@ -70,8 +70,8 @@ def list_lines(
 ) -> None:
     """List entries, newest first."""
 
-    async def command(tools: Tools) -> list[Entry]:
-        filters = Filters(actor=actor, action=action, merchant_id=merchant)
+    async def command(tools: Tools) -> list[AuditEntry]:
+        filters = AuditFilter(actor=actor, action=action, merchant_id=merchant)
         return await audit.listed(tools.db, filters, None, limit)
 
     rows = [_row(line) for line in run(data, command)]
@@ -80,16 +80,16 @@ def list_lines(
     print_rows(rows, as_json=as_json, empty="There are no such entries.")
 
 
-def _kept(text: str | None) -> Kept | None:
+def _kept(text: str | None) -> SavedHead | None:
     if text is None:
         return None
     known = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", text)
     if known is None:
         raise typer.BadParameter("is last_id:last_hash.", param_hint="--kept")
-    return Kept(int(known[1]), known[2])
+    return SavedHead(int(known[1]), known[2])
 
 
-def _row(line: Entry) -> dict[str, Any]:
+def _row(line: AuditEntry) -> dict[str, Any]:
     return {
         "id": line.id,
         "at": iso(line.at),

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import CaseResolution
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused
@@ -15,9 +15,9 @@ from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.console import evidence
 from manilla.kit.clock import iso
-from manilla.providers import asking
-from manilla.providers.asking import Said
+from manilla.providers import status_query
 from manilla.providers.rails import open_session
+from manilla.providers.status_query import StatusAnswer
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -71,11 +71,11 @@ def resolve(
 ) -> None:
     """Resolve a case; exit 1 if it is already resolved."""
 
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         case = await cases.find(tools.db, case_id)
         change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
         done = await apply_or_ask(desk(tools), change, note)
-        if isinstance(done, Asked):
+        if isinstance(done, ApprovalRequested):
             return done
         return _described(await cases.find(tools.db, case_id))
 
@@ -96,14 +96,14 @@ def close(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
 def ask(case_id: CaseId, as_json: Json = False, data: Data = None) -> None:
     """Query the provider's status, changing nothing; exit 1 if no provider can be queried."""
 
-    async def command(tools: Tools) -> Said:
+    async def command(tools: Tools) -> StatusAnswer:
         known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
         if known.question is None:
             raise CaseRefused(f"Case {case_id} is not about a transaction at a provider.")
         async with open_session() as session:
             rails = configured_rails(tools, session)
             await rails.load()
-            return await asking.ask(rails, known.question)
+            return await status_query.ask(rails, known.question)
 
     said = run(data, command)
     amount = said.amount.amount if said.amount else None

@@ -7,7 +7,7 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_fields
-from manilla.lookup.find import Found
+from manilla.lookup.find import LookupResult
 from manilla.lookup.find import find as find_id
 
 
@@ -25,7 +25,7 @@ def find(
 ) -> None:
     """Find the record that has an ID."""
 
-    async def command(tools: Tools) -> Found:
+    async def command(tools: Tools) -> LookupResult:
         found = await find_id(tools.db, identifier)
         if found is None:
             raise InstanceRefusal(f"Nothing has the ID {identifier}.")

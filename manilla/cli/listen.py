@@ -26,7 +26,7 @@ from manilla.merchants.directory import Directory
 from manilla.notify import queries
 from manilla.notify.delivery import signed_headers
 from manilla.notify.queries import Notification
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 
 POLL_SECONDS = 0.3
 # A row that is committed later can have an earlier created_at, so each query looks back this far.
@@ -96,7 +96,7 @@ class _Listener:
         as_json: bool,
     ) -> None:
         self._feed = _Feed(tools.db, merchant_id)
-        self._directory = Directory(tools.db, tools.keyring, Watch(tools.db))
+        self._directory = Directory(tools.db, tools.keyring, ChangeWatch(tools.db))
         self._environment = environment
         self._forward_to = forward
         self._as_json = as_json

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MerchantChange
 from manilla.cli import secret_input
 from manilla.cli.approval import desk, print_done
@@ -20,9 +20,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import MoneyError
 from manilla.ledger import trx_ids
 from manilla.merchants import merchants, queries
-from manilla.merchants.merchants import Bearer, Change, Status
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from manilla.methods import catalogue
-from manilla.methods.method import Kind
+from manilla.methods.method import MethodKind
 from manilla.people import key_rotations
 from manilla.people.mail import Mailer
 
@@ -80,7 +80,7 @@ def create(
             tools.keyring,
             name=name,
             email=email,
-            status=Status(status),
+            status=MerchantStatus(status),
             currencies=currency or ["NGN"],
         )
 
@@ -90,12 +90,12 @@ def create(
 @app.command("set")
 def set_(
     merchant_id: MerchantId,
-    status: Annotated[Status | None, typer.Option()] = None,
+    status: Annotated[MerchantStatus | None, typer.Option()] = None,
     reason: Annotated[
         str | None, typer.Option(help="The reason, shown to the merchant. Requires --status.")
     ] = None,
     commission_percent: Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")] = None,
-    commission_bearer: Annotated[Bearer | None, typer.Option()] = None,
+    commission_bearer: Annotated[CommissionBearer | None, typer.Option()] = None,
     gateways: Annotated[
         str | None, typer.Option(metavar="CODE,CODE|all", help="Gateways on checkout.")
     ] = None,
@@ -113,7 +113,7 @@ def set_(
     """Change a merchant. Omitted options stay unchanged. Takes effect within a second."""
     if reason is not None and status is None:
         raise typer.BadParameter("requires --status.", param_hint="--reason")
-    wanted = Change(
+    wanted = MerchantUpdate(
         status=status,
         status_reason=reason,
         commission_percent=commission_percent,
@@ -126,10 +126,10 @@ def set_(
         currencies=currency or None,
     )
 
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         await _check_gateways(tools, wanted.gateways or ())
         done = await apply_or_ask(desk(tools), MerchantChange(merchant_id, wanted))
-        if isinstance(done, Asked):
+        if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, queries.MerchantRow)
         return _shown(done)
@@ -211,7 +211,7 @@ def _codes(text: str | None) -> list[str] | None:
 
 async def _check_gateways(tools: Tools, codes: Sequence[str]) -> None:
     methods = await catalogue.load(tools.db)
-    known = {method.code for method in methods if method.kind is Kind.DEPOSIT}
+    known = {method.code for method in methods if method.kind is MethodKind.DEPOSIT}
     unknown = [code for code in codes if code not in known]
     if unknown:
         raise catalogue.UnknownMethod(f"There is no deposit method {unknown[0]!r}.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MethodChange
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
@@ -13,8 +13,8 @@ from manilla.cli.merchant import Switch, percent
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.money import Money
 from manilla.methods import catalogue
-from manilla.methods.catalogue import Change
-from manilla.methods.method import Flow, Kind, Method
+from manilla.methods.catalogue import MethodUpdate
+from manilla.methods.method import Flow, Method, MethodKind
 from manilla.providers.port import Provider
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
@@ -28,15 +28,15 @@ OrNone = Annotated[str | None, typer.Option(metavar="AMOUNT|none")]
 Percent = Annotated[Decimal | None, typer.Option(parser=percent, metavar="P")]
 
 
-def commands(kind: Kind) -> typer.Typer:
+def commands(kind: MethodKind) -> typer.Typer:
     app = typer.Typer(no_args_is_help=True)
     _add_list(app, kind)
-    _add_deposit_set(app) if kind is Kind.DEPOSIT else _add_withdraw_set(app)
+    _add_deposit_set(app) if kind is MethodKind.DEPOSIT else _add_withdraw_set(app)
     _add_add(app, kind)
     return app
 
 
-def _add_list(app: typer.Typer, kind: Kind) -> None:
+def _add_list(app: typer.Typer, kind: MethodKind) -> None:
     @app.command("list")
     def list_(as_json: Json = False, data: Data = None) -> None:
         """List the methods in display order."""
@@ -63,14 +63,14 @@ def _add_deposit_set(app: typer.Typer) -> None:
 
         In production mode a second administrator must approve a change of limits.
         """
-        wanted = Change(
+        wanted = MethodUpdate(
             name=name,
             active=None if active is None else active is Switch.ON,
             position=position,
             minimum=min_,
             maximum=max_,
         )
-        _set(Kind.DEPOSIT, code, wanted, as_json, data)
+        _set(MethodKind.DEPOSIT, code, wanted, as_json, data)
 
 
 def _add_withdraw_set(app: typer.Typer) -> None:
@@ -93,7 +93,7 @@ def _add_withdraw_set(app: typer.Typer) -> None:
 
         In production mode a second administrator must approve a change of fees or limits.
         """
-        wanted = Change(
+        wanted = MethodUpdate(
             name=name,
             active=None if active is None else active is Switch.ON,
             position=position,
@@ -104,13 +104,13 @@ def _add_withdraw_set(app: typer.Typer) -> None:
             fee_minimum=fee_minimum,
             fee_maximum=fee_maximum,
         )
-        _set(Kind.WITHDRAW, code, wanted, as_json, data)
+        _set(MethodKind.WITHDRAW, code, wanted, as_json, data)
 
 
-def _set(kind: Kind, code: str, wanted: Change, as_json: bool, data: Data) -> None:
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+def _set(kind: MethodKind, code: str, wanted: MethodUpdate, as_json: bool, data: Data) -> None:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         done = await apply_or_ask(desk(tools), MethodChange(kind, code, wanted))
-        if isinstance(done, Asked):
+        if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, Method)
         return shown(done)
@@ -118,7 +118,7 @@ def _set(kind: Kind, code: str, wanted: Change, as_json: bool, data: Data) -> No
     print_done(run(data, command), as_json=as_json)
 
 
-def _add_add(app: typer.Typer, kind: Kind) -> None:
+def _add_add(app: typer.Typer, kind: MethodKind) -> None:
     @app.command()
     def add(
         code: Code,
@@ -140,7 +140,7 @@ def _add_add(app: typer.Typer, kind: Kind) -> None:
                 currency=currency.upper(),
                 provider=provider,
                 flow=flow,
-                wanted=Change(),
+                wanted=MethodUpdate(),
             )
 
         print_fields(shown(run(data, command)), as_json=as_json)
@@ -152,13 +152,13 @@ def shown(method: Method) -> dict[str, Any]:
         "code": method.code,
         "name": method.name,
         "provider": method.provider,
-        **({"flow": method.flow} if method.kind is Kind.DEPOSIT else {}),
+        **({"flow": method.flow} if method.kind is MethodKind.DEPOSIT else {}),
         "currency": method.currency,
         "active": method.active,
         "position": method.position,
         "min": _amount(method, method.min_minor),
         "max": _amount(method, method.max_minor),
-        **(_fee(method) if method.kind is Kind.WITHDRAW else {}),
+        **(_fee(method) if method.kind is MethodKind.WITHDRAW else {}),
     }
 
 
@@ -176,5 +176,5 @@ def _amount(method: Method, minor: int | None) -> Decimal | None:
     return None if minor is None else Money(method.currency, minor).amount
 
 
-deposit_app = commands(Kind.DEPOSIT)
-withdraw_app = commands(Kind.WITHDRAW)
+deposit_app = commands(MethodKind.DEPOSIT)
+withdraw_app = commands(MethodKind.WITHDRAW)

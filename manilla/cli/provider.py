@@ -5,18 +5,18 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.cli import secret_input
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
-from manilla.platform.changes import Watch
-from manilla.providers import credentials, trial
+from manilla.platform.changes import ChangeWatch
+from manilla.providers import connection_test, credentials
+from manilla.providers.connection_test import ConnectionTest
 from manilla.providers.credentials import Credentials
 from manilla.providers.port import Done, Provider
 from manilla.providers.rails import Rails, open_session
-from manilla.providers.trial import Trial
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -44,9 +44,9 @@ def set_(
     """
     wanted = dict(_pair(value) for value in values)
 
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         done = await apply_or_ask(desk(tools), ProviderChange(provider, wanted))
-        if isinstance(done, Asked):
+        if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, Credentials)
         return _shown(done)
@@ -87,9 +87,9 @@ def show(
 def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
     """Delete a provider's credentials; the provider is then no longer offered."""
 
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         done = await apply_or_ask(desk(tools), ProviderClearing(provider))
-        return done if isinstance(done, Asked) else _shown(Credentials(provider, {}))
+        return done if isinstance(done, ApprovalRequested) else _shown(Credentials(provider, {}))
 
     print_done(run(data, command), as_json=as_json)
 
@@ -98,10 +98,10 @@ def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
 def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
     """Query our balance and the bank list; exit 1 unless both succeed."""
 
-    async def command(tools: Tools) -> Trial:
+    async def command(tools: Tools) -> ConnectionTest:
         async with open_session() as session:
             rails = configured_rails(tools, session)
-            tried = await trial.try_out(rails, provider)
+            tried = await connection_test.run_test(rails, provider)
             await rails.health.flush()
             return tried
 
@@ -110,8 +110,10 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
     report = {
         "provider": provider,
         "ok": tried.is_ok,
-        "balance": balance.value.amount if isinstance(balance, Done) else trial.problem(balance),
-        "banks": len(banks.value) if isinstance(banks, Done) else trial.problem(banks),
+        "balance": balance.value.amount
+        if isinstance(balance, Done)
+        else connection_test.problem(balance),
+        "banks": len(banks.value) if isinstance(banks, Done) else connection_test.problem(banks),
     }
     print_fields(report, as_json=as_json)
     if not tried.is_ok:
@@ -119,7 +121,7 @@ def try_out(provider: Named, as_json: Json = False, data: Data = None) -> None:
 
 
 def configured_rails(tools: Tools, session: Any) -> Rails:
-    return Rails(tools.db, tools.keyring, Watch(tools.db), session, is_production_mode=False)
+    return Rails(tools.db, tools.keyring, ChangeWatch(tools.db), session, is_production_mode=False)
 
 
 def _pair(text: str) -> tuple[str, str]:

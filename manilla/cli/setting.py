@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
@@ -39,9 +39,9 @@ def get(key: str, as_json: Json = False, data: Data = None) -> None:
 def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None:
     """Change a setting, in all processes."""
 
-    async def command(tools: Tools) -> dict[str, Any] | Asked:
+    async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         done = await apply_or_ask(desk(tools), SettingChange(key, value))
-        if isinstance(done, Asked):
+        if isinstance(done, ApprovalRequested):
             return done
         shown: dict[str, Any] = msgspec.to_builtins(_find(await _all(tools), key))
         return shown

@@ -11,7 +11,7 @@ from manilla.kit.amount_input import parse_amount
 from manilla.kit.errors import Refusal
 from manilla.kit.money import MoneyError
 from manilla.ledger import settlements
-from manilla.ledger.settlements import Kind, Settled
+from manilla.ledger.settlements import SettlementKind, SettlementResult
 from manilla.payouts import reconcile as reconciliation
 from manilla.payouts.reconcile import Reconciled
 from manilla.providers.rails import open_session
@@ -23,7 +23,7 @@ class Silent(Refusal):
 
 def settle(
     kind: Annotated[
-        Kind, typer.Argument(help="For example top_up: from our bank to the provider.")
+        SettlementKind, typer.Argument(help="For example top_up: from our bank to the provider.")
     ],
     provider: Named,
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],
@@ -34,7 +34,7 @@ def settle(
 ) -> None:
     """Record a provider top-up, a settlement to our bank, or a fee that was kept or returned."""
 
-    async def command(tools: Tools) -> Settled:
+    async def command(tools: Tools) -> SettlementResult:
         try:
             money = parse_amount(amount, currency)
         except MoneyError as error:

@@ -18,13 +18,13 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.http import is_web_address
 from manilla.kit.jobs import Job
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import availability, merchants, request_limit
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.notify import queries
 from manilla.payments import initiate as pay_in
 from manilla.payments import states
@@ -35,7 +35,7 @@ from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import AccountResolver
 from manilla.payouts.sandbox import BANKS
 from manilla.payouts.tasks import PayoutTasks
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails, open_session
 from manilla.refunds import initiate
@@ -112,7 +112,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
 
     db: Database
     caller: Caller
-    ticket: Ticket
+    ticket: RateTicket
     catalogue: Catalogue
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
@@ -182,7 +182,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
         offered = [
             method
             for currency in self._currencies()
-            for method in self.catalogue.offered(Kind.WITHDRAW, currency, Environment.SANDBOX)
+            for method in self.catalogue.offered(MethodKind.WITHDRAW, currency, Environment.SANDBOX)
         ]
         if not offered:
             raise InstanceRefusal("No payout method is available to the merchant in the sandbox.")
@@ -194,7 +194,7 @@ class _Sandbox(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def _opened(tools: Tools, merchant_id: int) -> AsyncIterator[_Sandbox]:
-    db, keyring, watch = tools.db, tools.keyring, Watch(tools.db)
+    db, keyring, watch = tools.db, tools.keyring, ChangeWatch(tools.db)
     async with open_session() as session:  # a session for provider calls; the sandbox makes none
         is_development = not tools.is_production_mode
         platform = CurrentSettings(db, watch, is_development=is_development)

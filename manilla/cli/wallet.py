@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment, WalletFunding
 from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
@@ -59,12 +59,14 @@ def adjust(
     print_done(run(data, partial(_move, change=change)), as_json=as_json)
 
 
-async def _move(tools: Tools, change: WalletFunding | WalletAdjustment) -> dict[str, Any] | Asked:
+async def _move(
+    tools: Tools, change: WalletFunding | WalletAdjustment
+) -> dict[str, Any] | ApprovalRequested:
     await merchants.get(tools.db, change.merchant_id)
     done = await apply_or_ask(desk(tools), change)
-    if isinstance(done, Asked):
+    if isinstance(done, ApprovalRequested):
         return done
-    assert isinstance(done, wallets.Funded)
+    assert isinstance(done, wallets.FundingResult)
     wallet = change.merchant_id, change.environment, change.amount.currency
     shown = await _shown(tools, *wallet)
     return {**shown, "balance": done.balance.amount, "trx_id": done.trx_id}

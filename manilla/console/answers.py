@@ -1,6 +1,6 @@
 """Flash messages of the console."""
 
-from manilla.approvals.changes import Asked
+from manilla.approvals.changes import ApprovalRequested
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -10,7 +10,7 @@ def done_or_asked(request: PageRequest, path: str, result: object, done: str) ->
 
     `result` is the return value of `apply_or_ask`.
     """
-    if isinstance(result, Asked):
+    if isinstance(result, ApprovalRequested):
         done = (
             f"Nothing has changed yet. Another administrator must approve the change (approval"
             f" {result.approval_id})."

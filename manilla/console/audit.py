@@ -3,7 +3,7 @@
 import asyncio
 
 from manilla.audit import audit, listing
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
@@ -59,9 +59,9 @@ class AuditPages:
         return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
 
 
-def _filter(request: PageRequest) -> Filters:
+def _filter(request: PageRequest) -> AuditFilter:
     query = request.query
-    return Filters(
+    return AuditFilter(
         actor=_printable(request, "q"),
         action=_printable(request, "action"),
         merchant_id=_merchant(request),

@@ -6,7 +6,7 @@ from manilla.approvals import approvals
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import CaseResolution
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.cases import cases, listing
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseNotFound, Kind
 from manilla.cases.listing import CaseFilter, CaseStatus
@@ -16,7 +16,7 @@ from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.people.roles import Permission
-from manilla.providers import asking
+from manilla.providers import status_query
 from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
@@ -101,7 +101,7 @@ class CasePages:
         details = await self._details(await self._case(request))
         if details["evidence"].question is None:
             raise NotHere
-        details["said"] = await asking.ask(self._desk.rails, details["evidence"].question)
+        details["said"] = await status_query.ask(self._desk.rails, details["evidence"].question)
         return request.page(TEMPLATE, **details)
 
     async def resolve(self, request: PageRequest) -> Answer:
@@ -146,7 +146,7 @@ class CasePages:
 
     async def _details(self, case: Case) -> dict[str, Any]:
         db = self._desk.db
-        about = Filters(merchant_id=case.merchant_id or None, subject=f"case:{case.id}")
+        about = AuditFilter(merchant_id=case.merchant_id or None, subject=f"case:{case.id}")
         return {
             "case": case,
             "title": TITLES.get(case.kind, case.kind),

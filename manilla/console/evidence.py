@@ -13,8 +13,8 @@ from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Progress
 from manilla.payouts.story import PayoutStory, payout_story
 from manilla.providers import listing as providers
-from manilla.providers.asking import Question
 from manilla.providers.port import EventKind, Provider
+from manilla.providers.status_query import StatusQuery
 from manilla.refunds.refund import Refund
 from manilla.web import story
 from manilla.web.story import Happening
@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     refund: Refund | None = None
     payout: Payout | None = None
     progress: Progress | None = None
-    question: Question | None = None  # the status query that can be sent to the provider now
+    question: StatusQuery | None = None  # the status query that can be sent to the provider now
 
 
 async def gather(db: Database, case: Case) -> Evidence:
@@ -47,11 +47,11 @@ async def gather(db: Database, case: Case) -> Evidence:
     payment = await payment_story(db, case.merchant_id, trx_id)
     if payment is not None:
         return _of_payment(payment, case)
-    heard = await providers.heard_of(db, case.merchant_id, [case.reference])
+    heard = await providers.webhooks_about(db, case.merchant_id, [case.reference])
     provider = heard[0].provider if heard else ""
     question = None
     if case.kind == Kind.UNKNOWN_REFERENCE and provider in set(Provider):
-        question = Question(provider, EventKind(heard[0].kind), case.reference)
+        question = StatusQuery(provider, EventKind(heard[0].kind), case.reference)
     return Evidence(ours=[], theirs=story.of_webhooks(heard), question=question)
 
 
@@ -59,7 +59,7 @@ def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
     payout = told.payout
     question = None
     if payout.provider is not None and not payout.is_sandbox:
-        question = Question(payout.provider, EventKind.TRANSFER, payout.trx_id)
+        question = StatusQuery(payout.provider, EventKind.TRANSFER, payout.trx_id)
     happenings = story.of_payout(told, all_accounts=True)
     return Evidence(
         ours=_from(happenings, OURS),
@@ -75,9 +75,9 @@ def _of_payment(told: PaymentStory, case: Case) -> Evidence:
     refund = next((each for each in told.refunds if each.trx_id == case.reference), None)
     question = None
     if charge is not None:
-        question = Question(charge.provider, EventKind.CHARGE, charge.reference)
+        question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
-        question = Question(refund.provider, EventKind.REFUND, refund.trx_id)
+        question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
     happenings = story.of_payment(told, all_accounts=True)
     return Evidence(
         ours=_from(happenings, OURS),

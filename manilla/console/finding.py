@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.lookup.find import Found, find, find_request
+from manilla.lookup.find import LookupResult, find, find_request
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
 from manilla.services import Services
@@ -29,7 +29,7 @@ async def path_of(db: Database, text: str) -> str | None:
     return None if found is None else _path(found)
 
 
-def _path(found: Found) -> str:
+def _path(found: LookupResult) -> str:
     match found.kind:
         case "notification":
             return f"/notifications/{found.id}"

@@ -9,7 +9,7 @@ from manilla.approvals import approvals
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import MerchantChange
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.console import answers
@@ -19,12 +19,12 @@ from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, queries, roster, wallets
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.roster import MerchantFilter
 from manilla.merchants.wallets import WalletStatus
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind
+from manilla.methods.method import MethodKind
 from manilla.notify import listing as notifications
 from manilla.notify.listing import NotificationFilter
 from manilla.payments import listing as payments
@@ -32,7 +32,7 @@ from manilla.payments.listing import PaymentFilter
 from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, links, mail, members, persons
-from manilla.people.mail import Letter
+from manilla.people.mail import Email
 from manilla.people.roles import Permission, Realm, Role
 from manilla.services import Services
 from manilla.web import exports, lists
@@ -46,16 +46,19 @@ RECENT_ROWS = 5
 AUDIT_ROWS = 10
 
 # Allowed next statuses of a merchant, with the label of each button.
-DECISIONS: dict[Status, tuple[tuple[Status, str], ...]] = {
-    Status.PENDING: ((Status.APPROVED, "Approve"), (Status.REJECTED, "Reject")),
-    Status.APPROVED: ((Status.DISABLED, "Disable"),),
-    Status.REJECTED: ((Status.APPROVED, "Approve"),),
-    Status.DISABLED: ((Status.APPROVED, "Enable"),),
+DECISIONS: dict[MerchantStatus, tuple[tuple[MerchantStatus, str], ...]] = {
+    MerchantStatus.PENDING: (
+        (MerchantStatus.APPROVED, "Approve"),
+        (MerchantStatus.REJECTED, "Reject"),
+    ),
+    MerchantStatus.APPROVED: ((MerchantStatus.DISABLED, "Disable"),),
+    MerchantStatus.REJECTED: ((MerchantStatus.APPROVED, "Approve"),),
+    MerchantStatus.DISABLED: ((MerchantStatus.APPROVED, "Enable"),),
 }
 DONE = {
-    Status.APPROVED: "Approved. The merchant can now use production.",
-    Status.REJECTED: "Rejected. The dashboard shows the merchant the reason.",
-    Status.DISABLED: "Disabled. The API now rejects this merchant's requests.",
+    MerchantStatus.APPROVED: "Approved. The merchant can now use production.",
+    MerchantStatus.REJECTED: "Rejected. The dashboard shows the merchant the reason.",
+    MerchantStatus.DISABLED: "Disabled. The API now rejects this merchant's requests.",
 }
 CHECKS = {
     "kyc": ("kyc_verified", "KYC"),
@@ -109,7 +112,7 @@ class MerchantPages:
             listing=view,
             queue=await roster.pending(db, QUEUE_ROWS) if is_plain else [],
             pending=await roster.count_pending(db) if is_plain else 0,
-            statuses=[(status.value, status.value.title()) for status in Status],
+            statuses=[(status.value, status.value.title()) for status in MerchantStatus],
         )
 
     async def show_new(self, request: PageRequest) -> Answer:
@@ -153,7 +156,7 @@ class MerchantPages:
             self._desk.db, request.visitor.person_id, merchant_id, email, Role.OWNER
         )
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
-        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, email, link))
+        self._desk.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
         return True
 
     async def show(self, request: PageRequest) -> Answer:
@@ -163,7 +166,7 @@ class MerchantPages:
         return request.page(
             "merchant.html",
             merchant=merchant,
-            decisions=DECISIONS[Status(merchant.status)],
+            decisions=DECISIONS[MerchantStatus(merchant.status)],
             settings=self._desk.platform.now,
             approvals=[each for each in waiting if each.merchant_id == merchant.id],
             wallets=await queries.wallets(db, merchant.id),
@@ -175,7 +178,7 @@ class MerchantPages:
             ],
             **await self._recent(merchant.id),
             people=await members.list_of(db, merchant.id),
-            lines=await audit.listed(db, Filters(merchant_id=merchant.id), limit=AUDIT_ROWS),
+            lines=await audit.listed(db, AuditFilter(merchant_id=merchant.id), limit=AUDIT_ROWS),
         )
 
     async def decide(self, request: PageRequest) -> Answer:
@@ -183,8 +186,8 @@ class MerchantPages:
         merchant = await self._merchant(request)
         back = f"/merchants/{merchant.id}"
         try:
-            status = request.form.choice("status", Status)
-            was = request.form.choice("was", Status)
+            status = request.form.choice("status", MerchantStatus)
+            was = request.form.choice("was", MerchantStatus)
             if status not in [to for to, _ in DECISIONS[was]]:
                 raise BadForm(errors={"status": "Choose one of the options."})
             reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
@@ -204,7 +207,7 @@ class MerchantPages:
             raise BadForm(errors={"what": "Choose one of the options."})
         field, title = CHECKS[request.form.text("what")]
         is_on = request.form.is_ticked("is_on")
-        wanted = msgspec.convert({field: is_on}, Change)
+        wanted = msgspec.convert({field: is_on}, MerchantUpdate)
         await merchants.change(self._desk.db, self._desk.keyring, merchant.id, wanted)
         words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
         done = f"{title}: {words[0] if is_on else words[1]}."
@@ -215,7 +218,7 @@ class MerchantPages:
         back = f"/merchants/{merchant.id}"
         try:
             percent: Decimal = request.form.decimal("commission_percent")
-            change = MerchantChange(merchant.id, Change(commission_percent=percent))
+            change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
             result = await apply_or_ask(self._desk.approvals, change, request.form.text("reason"))
         except Refusal as refusal:
             return request.sent_back(
@@ -275,14 +278,14 @@ def merchant_number(request: PageRequest) -> int:
     return number
 
 
-def _first_status(request: PageRequest) -> Status:
-    status = request.form.choice("status", Status)
-    if status not in (Status.PENDING, Status.APPROVED):
+def _first_status(request: PageRequest) -> MerchantStatus:
+    status = request.form.choice("status", MerchantStatus)
+    if status not in (MerchantStatus.PENDING, MerchantStatus.APPROVED):
         raise BadForm(errors={"status": "Choose one of the options."})
     return status
 
 
 def _currencies(methods: Catalogue) -> list[tuple[str, str]]:
     """Currencies that at least one method supports. A wallet in any other could not be used."""
-    codes = {method.currency for kind in Kind for method in methods.all(kind)}
+    codes = {method.currency for kind in MethodKind for method in methods.all(kind)}
     return [(code, code) for code in sorted(codes, key=lambda code: (code != "NGN", code))]

@@ -13,8 +13,8 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.methods import catalogue
-from manilla.methods.catalogue import Change
-from manilla.methods.method import Kind, Method
+from manilla.methods.catalogue import MethodUpdate
+from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import Permission
 from manilla.services import Services
 from manilla.web.forms import BadForm, Form
@@ -43,7 +43,7 @@ class MethodPages:
         methods = await catalogue.load(self._desk.db)
         return request.page(
             "methods.html",
-            kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in Kind],
+            kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in MethodKind],
             obstacle=self._not_offered_reason,
             providers=NAMES,
         )
@@ -114,20 +114,20 @@ def _version(method: Method) -> str:
     return hashlib.sha256(msgspec.json.encode(method)).hexdigest()[:16]
 
 
-def _change(given: Form, method: Method) -> Change:
+def _change(given: Form, method: Method) -> MethodUpdate:
     """Reads the whole form. An empty optional field means no limit."""
     name = given.needed("name", at_most=catalogue.NAME_LENGTH_MAX)
     position = given.whole("position")
     if position > POSITION_MAX:
         raise BadForm(errors={"position": f"At most {POSITION_MAX}."})
-    change = Change(
+    change = MethodUpdate(
         name=name,
         active=given.is_ticked("active"),
         position=position,
         minimum=_amount(given, "minimum", method),
         maximum=_amount_or_none(given, "maximum", method),
     )
-    if method.kind is Kind.DEPOSIT:
+    if method.kind is MethodKind.DEPOSIT:
         return change  # deposit methods have no fee
     return msgspec.structs.replace(
         change,

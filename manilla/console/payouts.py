@@ -3,7 +3,7 @@
 from typing import Any
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.cases import Case, Kind
 from manilla.cases.listing import CaseFilter
@@ -153,7 +153,7 @@ class PayoutDesk:
     async def _details(self, request: PageRequest) -> dict[str, Any]:
         db, told = self._desk.db, await self._story(request)
         payout = told.payout
-        about = Filters(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
+        about = AuditFilter(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
         return {
             "payout": payout,
             "merchant": await merchants.get(db, payout.merchant_id),

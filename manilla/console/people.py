@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, mail, persons, resets, second_factor
-from manilla.people.mail import Letter
+from manilla.people.mail import Email
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
 from manilla.services import Services
@@ -84,7 +84,7 @@ class PeoplePages:
             token = await console_people.invite_again(db, person.id, request.visitor.person_id)
             return await self._invited(request, person, token)
         link = links.reset(self._desk.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
-        self._desk.mailer.send_later(Letter(mail.Kind.RESET, person.email, link))
+        self._desk.mailer.send_later(Email(mail.MailKind.RESET, person.email, link))
         return await self.show(
             request, link, f"{person.email} can use it to choose a new password."
         )
@@ -156,7 +156,7 @@ class PeoplePages:
     async def _invited(self, request: PageRequest, person: Person, token: str) -> Answer:
         """Shows the link once, whether or not mail can be sent."""
         link = links.invitation(self._desk.base_url, Realm.CONSOLE, token)
-        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, person.email, link))
+        self._desk.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
         return await self.show(request, link, f"{person.email} can use it to choose a password.")
 
     async def _person(self, request: PageRequest) -> Person:

@@ -14,10 +14,10 @@ from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger import settlements
-from manilla.ledger.settlements import Kind
+from manilla.ledger.settlements import SettlementKind
 from manilla.payouts import figures, reconcile
 from manilla.people.roles import Permission
-from manilla.providers import credentials, trial
+from manilla.providers import connection_test, credentials
 from manilla.providers.credentials import FIELDS, Credentials
 from manilla.providers.port import Direction, Done, Provider
 from manilla.providers.queries import RailHealth
@@ -30,10 +30,10 @@ from manilla.web.routes import Answer, Route, form, page
 BANKS_SINCE = timedelta(days=7)
 COMPARE_SECONDS = 25.0
 SETTLEMENTS = (
-    (Kind.TOP_UP, "Top-up: from our bank to the provider"),
-    (Kind.SETTLEMENT, "Settlement: from the provider to our bank"),
-    (Kind.FEE, "Fee kept by the provider"),
-    (Kind.FEE_RETURNED, "Fee returned by the provider"),
+    (SettlementKind.TOP_UP, "Top-up: from our bank to the provider"),
+    (SettlementKind.SETTLEMENT, "Settlement: from the provider to our bank"),
+    (SettlementKind.FEE, "Fee kept by the provider"),
+    (SettlementKind.FEE_RETURNED, "Fee returned by the provider"),
 )
 LABELS = {
     "public_key": "Public key",
@@ -118,7 +118,7 @@ class ProviderPages:
     async def try_out(self, request: PageRequest) -> Answer:
         provider = _provider(request)
         try:
-            tried = await trial.try_out(self._desk.rails, provider)
+            tried = await connection_test.run_test(self._desk.rails, provider)
         except Refusal as refusal:
             return request.sent_back(_path(provider), refusal)
         if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
@@ -151,7 +151,7 @@ class ProviderPages:
                 raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
             settled = await settlements.settle(
                 self._desk.db,
-                request.form.choice("kind", Kind),
+                request.form.choice("kind", SettlementKind),
                 provider,
                 request.form.money("amount", currency),
                 request.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),

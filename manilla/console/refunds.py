@@ -3,7 +3,7 @@
 from typing import Any
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.console import queues
 from manilla.console.providers import NAMES
 from manilla.kit import listing
@@ -145,7 +145,7 @@ class RefundPages:
         db, refund = self._desk.db, await self._refund(request)
         told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
         assert told is not None
-        about = Filters(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
+        about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
         return {
             "refund": refund,
             "payment": told.payment,

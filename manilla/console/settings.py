@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
-from manilla.audit.entry import Entry
+from manilla.audit.entry import AuditEntry
 from manilla.console.answers import done_or_asked
 from manilla.kit.errors import Refusal
 from manilla.people.roles import Permission
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True):
     title: str
     value: str
     default: str
-    changed: Entry | None  # the last change
+    changed: AuditEntry | None  # the last change
 
     @property
     def is_default(self) -> bool:
@@ -112,7 +112,7 @@ class SettingPages:
         row: Row = (await self._about(request))["row"]
         try:
             change = SettingChange(row.setting.key, row.setting.default)
-            result: object | Asked = await apply_or_ask(self._desk.approvals, change)
+            result: object | ApprovalRequested = await apply_or_ask(self._desk.approvals, change)
         except Refusal as refusal:
             return request.sent_back(f"/settings/{row.setting.key}", refusal)
         return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")

@@ -7,7 +7,7 @@ from manilla.dashboard.payouts import AT_FIELD, bank_options, check_beneficiary,
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants.directory import Caller
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import accounts
 from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import ID_MAX, SavedAccount
@@ -54,7 +54,7 @@ class AccountPages:
             rows=found.rows,
             listing=lists.ListView(request, found.next),
             bank_names=await self._bank_names(request, found.rows),
-            method_of=lambda code: self._desk.methods.by_code(Kind.WITHDRAW, code),
+            method_of=lambda code: self._desk.methods.by_code(MethodKind.WITHDRAW, code),
         )
 
     async def show_new(self, request: PageRequest) -> Answer:
@@ -108,7 +108,7 @@ class AccountPages:
         """Bank names by method and code, for the rails that are available now."""
         caller, names = await self._caller(request), {}
         for code in {row.method_code for row in rows}:
-            method = self._desk.methods.by_code(Kind.WITHDRAW, code)
+            method = self._desk.methods.by_code(MethodKind.WITHDRAW, code)
             for bank in [] if method is None else await self._previews.banks(caller, method):
                 names[code, bank.code] = bank.name
         return names

@@ -7,7 +7,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.merchants import merchants
-from manilla.merchants.merchants import Bearer, Change
+from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
 from manilla.people.roles import Permission
@@ -52,7 +52,7 @@ class Configuration:
         is_all = request.form.text("which") == "all"
         chosen = [] if is_all else request.form.all("gateway")
         try:
-            await self._change(request, Change(gateways=chosen))
+            await self._change(request, MerchantUpdate(gateways=chosen))
         except Refusal as refusal:
             return request.redirect("~/gateways", failed=refusal.text)
         done = "Saved. Checkout now offers the selected gateways."
@@ -75,17 +75,19 @@ class Configuration:
         return {
             "merchant": merchant,
             "amount": amount,
-            "quotes": [(bearer, commission.quote(amount, percent, bearer)) for bearer in Bearer],
+            "quotes": [
+                (bearer, commission.quote(amount, percent, bearer)) for bearer in CommissionBearer
+            ],
             "production": Environment.PRODUCTION,
         }
 
     async def choose_bearer(self, request: PageRequest) -> Answer:
-        bearer = request.form.choice("bearer", Bearer)
-        await self._change(request, Change(commission_bearer=bearer))
-        who = "The customer" if bearer is Bearer.CUSTOMER else "Your business"
+        bearer = request.form.choice("bearer", CommissionBearer)
+        await self._change(request, MerchantUpdate(commission_bearer=bearer))
+        who = "The customer" if bearer is CommissionBearer.CUSTOMER else "Your business"
         return request.redirect("~/commission", done=f"{who} now pays the commission.")
 
-    async def _change(self, request: PageRequest, change: Change) -> None:
+    async def _change(self, request: PageRequest, change: MerchantUpdate) -> None:
         await merchants.change(self._desk.db, self._desk.keyring, request.merchant_id, change)
 
 

@@ -9,7 +9,7 @@ from manilla.kit import strict_json
 from manilla.kit.environment import Environment
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import credentials, queries
-from manilla.methods.method import Kind
+from manilla.methods.method import MethodKind
 from manilla.notify import queries as notifications
 from manilla.people.roles import Permission
 from manilla.reference.explorer import ExplorerApi, ExplorerCall, Tool
@@ -100,7 +100,7 @@ class Explorer:
         body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
         body["ipn_url"] = await self._receiver(request) or body["ipn_url"]
         if "withdraw_method_id" in body:
-            offered = self._desk.methods.offered(Kind.WITHDRAW, CURRENCY, Environment.SANDBOX)
+            offered = self._desk.methods.offered(MethodKind.WITHDRAW, CURRENCY, Environment.SANDBOX)
             automatic = [method for method in offered if method.provider is not None]
             body["withdraw_method_id"] = next((m.id for m in automatic), 0)
         return msgspec.json.format(strict_json.encode(body), indent=2).decode()

@@ -10,7 +10,7 @@ from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.merchants import queries as merchant_queries
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.request_queries import has_succeeded
 from manilla.notify import listing as notifications
@@ -57,7 +57,8 @@ class Home:
         if request.visitor.merchant_id is None:
             return request.redirect("/account")
         is_live = (
-            request.visitor.merchant_status == Status.APPROVED and not self._desk.is_development
+            request.visitor.merchant_status == MerchantStatus.APPROVED
+            and not self._desk.is_development
         )
         return request.redirect("/production" if is_live else "/sandbox")
 
@@ -166,7 +167,7 @@ class Home:
             Step("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
             Step(
                 "Get approved for production",
-                merchant.status == Status.APPROVED,
+                merchant.status == MerchantStatus.APPROVED,
                 f"{root}/profile",
             ),
             Step(

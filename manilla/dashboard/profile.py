@@ -2,7 +2,7 @@
 
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import persons
 from manilla.people.roles import Permission
 from manilla.services import Services
@@ -43,7 +43,7 @@ class Profile:
 
     async def set_bvn(self, request: PageRequest) -> Answer:
         """Encrypts and stores the BVN. It is never shown again."""
-        change = Change(bvn=request.form.text("bvn"))
+        change = MerchantUpdate(bvn=request.form.text("bvn"))
         try:
             await merchants.change(self._desk.db, self._desk.keyring, request.merchant_id, change)
         except Refusal as refusal:

@@ -2,7 +2,7 @@
 
 from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
-from manilla.people.mail import Letter
+from manilla.people.mail import Email
 from manilla.people.roles import Permission, Realm, Role
 from manilla.services import Services
 from manilla.web.page_request import PageRequest
@@ -54,7 +54,7 @@ class Team:
                 "/team", refusal, keep=("email", "role"), at=((invitations.AlreadyMember, "email"),)
             )
         link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
-        self._desk.mailer.send_later(Letter(mail.Kind.INVITATION, email, link))
+        self._desk.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
         return await self.show(request, link)
 
     async def withdraw(self, request: PageRequest) -> Answer:

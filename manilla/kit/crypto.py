@@ -26,7 +26,7 @@ class SealError(Exception):
     """The value cannot be opened: wrong master key, wrong row, or altered bytes."""
 
 
-class _Sealed(NamedTuple):
+class _SealedParts(NamedTuple):
     key_id: bytes
     wrapped: bytes
     content: bytes
@@ -71,7 +71,7 @@ class Keyring:
     def _wrap(self, inner: bytes, context: str) -> bytes:
         return _encrypt(self._keys[self._current], inner, "wrap:" + context)
 
-    def _unwrap(self, parts: _Sealed, context: str) -> bytes:
+    def _unwrap(self, parts: _SealedParts, context: str) -> bytes:
         key = self._keys.get(parts.key_id)
         if key is None:
             raise SealError("The value was sealed with a master key that is not configured.")
@@ -97,12 +97,12 @@ def _key_id(key: bytes) -> bytes:
     return hashlib.sha256(b"manilla master key id" + key).digest()[:_KEY_ID_BYTES]
 
 
-def _split(sealed: bytes) -> _Sealed:
+def _split(sealed: bytes) -> _SealedParts:
     head = 1 + _KEY_ID_BYTES
     if sealed[:1] != _VERSION or len(sealed) < head + _WRAPPED_BYTES + _NONCE_BYTES + _TAG_BYTES:
         raise SealError("The value is not sealed.")
     content_start = head + _WRAPPED_BYTES
-    return _Sealed(sealed[1:head], sealed[head:content_start], sealed[content_start:])
+    return _SealedParts(sealed[1:head], sealed[head:content_start], sealed[content_start:])
 
 
 def _encrypt(key: bytes, data: bytes, context: str) -> bytes:

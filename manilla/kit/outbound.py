@@ -73,7 +73,7 @@ def _written_address(host: str) -> str | None:
     return None
 
 
-class Resolver(AbstractResolver):
+class ThreadedResolver(AbstractResolver):
     """Resolves host names in its own threads.
 
     The system's resolver blocks a thread while a name server does not answer, longer than any call
@@ -122,7 +122,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,
-            resolver=Resolver(connections),
+            resolver=ThreadedResolver(connections),
             use_dns_cache=not is_public_only,
             keepalive_timeout=15,
             socket_factory=make_socket,

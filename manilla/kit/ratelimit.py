@@ -66,7 +66,7 @@ class Allowance(msgspec.Struct, frozen=True):
         return max(0, self.limit - self.used)
 
 
-class Ticket:
+class RateTicket:
     """A request to be counted once: by the limiter, or by a statement that runs anyway.
 
     A statement that writes passes the ticket's bucket to `rate_take`, so that counting needs no
@@ -107,7 +107,7 @@ class RateLimiter:
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 
-    async def spend(self, ticket: Ticket) -> None:
+    async def spend(self, ticket: RateTicket) -> None:
         """Counts a request that no statement has counted; raises if the limit is exceeded."""
         count = await self._batcher.submit(_Take(ticket.bucket, 1))
         ticket.spend(count.used, count.resets_in_seconds)

@@ -14,7 +14,7 @@ from manilla.ledger.scope import Scope, within
 DAYS = 30
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CountedTable(msgspec.Struct, frozen=True):
     """What to count: a table, and the statuses that mean success or failure."""
 
     table: str
@@ -22,7 +22,7 @@ class Counted(msgspec.Struct, frozen=True):
     failed: tuple[str, ...]
 
 
-class Day(msgspec.Struct, frozen=True):
+class DailyFigures(msgspec.Struct, frozen=True):
     """The transactions created on one day, with their current results."""
 
     day: date
@@ -44,8 +44,12 @@ class Day(msgspec.Struct, frozen=True):
 
 
 async def count_daily(
-    db: Database, counted: Counted, scope: Scope, currency: str, days: Sequence[date] | None = None
-) -> list[Day]:
+    db: Database,
+    counted: CountedTable,
+    scope: Scope,
+    currency: str,
+    days: Sequence[date] | None = None,
+) -> list[DailyFigures]:
     """Returns one row per day, oldest first; by default the last 30 days."""
     days = last_days(DAYS) if days is None else days
     conditions = within(scope).add("currency = {}", currency)
@@ -61,7 +65,7 @@ async def count_daily(
         )
     )
     return await db.rows(
-        Day,
+        DailyFigures,
         f"""
         SELECT d.day, {shown}::text AS currency, made.*
           FROM unnest({dates}::date[], {lows}::text[], {highs}::text[]) AS d (day, low, high)

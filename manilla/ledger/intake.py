@@ -13,7 +13,7 @@ from manilla.kit import crash, ratelimit, strict_json
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 
 TRIES = 5
 
@@ -72,7 +72,7 @@ class Intake:
         self._sql = f"SELECT * FROM {function}($1::jsonb, $2)"
         self._batcher: Batcher[NewItem, IntakeResult] = Batcher(self._write)
 
-    async def take(self, new: NewItem, ticket: Ticket) -> IntakeResult:
+    async def take(self, new: NewItem, ticket: RateTicket) -> IntakeResult:
         """Writes the item and spends the ticket, unless the ticket has already been spent."""
         if ticket.allowance is not None:
             new = msgspec.structs.replace(new, cost=0)

@@ -10,7 +10,7 @@ from manilla.kit.money import Money
 LINES_MAX = 2  # as `ledger_post` takes them
 
 
-class Outcome(StrEnum):
+class PostingOutcome(StrEnum):
     POSTED = "posted"
     DUPLICATE = "duplicate"  # (trx_id, kind) has been posted before; it is posted only once
     INSUFFICIENT_BALANCE = "insufficient_balance"
@@ -47,7 +47,7 @@ class Posting(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, frozen=True):
-    outcome: Outcome
+    outcome: PostingOutcome
     balance_minor: int | None  # the wallet's balance, if the posting changed it
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.ledger.posting import LINES_MAX, Outcome, Posted, Posting
+from manilla.ledger.posting import LINES_MAX, Posted, Posting, PostingOutcome
 
 
 class _PostedRow(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
     )
     rows.sort(key=lambda row: row.item)
     assert len(rows) == len(postings)
-    return [Posted(Outcome(row.outcome), row.balance_minor) for row in rows]
+    return [Posted(PostingOutcome(row.outcome), row.balance_minor) for row in rows]
 
 
 def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:

@@ -12,13 +12,13 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 
 NOBODY = 0  # merchant id of postings that involve no merchant
 NOTE_LENGTH_MAX = 200
 
 
-class Kind(StrEnum):
+class SettlementKind(StrEnum):
     TOP_UP = "top_up"  # from our bank to the provider's wallet
     SETTLEMENT = "settlement"  # from the provider to our bank
     FEE = "fee"  # the provider has kept it
@@ -29,9 +29,9 @@ class BadSettlement(Refusal):
     message = "This settlement cannot be posted."
 
 
-class Settled(msgspec.Struct, frozen=True):
+class SettlementResult(msgspec.Struct, frozen=True):
     trx_id: str
-    kind: Kind
+    kind: SettlementKind
     provider: str
     amount: Money
 
@@ -42,12 +42,12 @@ def new_id() -> str:
 
 async def settle(
     db: Database,
-    kind: Kind,
+    kind: SettlementKind,
     provider: str,
     amount: Money,
     note: str,
     trx_id: str | None = None,
-) -> Settled:
+) -> SettlementResult:
     """Posts a settlement. With a `trx_id`, sending it twice posts it only once."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
@@ -67,9 +67,9 @@ async def settle(
     )
     async with db.transaction() as connection:
         [posted] = await ledger.post(connection, [order])
-        if posted.outcome is Outcome.DUPLICATE:
-            return Settled(trx_id, kind, provider, amount)
-        assert posted.outcome is Outcome.POSTED
+        if posted.outcome is PostingOutcome.DUPLICATE:
+            return SettlementResult(trx_id, kind, provider, amount)
+        assert posted.outcome is PostingOutcome.POSTED
         await audit.record(
             connection,
             f"settle.{kind}",
@@ -78,18 +78,18 @@ async def settle(
             note=note,
             trx_id=trx_id,
         )
-    return Settled(trx_id, kind, provider, amount)
+    return SettlementResult(trx_id, kind, provider, amount)
 
 
-def _lines(kind: Kind, provider: str, minor: int) -> tuple[Line, Line]:
+def _lines(kind: SettlementKind, provider: str, minor: int) -> tuple[Line, Line]:
     """The clearing account is negative by the amount that the provider holds for us."""
     clearing = posting.clearing(provider)
     match kind:
-        case Kind.TOP_UP:
+        case SettlementKind.TOP_UP:
             return Line(clearing, -minor), Line(posting.BANK, minor)
-        case Kind.SETTLEMENT:
+        case SettlementKind.SETTLEMENT:
             return Line(clearing, minor), Line(posting.BANK, -minor)
-        case Kind.FEE:
+        case SettlementKind.FEE:
             return Line(clearing, minor), Line(posting.provider_fee(provider), -minor)
-        case Kind.FEE_RETURNED:
+        case SettlementKind.FEE_RETURNED:
             return Line(clearing, -minor), Line(posting.provider_fee(provider), minor)

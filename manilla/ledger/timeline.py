@@ -7,7 +7,7 @@ import msgspec
 from manilla.kit.db import Connection, Database
 
 
-class Step(msgspec.Struct, frozen=True):
+class TimelineEvent(msgspec.Struct, frozen=True):
     number: int
     at: datetime
     event: str
@@ -39,9 +39,9 @@ async def add(
     )
 
 
-async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Step]:
+async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
     return await db.rows(
-        Step,
+        TimelineEvent,
         """
         SELECT number, at, event, from_status, to_status, detail FROM timeline
          WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number""",

@@ -24,7 +24,7 @@ from manilla.payouts import queries as payouts
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
 
 
-class Found(msgspec.Struct, frozen=True):
+class LookupResult(msgspec.Struct, frozen=True):
     kind: str
     id: str
     merchant_id: int | None
@@ -33,7 +33,7 @@ class Found(msgspec.Struct, frozen=True):
     trx_id: str | None = None
 
 
-async def find(db: Database, text: str) -> Found | None:
+async def find(db: Database, text: str) -> LookupResult | None:
     """Returns None if the ID is unknown, or its record has been deleted."""
     wanted = text.strip()
     if trx_ids.merchant_of(wanted.partition("-")[0]) is not None:
@@ -53,19 +53,19 @@ async def find_request(db: Database, request_id: str) -> Request | None:
     return found[0] if found else None
 
 
-async def _transaction(db: Database, wanted: str) -> Found | None:
+async def _transaction(db: Database, wanted: str) -> LookupResult | None:
     payment = await payments.payment_about(db, wanted)
     if payment is not None and await _is_there(db, payment, wanted):
         kind = _kind(payment, wanted)
-        return Found(kind, wanted, payment.merchant_id, payment.environment, payment.trx_id)
+        return LookupResult(kind, wanted, payment.merchant_id, payment.environment, payment.trx_id)
     merchant_id = trx_ids.merchant_of(wanted)
     if merchant_id is None:
         return None
     payout = await payouts.payout(db, merchant_id, wanted)
     if payout is not None:
-        return Found("payout", wanted, merchant_id, payout.environment, wanted)
+        return LookupResult("payout", wanted, merchant_id, payout.environment, wanted)
     for posting in await ledger.postings_of(db, merchant_id, [wanted]):
-        return Found(posting.kind, wanted, merchant_id, posting.environment)
+        return LookupResult(posting.kind, wanted, merchant_id, posting.environment)
     return None
 
 
@@ -84,21 +84,23 @@ def _kind(payment: Payment, wanted: str) -> str:
     return "commission" if wanted == payment.commission_trx_id else "refund"
 
 
-async def _notification(db: Database, wanted: str) -> Found | None:
+async def _notification(db: Database, wanted: str) -> LookupResult | None:
     found = await notifications.notification(db, wanted)
     if found is None:
         return None
-    return Found("notification", found.id, found.merchant_id, found.environment, found.trx_id)
+    return LookupResult(
+        "notification", found.id, found.merchant_id, found.environment, found.trx_id
+    )
 
 
-def _request(request: Request) -> Found:
+def _request(request: Request) -> LookupResult:
     whose = request.merchant_id, request.environment
-    return Found("request", request.request_id, *whose, request.trx_id)
+    return LookupResult("request", request.request_id, *whose, request.trx_id)
 
 
-async def _case(db: Database, wanted: str) -> Found | None:
+async def _case(db: Database, wanted: str) -> LookupResult | None:
     page = await cases.cases(db, Everyone(), CaseFilter(search=wanted))
     for case in page.rows:
         if str(case.id) == wanted:
-            return Found("case", wanted, case.merchant_id, case.environment, case.trx_id)
+            return LookupResult("case", wanted, case.merchant_id, case.environment, case.trx_id)
     return None

@@ -7,7 +7,7 @@ from manilla.kit.environment import Environment
 from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
-from manilla.ledger.timeline import Step
+from manilla.ledger.timeline import TimelineEvent
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
@@ -16,7 +16,7 @@ from manilla.payments import charge_queries, queries
 from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
 from manilla.providers import listing as providers
-from manilla.providers.listing import Heard
+from manilla.providers.listing import ReceivedWebhook
 from manilla.refunds import queries as refund_queries
 from manilla.refunds.refund import Refund
 
@@ -27,8 +27,8 @@ class PaymentStory(msgspec.Struct, frozen=True):
     charges: list[Charge]
     held: list[HeldMoney]
     refunds: list[Refund]
-    webhooks: list[Heard]
-    steps: list[Step]
+    webhooks: list[ReceivedWebhook]
+    steps: list[TimelineEvent]
     postings: list[PostingLine]
     notifications: list[NotificationWithAttempts]
 
@@ -56,7 +56,7 @@ async def payment_story(
         charges=charges,
         held=await held_money(db, charges),
         refunds=refunds,
-        webhooks=await providers.heard_from_owners(db, merchant_id, owners),
+        webhooks=await providers.webhooks_from_owners(db, merchant_id, owners),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, posted_under),
         notifications=await notices.of_transaction(db, merchant_id, trx_id),

@@ -4,7 +4,7 @@ sandbox.
 
 from manilla.kit.errors import Refusal
 from manilla.merchants.directory import Caller
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 
 
 class MerchantPendingApproval(Refusal):
@@ -35,13 +35,13 @@ def _obstacle(caller: Caller) -> type[Refusal] | None:
     return obstacle(caller.status, is_sandbox=caller.is_sandbox)
 
 
-def obstacle(status: Status, *, is_sandbox: bool) -> type[Refusal] | None:
+def obstacle(status: MerchantStatus, *, is_sandbox: bool) -> type[Refusal] | None:
     """Returns the error for a merchant with this status, or None if it may call."""
     match status:
-        case Status.REJECTED:
+        case MerchantStatus.REJECTED:
             return MerchantRejected
-        case Status.DISABLED:
+        case MerchantStatus.DISABLED:
             return MerchantSuspended
-        case Status.PENDING if not is_sandbox:
+        case MerchantStatus.PENDING if not is_sandbox:
             return MerchantPendingApproval
     return None

@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import LiveCredential
-from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.platform import changes
 
 CALLERS_MAX = 50_000
@@ -33,9 +33,9 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     environment: Environment
     email: str
-    status: Status
+    status: MerchantStatus
     commission_percent: Decimal
-    commission_bearer: Bearer
+    commission_bearer: CommissionBearer
     gateways: frozenset[str] | None
     payouts_enabled: bool
     kyc_verified: bool
@@ -54,7 +54,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    def __init__(self, db: Database, keyring: Keyring, watch: changes.Watch) -> None:
+    def __init__(self, db: Database, keyring: Keyring, watch: changes.ChangeWatch) -> None:
         self._db = db
         self._keyring = keyring
         self._watch = watch
@@ -155,9 +155,9 @@ class Directory:
             name=merchant.name,
             environment=environment,
             email=merchant.email,
-            status=Status(merchant.status),
+            status=MerchantStatus(merchant.status),
             commission_percent=_plain(merchant.commission_percent),
-            commission_bearer=Bearer(merchant.commission_bearer),
+            commission_bearer=CommissionBearer(merchant.commission_bearer),
             gateways=None if merchant.gateways is None else frozenset(merchant.gateways),
             payouts_enabled=merchant.payouts_enabled,
             kyc_verified=merchant.kyc_verified,

@@ -34,14 +34,14 @@ UNCHECKED_FIELDS = (
 )
 
 
-class Status(StrEnum):
+class MerchantStatus(StrEnum):
     PENDING = "pending"  # sandbox only, until an administrator approves
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
 
 
-class Bearer(StrEnum):
+class CommissionBearer(StrEnum):
     """Who pays the commission."""
 
     CUSTOMER = "customer"
@@ -68,19 +68,19 @@ class NewMerchant(msgspec.Struct, frozen=True):
 
     id: int
     name: str
-    status: Status
+    status: MerchantStatus
     sandbox: NewCredentials
     production: NewCredentials
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Changes by an administrator; fields that are None stay the same."""
 
-    status: Status | None = None
+    status: MerchantStatus | None = None
     status_reason: str | None = None  # shown to the merchant; a new status replaces it
-    status_was: Status | None = None  # expected current status; rejected if it differs
+    status_was: MerchantStatus | None = None  # expected current status; rejected if it differs
     commission_percent: Decimal | None = None
-    commission_bearer: Bearer | None = None
+    commission_bearer: CommissionBearer | None = None
     gateways: Sequence[str] | None = None  # empty: all available gateways
     payouts_enabled: bool | None = None
     kyc_verified: bool | None = None
@@ -95,7 +95,7 @@ async def create(
     *,
     name: str,
     email: str,
-    status: Status = Status.PENDING,
+    status: MerchantStatus = MerchantStatus.PENDING,
     currencies: Sequence[str] = ("NGN",),
     sandbox: NewCredentials | None = None,
     production: NewCredentials | None = None,
@@ -141,7 +141,7 @@ async def create(
 
 
 async def change(
-    db: Database | Connection, keyring: Keyring, merchant_id: int, wanted: Change
+    db: Database | Connection, keyring: Keyring, merchant_id: int, wanted: MerchantUpdate
 ) -> MerchantRow:
     check_change(wanted)
     bvn_sealed = None
@@ -160,14 +160,20 @@ async def change(
 
 
 async def decide(
-    db: Database, keyring: Keyring, merchant_id: int, status: Status, reason: str, *, was: Status
+    db: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    status: MerchantStatus,
+    reason: str,
+    *,
+    was: MerchantStatus,
 ) -> MerchantRow:
     """Approves, rejects or disables a merchant, unless its status is no longer `was`."""
-    if status is Status.REJECTED and not reason.strip():
+    if status is MerchantStatus.REJECTED and not reason.strip():
         raise BadMerchant(
             "Enter a reason. The merchant will see it.", errors={"reason": "Enter a reason."}
         )
-    wanted = Change(status=status, status_reason=reason.strip() or None, status_was=was)
+    wanted = MerchantUpdate(status=status, status_reason=reason.strip() or None, status_was=was)
     return await change(db, keyring, merchant_id, wanted)
 
 
@@ -185,12 +191,12 @@ async def switch_currency(
             after = msgspec.structs.replace(before, currencies=codes)
             await queries.update_merchant(connection, after, bvn_sealed=None, version=version)
             await wallets.open_all(connection, merchant_id, codes)
-            await _record_change(connection, Change(), before, after)
+            await _record_change(connection, MerchantUpdate(), before, after)
     return await get(db, merchant_id)
 
 
 async def _record_change(
-    connection: Connection, wanted: Change, before: MerchantRow, after: MerchantRow
+    connection: Connection, wanted: MerchantUpdate, before: MerchantRow, after: MerchantRow
 ) -> None:
     changed = audit.difference(msgspec.structs.asdict(before), msgspec.structs.asdict(after))
     if wanted.bvn is not None:
@@ -272,7 +278,7 @@ def bvn_context(merchant_id: int) -> str:
 SEALED_BVN = SealedColumn("merchant", "bvn_sealed", ("id",), lambda row: bvn_context(row["id"]))
 
 
-def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
+def _apply(wanted: MerchantUpdate, before: MerchantRow) -> MerchantRow:
     if wanted.status_was is not None and wanted.status_was != before.status:
         raise DecidedMeanwhile(f"The merchant is now {before.status}. Check it again.")
     changed = {
@@ -288,10 +294,10 @@ def _apply(wanted: Change, before: MerchantRow) -> MerchantRow:
 
 
 def _may_pay_out(row: MerchantRow) -> bool:
-    return row.status == Status.APPROVED and row.payouts_enabled
+    return row.status == MerchantStatus.APPROVED and row.payouts_enabled
 
 
-def check_change(wanted: Change) -> None:
+def check_change(wanted: MerchantUpdate) -> None:
     percent = wanted.commission_percent
     if percent is not None:
         if not percent.is_finite() or not 0 <= percent <= 100:

@@ -3,11 +3,11 @@
 Both environments share one bucket, because the specified limit does not distinguish them.
 """
 
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 
 
-def ticket(merchant_id: int, source: str, limit: int) -> Ticket:
+def ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
     """`source` is the caller's address bucket, or the part of Manilla that makes the request."""
     # Zero-padded, so that buckets sort like merchant ids and every statement locks both in the same
     # order.
-    return Ticket(f"{merchant_id:011d}:{source}", limit)
+    return RateTicket(f"{merchant_id:011d}:{source}", limit)

@@ -20,7 +20,7 @@ from manilla import metrics
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants import request_queries
-from manilla.merchants.request_queries import Line, Use
+from manilla.merchants.request_queries import EndpointUse, RequestLogLine
 
 log = structlog.get_logger(__name__)
 
@@ -39,12 +39,12 @@ _LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")  # all but its last
 class RequestLog:
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._lines: deque[Line] = deque()
+        self._lines: deque[RequestLogLine] = deque()
         self._uses: dict[tuple[int, str, int], datetime] = {}
         self._written_uses: dict[tuple[int, str, int], float] = {}
         self._writing = asyncio.Lock()
 
-    def add(self, line: Line) -> None:
+    def add(self, line: RequestLogLine) -> None:
         if len(self._lines) >= LINES_MAX:
             metrics.request_lines_dropped.inc()
             return
@@ -80,7 +80,7 @@ class RequestLog:
                     self._lines.popleft()
             await self._write_uses()
 
-    async def _write(self, batch: list[Line]) -> None:
+    async def _write(self, batch: list[RequestLogLine]) -> None:
         """Writes a batch. Drops it on any error other than an unavailable database."""
         try:
             await request_queries.insert(self._db, batch)
@@ -93,7 +93,7 @@ class RequestLog:
     async def _write_uses(self) -> None:
         if not self._uses:
             return
-        written = [Use(*key, at) for key, at in self._uses.items()]
+        written = [EndpointUse(*key, at) for key, at in self._uses.items()]
         await request_queries.set_last_used(self._db, written)
         moment = time.monotonic()
         if len(self._written_uses) > USES_MAX:

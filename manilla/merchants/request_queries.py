@@ -13,7 +13,7 @@ FORGET_BATCH = 10_000
 AROUND = timedelta(minutes=2)
 
 
-class Line(msgspec.Struct, frozen=True):
+class RequestLogLine(msgspec.Struct, frozen=True):
     """A request to be stored."""
 
     merchant_id: int
@@ -33,7 +33,7 @@ class Line(msgspec.Struct, frozen=True):
     trx_id: str | None
 
 
-class Use(msgspec.Struct, frozen=True):
+class EndpointUse(msgspec.Struct, frozen=True):
     merchant_id: int
     environment: str
     generation: int
@@ -70,7 +70,7 @@ def read(record: Any) -> Request:
     return msgspec.convert(fields, Request)
 
 
-async def insert(db: Database, lines: Sequence[Line]) -> None:
+async def insert(db: Database, lines: Sequence[RequestLogLine]) -> None:
     """Inserts the lines, skipping existing ones: an earlier attempt may have taken effect."""
     await db.execute(
         """
@@ -89,7 +89,7 @@ async def insert(db: Database, lines: Sequence[Line]) -> None:
     )
 
 
-async def set_last_used(db: Database, uses: Sequence[Use]) -> None:
+async def set_last_used(db: Database, uses: Sequence[EndpointUse]) -> None:
     """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
     await db.execute(
         """

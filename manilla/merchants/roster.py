@@ -10,14 +10,14 @@ from manilla.kit.db import Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.ledger import trx_ids
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
 
 FIELDS = Fields(MerchantRow, payouts=lambda row: "on" if row.payouts_enabled else "off")
 
 
 class MerchantFilter(msgspec.Struct, frozen=True, kw_only=True):
-    status: Status | None = None
+    status: MerchantStatus | None = None
     # An exact id or merchant key, or part of the name or email address.
     search: Annotated[str, msgspec.Meta(max_length=listing.SEARCH_LENGTH_MAX)] | None = None
 

@@ -13,7 +13,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 from manilla.platform import changes
@@ -45,7 +45,7 @@ class AlreadyAdjusted(Refusal):
     message = "This adjustment has already been made."
 
 
-class Funded(msgspec.Struct, frozen=True):
+class FundingResult(msgspec.Struct, frozen=True):
     trx_id: str
     balance: Money
 
@@ -65,7 +65,7 @@ async def open_all(connection: Connection, merchant_id: int, currencies: Sequenc
     ]
     if starting_balances:
         results = await ledger.post(connection, starting_balances)
-        assert all(result.outcome is Outcome.POSTED for result in results)
+        assert all(result.outcome is PostingOutcome.POSTED for result in results)
 
 
 async def fund(
@@ -74,7 +74,7 @@ async def fund(
     environment: Environment,
     amount: Money,
     reason: str,
-) -> Funded:
+) -> FundingResult:
     check(amount, reason, may_take=False)
     return await _post(db, _funding(merchant_id, environment, amount, reason))
 
@@ -86,7 +86,7 @@ async def adjust(
     amount: Money,
     reason: str,
     trx_id: str | None = None,
-) -> Funded:
+) -> FundingResult:
     """Corrects a wallet's balance, but not below zero. A `trx_id` is applied only once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
@@ -112,22 +112,22 @@ def check(amount: Money, reason: str, *, may_take: bool) -> None:
         raise FundingRefused(f"A reason has 1 to {REASON_LENGTH_MAX} printable characters.")
 
 
-async def _post(db: Database | Connection, order: Posting) -> Funded:
+async def _post(db: Database | Connection, order: Posting) -> FundingResult:
     async with transaction_of(db) as connection:
         [result] = await ledger.post(connection, [order])
         match result.outcome:
-            case Outcome.NO_WALLET:
+            case PostingOutcome.NO_WALLET:
                 raise WalletNotFound(
                     f"Merchant {order.merchant_id} has no {order.environment} wallet"
                     f" in {order.wallet.currency}."
                 )
-            case Outcome.DUPLICATE:
+            case PostingOutcome.DUPLICATE:
                 raise AlreadyAdjusted
-            case Outcome.BALANCE_LIMIT:
+            case PostingOutcome.BALANCE_LIMIT:
                 raise FundingRefused("The balance would exceed the maximum of a wallet.")
-            case Outcome.INSUFFICIENT_BALANCE:
+            case PostingOutcome.INSUFFICIENT_BALANCE:
                 raise AdjustmentRefused("The wallet does not hold that much.")
-        assert result.outcome is Outcome.POSTED
+        assert result.outcome is PostingOutcome.POSTED
         assert result.balance_minor is not None
         balance = Money(order.wallet.currency, result.balance_minor)
         await audit.record(
@@ -140,7 +140,7 @@ async def _post(db: Database | Connection, order: Posting) -> Funded:
             trx_id=order.trx_id,
             balance={"before": balance - order.wallet, "after": balance},
         )
-    return Funded(order.trx_id, balance)
+    return FundingResult(order.trx_id, balance)
 
 
 def _subject(merchant_id: int, environment: Environment, currency: str) -> str:

@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.methods import queries
 from manilla.methods.fees import Fee
-from manilla.methods.method import Flow, Kind, Method
+from manilla.methods.method import Flow, Method, MethodKind
 from manilla.platform import changes
 from manilla.providers.port import Provider
 from manilla.providers.rails import Rails
@@ -40,7 +40,7 @@ class BadMethod(Refusal):
     message = "The method's data is not valid."
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MethodUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Changes by an administrator, in major units; fields that are None stay the same."""
 
     name: str | None = None
@@ -57,26 +57,26 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Catalogue:
     """The cached methods, and which of them may be offered."""
 
-    def __init__(self, db: Database, watch: changes.Watch, rails: Rails) -> None:
+    def __init__(self, db: Database, watch: changes.ChangeWatch, rails: Rails) -> None:
         self._db = db
         self._rails = rails
         self._all: list[Method] = []
         # Cached results of `offered`, until the methods or the credentials change.
-        self._offered: dict[tuple[Kind, str, Environment], list[Method]] = {}
+        self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of_load = -1
         watch.follow(changes.METHODS, self._refresh)
 
-    def all(self, kind: Kind) -> list[Method]:
+    def all(self, kind: MethodKind) -> list[Method]:
         """Returns all methods of this kind, usable or not."""
         return [method for method in self._all if method.kind is kind]
 
-    def by_id(self, kind: Kind, method_id: int) -> Method | None:
+    def by_id(self, kind: MethodKind, method_id: int) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.id == method_id), None)
 
-    def by_code(self, kind: Kind, code: str) -> Method | None:
+    def by_code(self, kind: MethodKind, code: str) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.code == code), None)
 
-    def offered(self, kind: Kind, currency: str, environment: Environment) -> list[Method]:
+    def offered(self, kind: MethodKind, currency: str, environment: Environment) -> list[Method]:
         """Returns the active, usable methods of exactly this currency, in display order."""
         if self._offered_of_load != self._rails.loads:
             self._offered, self._offered_of_load = {}, self._rails.loads
@@ -115,7 +115,7 @@ async def load(db: Database | Connection) -> list[Method]:
     return await queries.methods(db)
 
 
-async def get(db: Database | Connection, kind: Kind, code: str) -> Method:
+async def get(db: Database | Connection, kind: MethodKind, code: str) -> Method:
     for method in await load(db):
         if (method.kind, method.code) == (kind, code):
             return method
@@ -127,14 +127,18 @@ def terms(method: Method) -> tuple[object, ...]:
     return method.fee, method.min_minor, method.max_minor
 
 
-def narrowed(wanted: Change, before: Method) -> Change:
+def narrowed(wanted: MethodUpdate, before: Method) -> MethodUpdate:
     """Returns the change without the fields that would have no effect."""
     given = msgspec.structs.asdict(wanted)
-    unchanged = [name for name in given if preview(before, Change(**{name: given[name]})) == before]
+    unchanged = [
+        name for name in given if preview(before, MethodUpdate(**{name: given[name]})) == before
+    ]
     return msgspec.structs.replace(wanted, **dict.fromkeys(unchanged))
 
 
-async def change(db: Database | Connection, kind: Kind, code: str, wanted: Change) -> Method:
+async def change(
+    db: Database | Connection, kind: MethodKind, code: str, wanted: MethodUpdate
+) -> Method:
     async with transaction_of(db) as connection:
         await changes.announce(connection, changes.METHODS)
         before = await _locked(connection, kind, code)
@@ -148,14 +152,14 @@ async def change(db: Database | Connection, kind: Kind, code: str, wanted: Chang
 
 async def add(
     db: Database,
-    kind: Kind,
+    kind: MethodKind,
     code: str,
     *,
     name: str,
     currency: str,
     provider: Provider | None,
     flow: Flow | None,
-    wanted: Change,
+    wanted: MethodUpdate,
 ) -> Method:
     """Adds a method, possibly in another currency, without a code change."""
     _check_new(kind, code, currency, provider, flow)
@@ -184,34 +188,34 @@ async def add(
 
 
 def _check_new(
-    kind: Kind, code: str, currency: str, provider: Provider | None, flow: Flow | None
+    kind: MethodKind, code: str, currency: str, provider: Provider | None, flow: Flow | None
 ) -> None:
     """Checks the fields that can never change."""
     if not _CODE.fullmatch(code):
         raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
     if currency not in money.DECIMALS:
         raise BadMethod(f"{currency!r} is not an ISO 4217 currency.")
-    if kind is Kind.DEPOSIT and (provider is None or flow is None):
+    if kind is MethodKind.DEPOSIT and (provider is None or flow is None):
         raise BadMethod("A deposit method needs a provider and a flow.")
-    if kind is Kind.WITHDRAW and flow is not None:
+    if kind is MethodKind.WITHDRAW and flow is not None:
         raise BadMethod("A withdrawal method cannot have a flow.")
     if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
         raise BadMethod("Provider C has no virtual accounts.")
 
 
-def preview(method: Method, wanted: Change) -> Method:
+def preview(method: Method, wanted: MethodUpdate) -> Method:
     """Returns the method as the change would make it, without storing it."""
     return _apply(wanted, method)
 
 
-async def _locked(connection: Connection, kind: Kind, code: str) -> Method:
+async def _locked(connection: Connection, kind: MethodKind, code: str) -> Method:
     method = await queries.lock(connection, code)
     if method is None or method.kind is not kind:
         raise UnknownMethod(f"There is no {kind} method {code!r}.")
     return method
 
 
-def _apply(wanted: Change, before: Method) -> Method:
+def _apply(wanted: MethodUpdate, before: Method) -> Method:
     currency = before.currency
     fee = Fee(
         fixed_minor=_minor(wanted.fee_fixed, currency, before.fee.fixed_minor),

@@ -9,7 +9,7 @@ from manilla.methods.fees import Fee
 from manilla.providers.port import Direction, Provider
 
 
-class Kind(StrEnum):
+class MethodKind(StrEnum):
     DEPOSIT = "deposit"
     WITHDRAW = "withdraw"
 
@@ -22,7 +22,7 @@ class Flow(StrEnum):
 
 
 class Method(msgspec.Struct, frozen=True):
-    kind: Kind
+    kind: MethodKind
     id: int
     code: str
     name: str
@@ -41,7 +41,7 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def direction(self) -> Direction:
-        return Direction.PAY_IN if self.kind is Kind.DEPOSIT else Direction.PAY_OUT
+        return Direction.PAY_IN if self.kind is MethodKind.DEPOSIT else Direction.PAY_OUT
 
     @property
     def minimum(self) -> Money:

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.methods.fees import Fee
-from manilla.methods.method import Flow, Kind, Method
+from manilla.methods.method import Flow, Method, MethodKind
 from manilla.providers.port import Provider
 
 
@@ -46,7 +46,7 @@ async def lock(connection: Connection, code: str) -> Method | None:
 
 def _method(row: _Row) -> Method:
     return Method(
-        kind=Kind(row.kind),
+        kind=MethodKind(row.kind),
         id=row.id,
         code=row.code,
         name=row.name,

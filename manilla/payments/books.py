@@ -6,8 +6,8 @@ from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
-from manilla.merchants.merchants import Bearer
+from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import Charge, Payment
 
 
@@ -56,7 +56,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
     quote = payment.quote
     earned = Line(posting.COMMISSION, quote.commission.minor)
     deducted = Money(quote.commission.currency, -quote.commission.minor)
-    if quote.bearer is Bearer.MERCHANT:
+    if quote.bearer is CommissionBearer.MERCHANT:
         return _posting(payment, trx_id, "commission", deducted, earned)
     paid = Line(posting.clearing(payer), deducted.minor)
     return _posting(payment, trx_id, "commission", Money(deducted.currency, 0), paid, earned)
@@ -108,8 +108,8 @@ def _posting(
 
 async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
-        if posted.outcome is Outcome.BALANCE_LIMIT:
+        if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
         # A duplicate is impossible: the rows that prevent it are written under the lock that we
         # hold.
-        assert posted.outcome is Outcome.POSTED, posted.outcome
+        assert posted.outcome is PostingOutcome.POSTED, posted.outcome

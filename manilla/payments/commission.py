@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 
 # In minor units of any currency. Even with a commission of 100 % on top, the sum fits into `Money`,
 # and a wallet can hold hundreds of such payments.
@@ -16,11 +16,15 @@ AMOUNT_MINOR_MAX = 10**16 - 1
 class Quote(msgspec.Struct, frozen=True):
     amount: Money
     commission: Money
-    bearer: Bearer
+    bearer: CommissionBearer
 
     @property
     def customer_pays(self) -> Money:
-        return self.amount + self.commission if self.bearer is Bearer.CUSTOMER else self.amount
+        return (
+            self.amount + self.commission
+            if self.bearer is CommissionBearer.CUSTOMER
+            else self.amount
+        )
 
     @property
     def merchant_receives(self) -> Money:
@@ -28,9 +32,9 @@ class Quote(msgspec.Struct, frozen=True):
 
     def deducted_later(self, environment: Environment) -> Money:
         """Returns the commission that the wallet pays on completion; always 0 in the sandbox."""
-        deducts = self.bearer is Bearer.MERCHANT and environment is Environment.PRODUCTION
+        deducts = self.bearer is CommissionBearer.MERCHANT and environment is Environment.PRODUCTION
         return self.commission if deducts else Money(self.amount.currency, 0)
 
 
-def quote(amount: Money, percent: Decimal, bearer: Bearer) -> Quote:
+def quote(amount: Money, percent: Decimal, bearer: CommissionBearer) -> Quote:
     return Quote(amount, amount.percent(percent), bearer)

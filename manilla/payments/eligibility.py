@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.merchants import availability
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Flow, Kind, Method
+from manilla.methods.method import Flow, Method, MethodKind
 from manilla.providers.port import Provider
 from manilla.providers.rails import Rails
 
@@ -36,7 +36,7 @@ def eligible(
     currency = customer_pays.currency
     return [
         method
-        for method in catalogue.offered(Kind.DEPOSIT, currency, caller.environment)
+        for method in catalogue.offered(MethodKind.DEPOSIT, currency, caller.environment)
         if _suits(caller, method, customer_pays, keywords)
         and _has_bvn_if_needed(rails, caller, method)
     ]
@@ -51,7 +51,7 @@ def is_conceivable(
     """
     return can_take_payments(caller, customer_pays.currency) and any(
         method.active and _suits(caller, method, customer_pays, keywords)
-        for method in catalogue.all(Kind.DEPOSIT)
+        for method in catalogue.all(MethodKind.DEPOSIT)
         if method.currency == customer_pays.currency
     )
 
@@ -93,7 +93,9 @@ class GatewayAvailability(msgspec.Struct, frozen=True):
 
 def gateways(catalogue: Catalogue, rails: Rails, caller: Caller) -> list[GatewayAvailability]:
     """Returns all deposit methods, sorted by currency."""
-    methods = sorted(catalogue.all(Kind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id))
+    methods = sorted(
+        catalogue.all(MethodKind.DEPOSIT), key=lambda m: (m.currency, m.position, m.id)
+    )
     return [
         GatewayAvailability(
             method,

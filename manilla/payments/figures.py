@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from datetime import date
 
 from manilla.kit.db import Database
-from manilla.ledger.daily import Counted, Day, count_daily
+from manilla.ledger.daily import CountedTable, DailyFigures, count_daily
 from manilla.ledger.scope import Scope, within
 
-PAYMENTS = Counted("payment", "success", ("failed",))
+PAYMENTS = CountedTable("payment", "success", ("failed",))
 
 
 async def daily(
     db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
-) -> list[Day]:
+) -> list[DailyFigures]:
     """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
     return await count_daily(db, PAYMENTS, scope, currency, days)
 

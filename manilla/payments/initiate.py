@@ -10,7 +10,7 @@ from manilla.kit import strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
@@ -117,7 +117,7 @@ class PaymentInitiation:
         self._intake = Intake(db, "payment_initiate")
 
     async def initiate(
-        self, caller: Caller, order: PaymentOrder, ticket: Ticket
+        self, caller: Caller, order: PaymentOrder, ticket: RateTicket
     ) -> PaymentSession | Replayed:
         currency = order.currency_code
         if currency not in caller.currencies:
@@ -147,7 +147,7 @@ class PaymentInitiation:
         trx_id: str,
         session: PaymentSession,
         expires_at: datetime,
-        ticket: Ticket,
+        ticket: RateTicket,
     ) -> NewPayment:
         completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
         now = self._platform.now

@@ -8,7 +8,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
 
 
@@ -37,7 +37,7 @@ class Payment(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     commission_minor: int
-    commission_bearer: Bearer
+    commission_bearer: CommissionBearer
     commission_trx_id: str | None
     description: str | None
     customer_name: str | None

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.intake import NewItem
 from manilla.payments.payment import Payment
@@ -71,7 +71,7 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
 
 
 async def counted_payment(
-    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: Ticket
+    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: RateTicket
 ) -> Payment | None:
     """Reads the payment and counts the request towards the rate limit, in one statement."""
     record = await db.record(

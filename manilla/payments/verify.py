@@ -7,7 +7,7 @@ import msgspec
 from manilla.kit import clock
 from manilla.kit.db import Database
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
@@ -58,7 +58,7 @@ class UnfinishedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def verify(
-    db: Database, caller: Caller, trx_id: str, ticket: Ticket
+    db: Database, caller: Caller, trx_id: str, ticket: RateTicket
 ) -> VerifiedPayment | UnfinishedPayment:
     found = None
     if trx_ids.merchant_of(trx_id) == caller.merchant_id:

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import rules, sandbox
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.credentials import Credentials
@@ -78,7 +78,7 @@ class Banks:
         return banks or None
 
     def _method(self, code: str) -> Method:
-        method = self._catalogue.by_code(Kind.WITHDRAW, code)
+        method = self._catalogue.by_code(MethodKind.WITHDRAW, code)
         if method is None or not method.active:
             raise PayoutFailed(f"There is no payout method {code!r}.")
         return method

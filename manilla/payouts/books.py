@@ -4,7 +4,7 @@ from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.payouts import queries
 from manilla.payouts.payout import Payout
 
@@ -88,4 +88,4 @@ def _posting(payout: Payout, kind: str, wallet_minor: int, first: Line, *others:
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await ledger.post(connection, postings):
         # We hold the lock on the payout's row, whose status says that this was not posted before.
-        assert posted.outcome is Outcome.POSTED, posted.outcome
+        assert posted.outcome is PostingOutcome.POSTED, posted.outcome

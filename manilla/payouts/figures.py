@@ -7,15 +7,15 @@ import msgspec
 
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
-from manilla.ledger.daily import DAYS, Counted, Day, count_daily
+from manilla.ledger.daily import DAYS, CountedTable, DailyFigures, count_daily
 from manilla.ledger.scope import Scope, within
 
-PAYOUTS = Counted("payout", "completed", ("failed", "canceled"))
+PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
 
 
 async def daily(
     db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
-) -> list[Day]:
+) -> list[DailyFigures]:
     """Returns one entry per day, oldest first; the last 30 days if `days` is None."""
     return await count_daily(db, PAYOUTS, scope, currency, days)
 

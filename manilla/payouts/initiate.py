@@ -12,7 +12,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
@@ -26,7 +26,7 @@ from manilla.merchants import availability, outgoing
 from manilla.merchants import queries as merchants
 from manilla.merchants.availability import MerchantSuspended
 from manilla.merchants.directory import Caller
-from manilla.merchants.merchants import Status as MerchantStatus
+from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payouts import accounts, beneficiary, refusals, rules, sandbox
@@ -102,7 +102,7 @@ class PayoutInitiation:
         self._intake = Intake(db, "payout_initiate")
 
     async def initiate(
-        self, caller: Caller, order: PayoutOrder, ticket: Ticket
+        self, caller: Caller, order: PayoutOrder, ticket: RateTicket
     ) -> InitiatedPayout | Replayed:
         method = rules.open_method(self._catalogue, caller, order.withdraw_method_id)
         rules.check(self._platform.now, caller, method, order.currency_code, datetime.now(UTC))
@@ -125,7 +125,7 @@ class PayoutInitiation:
         taken = await self._take(ready, ticket)
         return Replayed(taken.answer) if taken.answer is not None else initiated
 
-    async def _take(self, new: NewPayout, ticket: Ticket) -> IntakeResult:
+    async def _take(self, new: NewPayout, ticket: RateTicket) -> IntakeResult:
         taken = await self._intake.take(new, ticket)
         if taken.outcome is IntakeOutcome.MERCHANT_BLOCKED:
             raise await self._obstacle(new)
@@ -228,7 +228,7 @@ def _ends_by_itself(new: NewPayout, who: Beneficiary, order: PayoutOrder) -> boo
 
 
 def _row(
-    caller: Caller, order: PayoutOrder, method: Method, amount: Money, ticket: Ticket
+    caller: Caller, order: PayoutOrder, method: Method, amount: Money, ticket: RateTicket
 ) -> NewPayout:
     repeat = order.repeat_key
     return NewPayout(

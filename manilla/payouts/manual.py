@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
@@ -108,7 +108,7 @@ async def requeue(db: Database, trx_id: str) -> Payout:
 
 async def decision(db: Database, payout: Payout) -> str | None:
     """Returns a sentence that says who decided and how; None if no administrator has."""
-    about = Filters(
+    about = AuditFilter(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )
     for line in await audit.listed(db, about):

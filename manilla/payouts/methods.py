@@ -7,7 +7,7 @@ import msgspec
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "bank_code", "account_number", "account_name"
 BANK_NAME_BY_HAND, ACCOUNT_NUMBER_BY_HAND = "Bank Name", "Account Number"
@@ -53,7 +53,7 @@ class PayoutMethods(msgspec.Struct, frozen=True):
 def offered(catalogue: Catalogue, caller: Caller, currency: str) -> PayoutMethods:
     if currency not in caller.currencies:
         raise CurrencyNotEnabled
-    methods = catalogue.offered(Kind.WITHDRAW, currency, caller.environment)
+    methods = catalogue.offered(MethodKind.WITHDRAW, currency, caller.environment)
     return PayoutMethods(currency, [describe(method) for method in methods])
 
 

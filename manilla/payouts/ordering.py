@@ -5,7 +5,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit.db import Database
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
@@ -16,7 +16,11 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 async def order(
-    db: Database, initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
+    db: Database,
+    initiation: PayoutInitiation,
+    caller: Caller,
+    wanted: PayoutOrder,
+    ticket: RateTicket,
 ) -> str:
     """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
@@ -35,7 +39,7 @@ async def order(
 
 
 async def place(
-    initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: Ticket
+    initiation: PayoutInitiation, caller: Caller, wanted: PayoutOrder, ticket: RateTicket
 ) -> str:
     """Returns the payout's id; an order repeated with the same key returns the first one's id."""
     assert wanted.ordered_by is not None

@@ -13,7 +13,7 @@ from manilla.merchants import availability
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import beneficiary, methods, nuban, refusals, rules
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import AccountResolver, Beneficiary
@@ -75,7 +75,7 @@ class PayoutPreviews:
         return [
             method
             for currency in sorted(caller.currencies & caller.active_wallets)
-            for method in self._catalogue.offered(Kind.WITHDRAW, currency, caller.environment)
+            for method in self._catalogue.offered(MethodKind.WITHDRAW, currency, caller.environment)
         ]
 
     def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:

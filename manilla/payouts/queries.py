@@ -10,7 +10,7 @@ from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.kit.ratelimit import Ticket
+from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.intake import NewItem
 from manilla.payouts.payout import Payout
 
@@ -74,7 +74,7 @@ async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
 
 
 async def counted_payout(
-    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: Ticket
+    db: Database, merchant_id: int, environment: str, trx_id: str, ticket: RateTicket
 ) -> Payout | None:
     """Reads the payout and counts the request towards the rate limit, in one statement."""
     record = await db.record(

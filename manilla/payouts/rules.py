@@ -7,7 +7,7 @@ from manilla.kit.money import Money
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts.refusals import (
     AmountOutOfRange,
     GatewayNotConfigured,
@@ -21,7 +21,7 @@ from manilla.platform.settings import WEEKDAYS, PlatformSettings
 
 
 def open_method(catalogue: Catalogue, caller: Caller, method_id: int) -> Method:
-    method = catalogue.by_id(Kind.WITHDRAW, method_id)
+    method = catalogue.by_id(MethodKind.WITHDRAW, method_id)
     if method is None or not method.active:
         raise PayoutFailed("There is no such payout method: see payout-methods.")
     check_usable(catalogue, caller, method)

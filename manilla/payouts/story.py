@@ -7,7 +7,7 @@ from manilla.kit.environment import Environment
 from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
-from manilla.ledger.timeline import Step
+from manilla.ledger.timeline import TimelineEvent
 from manilla.merchants import request_queries
 from manilla.merchants.request_queries import Request
 from manilla.notify import listing as notices
@@ -15,14 +15,14 @@ from manilla.notify.listing import NotificationWithAttempts
 from manilla.payouts import queries
 from manilla.payouts.payout import Payout
 from manilla.providers import listing as providers
-from manilla.providers.listing import Heard
+from manilla.providers.listing import ReceivedWebhook
 
 
 class PayoutStory(msgspec.Struct, frozen=True):
     payout: Payout
     requests: list[Request]  # API requests for it, while they are retained
-    webhooks: list[Heard]
-    steps: list[Step]
+    webhooks: list[ReceivedWebhook]
+    steps: list[TimelineEvent]
     postings: list[PostingLine]
     notifications: list[NotificationWithAttempts]
 
@@ -39,7 +39,7 @@ async def payout_story(
         requests=await request_queries.requests_about(
             db, merchant_id, trx_id, payout.ref_trx, payout.created_at
         ),
-        webhooks=await providers.heard_from_owners(db, merchant_id, {trx_id: payout.provider}),
+        webhooks=await providers.webhooks_from_owners(db, merchant_id, {trx_id: payout.provider}),
         steps=await timeline.steps(db, merchant_id, trx_id),
         postings=await books.postings_of(db, merchant_id, [trx_id]),
         notifications=await notices.of_transaction(db, merchant_id, trx_id),

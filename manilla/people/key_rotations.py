@@ -6,12 +6,12 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, current
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.people import links, members
-from manilla.people.mail import Kind, Letter
+from manilla.people.mail import Email, MailKind
 
 SHOWN_MAX = 5
 
@@ -24,18 +24,18 @@ class KeyRotation(msgspec.Struct, frozen=True):
 
 async def letters(
     db: Database, merchant_id: int, environment: Environment, base_url: str
-) -> list[Letter]:
+) -> list[Email]:
     """One email per owner, including the one who rotated the keys: their session may be stolen."""
     merchant = await merchants.get(db, merchant_id)
     text = f"{_name(current.get())} rotated the {environment} API keys of {merchant.name}."
     link = links.credentials(base_url, environment)
     owners = await members.owners_of(db, merchant_id)
-    return [Letter(Kind.KEYS_ROTATED, owner.email, link, text) for owner in owners]
+    return [Email(MailKind.KEYS_ROTATED, owner.email, link, text) for owner in owners]
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[KeyRotation]:
     """Returns rotations, newest first, for the notice on the owners' dashboard."""
-    wanted = Filters(action="merchant.rotate", merchant_id=merchant_id, since=start)
+    wanted = AuditFilter(action="merchant.rotate", merchant_id=merchant_id, since=start)
     lines = await audit.listed(db, wanted, limit=SHOWN_MAX)
     return [
         KeyRotation(Environment(line.detail["environment"]), _name(line.actor), line.at)

@@ -18,22 +18,22 @@ TIMEOUT_SECONDS = 10.0
 AT_ONCE = 16
 
 
-class Kind(StrEnum):
+class MailKind(StrEnum):
     RESET = "reset"
     INVITATION = "invitation"
     KEYS_ROTATED = "keys_rotated"
 
 
-class Letter(msgspec.Struct, frozen=True, omit_defaults=True):
+class Email(msgspec.Struct, frozen=True, omit_defaults=True):
     """The JSON document that the program reads from standard input."""
 
-    kind: Kind
+    kind: MailKind
     email: str
     link: str
     text: str = ""  # one sentence about what happened, if the kind does not say it
 
 
-Write = Callable[[], Awaitable[Letter | None]]
+Write = Callable[[], Awaitable[Email | None]]
 
 
 class Mailer:
@@ -48,15 +48,15 @@ class Mailer:
     def is_open(self) -> bool:
         return self._hook is not None
 
-    def send_later(self, letter: Letter) -> None:
+    def send_later(self, letter: Email) -> None:
         """Sends in the background, so that the caller does not wait for the program."""
 
-        async def written() -> Letter:
+        async def written() -> Email:
             return letter
 
         self.write_later(letter.kind, written)
 
-    def write_later(self, kind: Kind, write: Write) -> None:
+    def write_later(self, kind: MailKind, write: Write) -> None:
         """Builds and sends the email in the background, so that the response takes equally long for
         known and unknown email addresses.
         """
@@ -67,7 +67,7 @@ class Mailer:
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _write_and_send(self, kind: Kind, write: Write) -> bool:
+    async def _write_and_send(self, kind: MailKind, write: Write) -> bool:
         try:
             letter = await write()
         except Refusal as refusal:  # the database is unavailable
@@ -79,7 +79,7 @@ class Mailer:
         """Waits for emails that are being sent."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def send(self, letter: Letter) -> bool:
+    async def send(self, letter: Email) -> bool:
         """Returns whether the program accepted the email (exit 0). The link is never logged."""
         if self._hook is None:
             return False

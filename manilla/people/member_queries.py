@@ -19,7 +19,7 @@ class Member(msgspec.Struct, frozen=True):
     last_login_at: datetime | None
 
 
-class Belonging(msgspec.Struct, frozen=True):
+class MerchantMembership(msgspec.Struct, frozen=True):
     """A merchant that a user is a member of."""
 
     merchant_id: int
@@ -41,10 +41,10 @@ async def members(db: Database, merchant_id: int) -> list[Member]:
     )
 
 
-async def belongings(db: Database | Connection, person_id: int) -> list[Belonging]:
+async def belongings(db: Database | Connection, person_id: int) -> list[MerchantMembership]:
     """The user's merchants: active ones first, then by age."""
     return await db.rows(
-        Belonging,
+        MerchantMembership,
         """
         SELECT m.merchant_id, c.name AS merchant_name, c.status AS merchant_status, m.role
           FROM membership m JOIN merchant c ON c.id = m.merchant_id

@@ -8,7 +8,7 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.people import member_queries, passwords, persons, queries, session_queries
 from manilla.people.invitations import AlreadyMember
-from manilla.people.member_queries import Belonging, Member
+from manilla.people.member_queries import Member, MerchantMembership
 from manilla.people.queries import Person
 from manilla.people.roles import Realm, Role
 
@@ -33,7 +33,7 @@ async def owners_of(db: Database, merchant_id: int) -> list[Member]:
     return [each for each in found if each.role == Role.OWNER and each.status == "active"]
 
 
-async def merchants_of(db: Database, person_id: int) -> list[Belonging]:
+async def merchants_of(db: Database, person_id: int) -> list[MerchantMembership]:
     return await member_queries.belongings(db, person_id)
 
 

@@ -70,7 +70,7 @@ class _Threads:
 _threads = _Threads()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PasswordCheck(msgspec.Struct, frozen=True):
     is_right: bool
     is_outdated: bool = False  # hashed with a different cost than today's
 
@@ -95,7 +95,7 @@ async def hash_of(password: str) -> str:
     return await _threads.run(lambda: _HASHER.hash(plain))
 
 
-async def verify(password_hash: str | None, password: str) -> Verdict:
+async def verify(password_hash: str | None, password: str) -> PasswordCheck:
     """Verifies a password. Without a hash (an unknown email) it takes as long, and fails."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
@@ -128,12 +128,12 @@ async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
         )
 
 
-def _verify(password_hash: str | None, plain: str) -> Verdict:
+def _verify(password_hash: str | None, plain: str) -> PasswordCheck:
     try:
         _HASHER.verify(password_hash or NOBODYS, plain)
     except (Argon2Error, InvalidHashError):
-        return Verdict(is_right=False)
-    return Verdict(
+        return PasswordCheck(is_right=False)
+    return PasswordCheck(
         is_right=password_hash is not None,
         is_outdated=_HASHER.check_needs_rehash(password_hash or NOBODYS),
     )

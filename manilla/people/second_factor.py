@@ -15,7 +15,7 @@ from manilla.kit.ids import ALPHABET, base32
 from manilla.kit.sealed import SealedColumn
 from manilla.people import persons, queries, security_log, session_queries, throttle
 from manilla.people.queries import Person, PersonCredentials
-from manilla.people.security_log import Outcome, SecurityEvent, Who
+from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
@@ -45,7 +45,7 @@ class SecondFactorNotBegun(Refusal):
     message = "The second factor setup was not started, or was restarted. Start again."
 
 
-class Begun(msgspec.Struct, frozen=True):
+class TotpSetup(msgspec.Struct, frozen=True):
     """The new secret, shown once as text and as a QR code."""
 
     secret: str
@@ -59,14 +59,14 @@ def require_step_up(visitor: Visitor) -> None:
 
 async def begin(
     db: Database, keyring: Keyring, visitor: Visitor, *, issuer: str = "Manilla"
-) -> Begun:
+) -> TotpSetup:
     """Creates a new secret. It is not required until `confirm` has accepted a code."""
     secret = pyotp.random_base32()
     sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
     async with db.transaction() as connection:
         if not await queries.begin_totp(connection, visitor.person_id, sealed):
             raise SecondFactorIsOn
-    return Begun(secret, pyotp.TOTP(secret).provisioning_uri(visitor.email, issuer_name=issuer))
+    return TotpSetup(secret, pyotp.TOTP(secret).provisioning_uri(visitor.email, issuer_name=issuer))
 
 
 async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -> list[str]:
@@ -87,7 +87,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
         await session_queries.set_second_factor(connection, visitor.session_id)
         person_now = await persons.get(connection, person.id)
         await persons.record(connection, "person.second_factor_on", person_now)
-    _report(person_now, Outcome.TURNED_ON)
+    _report(person_now, SecurityOutcome.TURNED_ON)
     return codes
 
 
@@ -100,7 +100,7 @@ async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
             raise SecondFactorNotBegun
         person = await persons.get(connection, visitor.person_id)
         await persons.record(connection, "person.recovery_codes", person)
-    _report(person, Outcome.CODES_RENEWED)
+    _report(person, SecurityOutcome.CODES_RENEWED)
     return codes
 
 
@@ -123,11 +123,11 @@ async def remove(db: Database, person_id: int) -> None:
                 connection, "person.second_factor_off", person, sessions_ended=ended
             )
     if person.has_totp:
-        _report(person, Outcome.TURNED_OFF)
+        _report(person, SecurityOutcome.TURNED_OFF)
 
 
-def _report(person: Person, outcome: Outcome) -> None:
-    who = Who(person.id, person.email)
+def _report(person: Person, outcome: SecurityOutcome) -> None:
+    who = SecuritySubject(person.id, person.email)
     security_log.report(SecurityEvent.SECOND_FACTOR, outcome, person.realm, who)
 
 

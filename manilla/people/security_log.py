@@ -33,7 +33,7 @@ class SecurityEvent(StrEnum):
     EXPORT = "export"
 
 
-class Outcome(StrEnum):
+class SecurityOutcome(StrEnum):
     DONE = "done"
     CODE_NEEDED = "code_needed"  # the password was correct
     UNKNOWN_ACCOUNT = "unknown_account"
@@ -47,10 +47,15 @@ class Outcome(StrEnum):
     CODES_RENEWED = "codes_renewed"
 
 
-_GOOD = (Outcome.DONE, Outcome.CODE_NEEDED, Outcome.TURNED_ON, Outcome.CODES_RENEWED)
+_GOOD = (
+    SecurityOutcome.DONE,
+    SecurityOutcome.CODE_NEEDED,
+    SecurityOutcome.TURNED_ON,
+    SecurityOutcome.CODES_RENEWED,
+)
 
 
-class Who(msgspec.Struct, frozen=True):
+class SecuritySubject(msgspec.Struct, frozen=True):
     """A known user, authenticated or not."""
 
     person_id: int
@@ -58,7 +63,11 @@ class Who(msgspec.Struct, frozen=True):
 
 
 def report(
-    event: SecurityEvent, outcome: Outcome, realm: str, who: Who | None, **detail: Any
+    event: SecurityEvent,
+    outcome: SecurityOutcome,
+    realm: str,
+    who: SecuritySubject | None,
+    **detail: Any,
 ) -> None:
     """Logs and counts an event, with the IP address of the current request, if any."""
     metrics.security_events.labels(event, realm, outcome).inc()
@@ -77,9 +86,9 @@ def report(
 async def record_failure(
     db: Database,
     event: SecurityEvent,
-    outcome: Outcome,
+    outcome: SecurityOutcome,
     realm: Realm,
-    who: Who | None,
+    who: SecuritySubject | None,
     *,
     is_repeated: bool = False,
 ) -> None:
@@ -110,7 +119,7 @@ async def record_failure(
 async def record_export(
     db: Database,
     realm: Realm,
-    who: Who,
+    who: SecuritySubject,
     *,
     merchant_id: int | None,
     name: str,
@@ -127,7 +136,7 @@ async def record_export(
             format=file_format,
             address=address.get(),
         )
-    report(SecurityEvent.EXPORT, Outcome.DONE, realm, who, file=name, format=file_format)
+    report(SecurityEvent.EXPORT, SecurityOutcome.DONE, realm, who, file=name, format=file_format)
 
 
 def _is_power_of_ten(number: int) -> bool:

@@ -19,7 +19,7 @@ from manilla.people import (
 from manilla.people.queries import PersonCredentials
 from manilla.people.roles import Realm
 from manilla.people.second_factor import CodeRefused
-from manilla.people.security_log import Outcome, SecurityEvent, Who
+from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.throttle import TooManyAttempts
 
 
@@ -29,7 +29,7 @@ class SignInRefused(Refusal):
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or password is wrong."
 
-    outcome = Outcome.WRONG_PASSWORD  # for the log only
+    outcome = SecurityOutcome.WRONG_PASSWORD  # for the log only
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class NeedsCode(msgspec.Struct, frozen=True):
     """The password is correct. The client must send it again with a code; no state is kept."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class SignInAttempt(msgspec.Struct, frozen=True):
     realm: Realm
     email: str
     password: str
@@ -51,8 +51,8 @@ class Attempt(msgspec.Struct, frozen=True):
     device: str | None  # the id of the browser, if it is known to be this user's
 
     @property
-    def who(self) -> Who | None:
-        return Who(self.person.id, self.person.email) if self.person else None
+    def who(self) -> SecuritySubject | None:
+        return SecuritySubject(self.person.id, self.person.email) if self.person else None
 
 
 async def sign_in(
@@ -70,7 +70,9 @@ async def sign_in(
     normal = persons.normal_email(email)
     person = await queries.credentials_by_email(db, realm, normal) if normal else None
     device = devices.read(keyring, realm, person.id, device_cookie) if person else None
-    attempt = Attempt(realm, normal or email, password, code, address, user_agent, person, device)
+    attempt = SignInAttempt(
+        realm, normal or email, password, code, address, user_agent, person, device
+    )
     try:
         entered = await _try(db, keyring, attempt)
     except (SignInRefused, CodeRefused, TooManyAttempts) as refusal:
@@ -83,12 +85,12 @@ async def sign_in(
             is_repeated=isinstance(refusal, TooManyAttempts) and not refusal.is_first,
         )
         raise
-    outcome = Outcome.DONE if isinstance(entered, SignedIn) else Outcome.CODE_NEEDED
+    outcome = SecurityOutcome.DONE if isinstance(entered, SignedIn) else SecurityOutcome.CODE_NEEDED
     security_log.report(SecurityEvent.SIGN_IN, outcome, realm, attempt.who)
     return entered
 
 
-async def _try(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn | NeedsCode:
+async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn | NeedsCode:
     """Counts the attempt before checking it; see `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
@@ -108,7 +110,7 @@ async def _try(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn | N
     return entered
 
 
-async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> SignedIn:
+async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn:
     """Lets a correct password and code together pass a used-up limit.
 
     All failures have the same text, so that neither password nor code is confirmed alone.
@@ -118,7 +120,7 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> S
     try:
         person, new_hash = await _check_password(attempt)
         if not person.has_totp:
-            raise _refused(Outcome.LOCKED_OUT)
+            raise _refused(SecurityOutcome.LOCKED_OUT)
         await _check_code(db, keyring, attempt, person)
     except (SignInRefused, CodeRefused, TooManyAttempts) as refusal:
         text = "The email address, password or code is wrong."
@@ -128,22 +130,22 @@ async def _pass_the_limit(db: Database, keyring: Keyring, attempt: Attempt) -> S
     return entered
 
 
-async def _check_password(attempt: Attempt) -> tuple[PersonCredentials, str | None]:
+async def _check_password(attempt: SignInAttempt) -> tuple[PersonCredentials, str | None]:
     """Returns the user, and a new hash if the stored one is outdated."""
     person = attempt.person
     verdict = await passwords.verify(person.password_hash if person else None, attempt.password)
     if person is None:
-        raise _refused(Outcome.UNKNOWN_ACCOUNT)
+        raise _refused(SecurityOutcome.UNKNOWN_ACCOUNT)
     if not verdict.is_right:
-        raise _refused(Outcome.WRONG_PASSWORD)
+        raise _refused(SecurityOutcome.WRONG_PASSWORD)
     if person.status != "active":
-        raise _refused(Outcome.DISABLED)
+        raise _refused(SecurityOutcome.DISABLED)
     new_hash = await passwords.hash_of(attempt.password) if verdict.is_outdated else None
     return person, new_hash
 
 
 async def _check_code(
-    db: Database, keyring: Keyring, attempt: Attempt, person: PersonCredentials
+    db: Database, keyring: Keyring, attempt: SignInAttempt, person: PersonCredentials
 ) -> None:
     """A known device has its own attempts, so others who know the password cannot use them up."""
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
@@ -153,14 +155,14 @@ async def _check_code(
 
 
 async def _enter(
-    db: Database, attempt: Attempt, person: PersonCredentials, new_hash: str | None
+    db: Database, attempt: SignInAttempt, person: PersonCredentials, new_hash: str | None
 ) -> SignedIn:
     async with db.transaction() as connection:
         return SignedIn(await _begin_session(connection, attempt, person, new_hash))
 
 
 async def _begin_session(
-    connection: Connection, attempt: Attempt, person: PersonCredentials, new_hash: str | None
+    connection: Connection, attempt: SignInAttempt, person: PersonCredentials, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
     # The password may have been reset, and all sessions ended, since it was verified.
@@ -180,13 +182,17 @@ async def _begin_session(
     )
 
 
-def _refused(outcome: Outcome, text: str | None = None) -> SignInRefused:
+def _refused(outcome: SecurityOutcome, text: str | None = None) -> SignInRefused:
     refusal = SignInRefused(text)
     refusal.outcome = outcome
     return refusal
 
 
-def _outcome(refusal: Refusal) -> Outcome:
+def _outcome(refusal: Refusal) -> SecurityOutcome:
     if isinstance(refusal, SignInRefused):
         return refusal.outcome
-    return Outcome.WRONG_CODE if isinstance(refusal, CodeRefused) else Outcome.LOCKED_OUT
+    return (
+        SecurityOutcome.WRONG_CODE
+        if isinstance(refusal, CodeRefused)
+        else SecurityOutcome.LOCKED_OUT
+    )

@@ -36,7 +36,7 @@ class _Topic(msgspec.Struct, frozen=True):
     version: int
 
 
-class Watch:
+class ChangeWatch:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._refreshes: dict[str, Refresh] = {}

@@ -316,7 +316,7 @@ async def change(db: Database | Connection, key: str, text: str) -> None:
 class CurrentSettings:
     """The current platform settings, refreshed by the watch."""
 
-    def __init__(self, db: Database, watch: changes.Watch, *, is_development: bool) -> None:
+    def __init__(self, db: Database, watch: changes.ChangeWatch, *, is_development: bool) -> None:
         self._db = db
         self._is_development = is_development
         self.now = in_mode(PlatformSettings(), is_development=is_development)

@@ -18,7 +18,7 @@ from manilla.providers.port import Direction, Provider
 VALUE_LENGTH_MAX = 500
 
 
-class Field(msgspec.Struct, frozen=True):
+class CredentialField(msgspec.Struct, frozen=True):
     name: str
     is_secret: bool = True
     is_required: bool = False
@@ -26,39 +26,39 @@ class Field(msgspec.Struct, frozen=True):
     default: str = ""
 
 
-def _switch(name: str, default: str) -> Field:
-    return Field(name, is_secret=False, is_switch=True, default=default)
+def _switch(name: str, default: str) -> CredentialField:
+    return CredentialField(name, is_secret=False, is_switch=True, default=default)
 
 
-def _base_url(host: str) -> Field:
-    return Field("base_url", is_secret=False, default=f"https://api.{host}.example")
+def _base_url(host: str) -> CredentialField:
+    return CredentialField("base_url", is_secret=False, default=f"https://api.{host}.example")
 
 
-FIELDS: dict[Provider, tuple[Field, ...]] = {
+FIELDS: dict[Provider, tuple[CredentialField, ...]] = {
     Provider.A: (
-        Field("public_key"),
-        Field("secret_key", is_required=True),
-        Field("encryption_key"),
-        Field("webhook_secret", is_required=True),
+        CredentialField("public_key"),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("encryption_key"),
+        CredentialField("webhook_secret", is_required=True),
         _switch("sandbox", "false"),
         _base_url("providera"),
     ),
     Provider.B: (
-        Field("api_key", is_required=True),
-        Field("secret_key", is_required=True),
-        Field("webhook_secret"),
-        Field("business_id", is_secret=False, is_required=True),
-        Field("default_va_bank", is_secret=False),
+        CredentialField("api_key", is_required=True),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("webhook_secret"),
+        CredentialField("business_id", is_secret=False, is_required=True),
+        CredentialField("default_va_bank", is_secret=False),
         _switch("sandbox", "false"),
         _switch("pay_in_enabled", "true"),
         _switch("pay_out_enabled", "true"),
         _base_url("providerb"),
     ),
     Provider.C: (
-        Field("secret_key", is_required=True),
-        Field("api_key"),
-        Field("public_key"),
-        Field("webhook_secret", is_required=True),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("api_key"),
+        CredentialField("public_key"),
+        CredentialField("webhook_secret", is_required=True),
         _switch("sandbox", "false"),
         _switch("pay_in_enabled", "true"),
         _switch("pay_out_enabled", "true"),
@@ -194,7 +194,7 @@ SEALED = SealedColumn(
 )
 
 
-def _field(provider: Provider, name: str) -> Field:
+def _field(provider: Provider, name: str) -> CredentialField:
     for field in FIELDS[provider]:
         if field.name == name:
             return field
@@ -230,7 +230,7 @@ def _check(provider: Provider, name: str, value: str) -> None:
         raise BadCredentials("base_url must be a URL such as https://api.example.com.")
 
 
-def _shown(field: Field, value: str | None) -> str | bool | None:
+def _shown(field: CredentialField, value: str | None) -> str | bool | None:
     if field.is_switch:
         return (value or field.default) == "true"
     if field.is_secret:

@@ -95,7 +95,7 @@ class Rail:
 
 
 class Health:
-    def __init__(self, db: Database, watch: changes.Watch) -> None:
+    def __init__(self, db: Database, watch: changes.ChangeWatch) -> None:
         self._db = db
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()

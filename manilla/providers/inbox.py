@@ -24,12 +24,12 @@ _SUBJECTS = {
 }
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredWebhook(msgspec.Struct, frozen=True):
     is_ignored: bool  # the transaction belongs to another provider
     deliveries: int  # of the same bytes, including this one
 
 
-async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> Stored:
+async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> StoredWebhook:
     """Stores a verified webhook and schedules a status query, in one statement.
 
     Every delivery schedules a query, even if the same bytes arrived before, because the provider's
@@ -43,7 +43,7 @@ async def store(db: Database, provider: Provider, event: WebhookEvent, raw: byte
     """
     claim = event.claim
     stored = await db.row(
-        Stored,
+        StoredWebhook,
         f"""
         WITH subject AS MATERIALIZED ({_SUBJECTS[event.kind]}),
         latest AS (

@@ -9,7 +9,7 @@ import msgspec
 from manilla.kit.db import Database
 
 
-class Heard(msgspec.Struct, frozen=True):
+class ReceivedWebhook(msgspec.Struct, frozen=True):
     """A signed webhook."""
 
     provider: str
@@ -21,17 +21,19 @@ class Heard(msgspec.Struct, frozen=True):
     received_at: datetime
 
 
-async def heard_from_owners(
+async def webhooks_from_owners(
     db: Database, merchant_id: int, owners: Mapping[str, str | None]
-) -> list[Heard]:
+) -> list[ReceivedWebhook]:
     """Returns webhooks about these references, each only from the provider that owns it."""
-    heard = await heard_of(db, merchant_id, list(owners))
+    heard = await webhooks_about(db, merchant_id, list(owners))
     return [each for each in heard if owners[each.reference] == each.provider]
 
 
-async def heard_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[Heard]:
+async def webhooks_about(
+    db: Database, merchant_id: int, references: Sequence[str]
+) -> list[ReceivedWebhook]:
     return await db.rows(
-        Heard,
+        ReceivedWebhook,
         """
         SELECT provider, kind, reference, claimed_amount, claimed_currency, claimed_status,
                received_at

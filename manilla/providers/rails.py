@@ -29,7 +29,7 @@ class Rails:
         self,
         db: Database,
         keyring: Keyring,
-        watch: changes.Watch,
+        watch: changes.ChangeWatch,
         session: aiohttp.ClientSession,
         *,
         is_production_mode: bool,

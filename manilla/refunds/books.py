@@ -5,7 +5,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
-from manilla.ledger.posting import Line, Outcome, Posting
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.refunds.refund import Refund
 
@@ -33,13 +33,13 @@ async def debit(connection: Connection, refund: Refund) -> None:
         *(refund.merchant_id, refund.trx_id, refund.environment, refund.currency),
         *(refund.amount_minor, refund.commission_minor, refund.reason, refund.on_behalf),
     )
-    if outcome == Outcome.INSUFFICIENT_BALANCE:
+    if outcome == PostingOutcome.INSUFFICIENT_BALANCE:
         raise RefundNotCovered
     if outcome == WALLET_INACTIVE:
         raise RefundBlocked("This payment's wallet is not active. Nothing was refunded.")
     if outcome in set(OutgoingHold):
         raise RefundBlocked(f"{OutgoingHold(outcome).text} Nothing was refunded.")
-    assert outcome == Outcome.POSTED, outcome
+    assert outcome == PostingOutcome.POSTED, outcome
 
 
 async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> None:
@@ -70,4 +70,4 @@ async def _post(
     )
     [posted] = await ledger.post(connection, [new])
     # We hold the lock on the payment's row, and the refund's status says that this was not posted.
-    assert posted.outcome is Outcome.POSTED, posted.outcome
+    assert posted.outcome is PostingOutcome.POSTED, posted.outcome

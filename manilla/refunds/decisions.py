@@ -1,7 +1,7 @@
 """Decisions of administrators on refunds that were left to them, or that are on hold."""
 
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
@@ -54,7 +54,7 @@ async def decide(db: Database, trx_id: str, *, is_paid: bool, detail: str) -> Re
 
 async def decision(db: Database, refund: Refund) -> str | None:
     """Returns a sentence that says who decided and how; None if no administrator has."""
-    about = Filters(
+    about = AuditFilter(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )
     words = {"refund.confirm": "has paid it", "refund.reject": "has rejected it"}

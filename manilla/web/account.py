@@ -17,7 +17,7 @@ from manilla.people import (
     second_factor,
     sessions,
 )
-from manilla.people.mail import Letter
+from manilla.people.mail import Email
 from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
@@ -126,17 +126,17 @@ async def forgot(request: PageRequest) -> Answer:
     except Refusal as refusal:
         has_mail = request.services.mailer.is_open
         return request.refused("forgot.html", refusal, is_sent=False, has_mail=has_mail)
-    request.services.mailer.write_later(mail.Kind.RESET, _reset_letter(request, email))
+    request.services.mailer.write_later(mail.MailKind.RESET, _reset_letter(request, email))
     return request.page("forgot.html", is_sent=True, has_mail=request.services.mailer.is_open)
 
 
 def _reset_letter(request: PageRequest, email: str) -> mail.Write:
-    async def write() -> Letter | None:
+    async def write() -> Email | None:
         new = await resets.ask(request.db, request.realm, email)
         if new is None:
             return None
         link = links.reset(request.services.base_url, request.realm, new.token)
-        return Letter(mail.Kind.RESET, new.person.email, link)
+        return Email(mail.MailKind.RESET, new.person.email, link)
 
     return write
 

@@ -18,7 +18,7 @@ from manilla.people import security_log, sessions
 from manilla.people.passwords import WrongPassword
 from manilla.people.roles import Realm
 from manilla.people.second_factor import CodeRefused
-from manilla.people.security_log import Outcome, SecurityEvent, Who
+from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
@@ -34,10 +34,10 @@ ANONYMOUS = "manilla_visit"  # cookie that the CSRF token is bound to before sig
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
-STEP_UP_OUTCOMES: dict[type[Refusal], Outcome] = {
-    WrongPassword: Outcome.WRONG_PASSWORD,
-    CodeRefused: Outcome.WRONG_CODE,
-    TooManyAttempts: Outcome.LOCKED_OUT,
+STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
+    WrongPassword: SecurityOutcome.WRONG_PASSWORD,
+    CodeRefused: SecurityOutcome.WRONG_CODE,
+    TooManyAttempts: SecurityOutcome.LOCKED_OUT,
 }
 
 
@@ -125,7 +125,7 @@ class Authentication:
     def _report_refusal(self, visitor: Visitor | None, request: PageRequest, code: str) -> None:
         security_log.report(
             SecurityEvent.PERMISSION,
-            Outcome.REFUSED,
+            SecurityOutcome.REFUSED,
             self._layout.realm,
             _who(visitor) if visitor else None,
             code=code,
@@ -216,7 +216,9 @@ class Authentication:
                 is_repeated=isinstance(refusal, TooManyAttempts) and not refusal.is_first,
             )
             raise
-        security_log.report(SecurityEvent.STEP_UP, Outcome.DONE, visitor.realm, _who(visitor))
+        security_log.report(
+            SecurityEvent.STEP_UP, SecurityOutcome.DONE, visitor.realm, _who(visitor)
+        )
 
     def _to_sign_in(self, request: PageRequest) -> Answer:
         if request.http.method != "GET":
@@ -230,8 +232,8 @@ class _SignInFirst(Exception):
     """The user is not signed in."""
 
 
-def _who(visitor: Visitor) -> Who:
-    return Who(visitor.person_id, visitor.email)
+def _who(visitor: Visitor) -> SecuritySubject:
+    return SecuritySubject(visitor.person_id, visitor.email)
 
 
 def _kept(request: PageRequest) -> list[tuple[str, str]]:

@@ -8,10 +8,10 @@ import msgspec
 
 from manilla.kit import strict_json
 from manilla.kit.display import money_symbol
-from manilla.ledger.daily import Day
+from manilla.ledger.daily import DailyFigures
 
 
-def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> str:
+def volume(currency: str, paid_in: Sequence[DailyFigures], paid_out: Sequence[DailyFigures]) -> str:
     """Data for the chart script.
 
     Each day is placed at noon, so that it is the same day in every time zone.
@@ -25,12 +25,12 @@ def volume(currency: str, paid_in: Sequence[Day], paid_out: Sequence[Day]) -> st
     return strict_json.encode(drawn).decode()
 
 
-def share(days: Sequence[Day], word: str) -> str:
+def share(days: Sequence[DailyFigures], word: str) -> str:
     """`2 of 19 paid`: the volume counts only successful transactions, so this shows their share."""
     return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
 
 
-def success_rate(days: Sequence[Day]) -> str:
+def success_rate(days: Sequence[DailyFigures]) -> str:
     succeeded = sum(day.succeeded for day in days)
     decided = succeeded + sum(day.failed for day in days)
     return f"{100 * succeeded / decided:.1f} %" if decided else "—"

@@ -8,13 +8,13 @@ import msgspec
 from manilla.kit.display import money
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
-from manilla.ledger.timeline import Step
+from manilla.ledger.timeline import TimelineEvent
 from manilla.lookup.payment import PaymentStory
 from manilla.merchants.request_queries import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
 from manilla.payouts.story import PayoutStory
-from manilla.providers.listing import Heard
+from manilla.providers.listing import ReceivedWebhook
 from manilla.providers.port import Provider
 
 GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
@@ -55,7 +55,7 @@ def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[Happeni
     return _in_order(*_common(story, all_accounts=all_accounts))
 
 
-def of_webhooks(heard: Sequence[Heard]) -> list[Happening]:
+def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[Happening]:
     """The timeline of webhooks that match none of our transactions."""
     return _in_order(*(_heard(each) for each in heard))
 
@@ -100,7 +100,7 @@ def _charge(charge: Charge) -> Happening:
     )
 
 
-def _heard(heard: Heard) -> Happening:
+def _heard(heard: ReceivedWebhook) -> Happening:
     claims = []
     if heard.claimed_status is not None:
         claims.append(heard.claimed_status)
@@ -115,7 +115,7 @@ def _heard(heard: Heard) -> Happening:
     )
 
 
-def _step(step: Step) -> Happening:
+def _step(step: TimelineEvent) -> Happening:
     moved = "" if step.from_status == step.to_status else f": {step.from_status} → {step.to_status}"
     tone = "green" if step.event in GOOD else "red" if step.event in BAD else ""
     event = step.event.replace("_", " ")

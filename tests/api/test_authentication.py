@@ -11,7 +11,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.platform import settings as platform
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
@@ -211,7 +211,7 @@ async def test_both_keys_are_accepted_until_the_rotation_overlap_ends(
         " WHERE merchant_id = $1 AND expires_at IS NOT NULL",
         merchant.new.id,
     )
-    await merchants.change(db, keyring, merchant.new.id, Change())
+    await merchants.change(db, keyring, merchant.new.id, MerchantUpdate())
     await asyncio.sleep(1)
     assert_refused(await merchant.get(PATH))
     assert (await after.get(PATH)).status == 200
@@ -231,29 +231,29 @@ async def test_rotating_without_overlap_ends_the_old_key_within_a_second(
 @pytest.mark.parametrize(
     ("status", "environment", "expected"),
     [
-        (Status.PENDING, "sandbox", (200, None)),
-        (Status.PENDING, "production", (403, "MERCHANT_PENDING_APPROVAL")),
-        (Status.APPROVED, "production", (200, None)),
-        (Status.REJECTED, "sandbox", (403, "MERCHANT_SUSPENDED")),
-        (Status.REJECTED, "production", (403, "MERCHANT_SUSPENDED")),
-        (Status.DISABLED, "sandbox", (403, "MERCHANT_SUSPENDED")),
-        (Status.DISABLED, "production", (403, "MERCHANT_SUSPENDED")),
+        (MerchantStatus.PENDING, "sandbox", (200, None)),
+        (MerchantStatus.PENDING, "production", (403, "MERCHANT_PENDING_APPROVAL")),
+        (MerchantStatus.APPROVED, "production", (200, None)),
+        (MerchantStatus.REJECTED, "sandbox", (403, "MERCHANT_SUSPENDED")),
+        (MerchantStatus.REJECTED, "production", (403, "MERCHANT_SUSPENDED")),
+        (MerchantStatus.DISABLED, "sandbox", (403, "MERCHANT_SUSPENDED")),
+        (MerchantStatus.DISABLED, "production", (403, "MERCHANT_SUSPENDED")),
     ],
 )
 async def test_a_merchants_status_decides_which_environments_it_can_call(
     site: Site,
     db: Database,
     keyring: Keyring,
-    status: Status,
+    status: MerchantStatus,
     environment: str,
     expected: tuple[int, str | None],
 ) -> None:
     caller = await new_merchant(site, db, keyring, status, Environment(environment))
     reply = await caller.get(PATH)
     assert (reply.status, reply.code) == expected
-    if status is Status.PENDING and reply.status == 403:
+    if status is MerchantStatus.PENDING and reply.status == 403:
         assert reply.json["error"] == "Merchant Pending Approval"
-    if status in (Status.REJECTED, Status.DISABLED):
+    if status in (MerchantStatus.REJECTED, MerchantStatus.DISABLED):
         assert status in reply.json["error"]
 
 
@@ -261,6 +261,8 @@ async def test_a_disabled_merchant_is_stopped_within_a_second(
     merchant: Merchant, db: Database, keyring: Keyring
 ) -> None:
     assert (await merchant.get(PATH)).status == 200
-    await merchants.change(db, keyring, merchant.new.id, Change(status=Status.DISABLED))
+    await merchants.change(
+        db, keyring, merchant.new.id, MerchantUpdate(status=MerchantStatus.DISABLED)
+    )
     await asyncio.sleep(1)
     assert (await merchant.get(PATH)).code == "MERCHANT_SUSPENDED"

@@ -7,7 +7,7 @@ import msgspec
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.platform import settings as platform
 from tests.client import Merchant, Reply, Site, new_merchant
 
@@ -95,7 +95,7 @@ async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls
 
 async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
     """The limit comes before availability and the body: what is refused there was counted."""
-    pending = await new_merchant(site, db, keyring, Status.PENDING, Environment.PRODUCTION)
+    pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))
     assert Counter(reply.status for reply in replies) == {403: 120, 429: 1}
 

@@ -15,7 +15,7 @@ from manilla.ledger.scope import Everyone, Tenant
 from manilla.merchants import listing, merchants, queries, request_log
 from manilla.merchants.listing import RequestFilter
 from manilla.merchants.request_log import RequestLog
-from manilla.merchants.request_queries import Line, Request
+from manilla.merchants.request_queries import Request, RequestLogLine
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.faults.proxy import Cut, proxied
@@ -215,8 +215,8 @@ async def test_last_use_is_shown_for_the_credential_generation_that_was_used(
     assert old is not None
 
 
-def _line(merchant_id: int, number: int, at: datetime) -> Line:
-    return Line(
+def _line(merchant_id: int, number: int, at: datetime) -> RequestLogLine:
+    return RequestLogLine(
         merchant_id=merchant_id,
         at=at,
         request_id=f"{merchant_id}-{number}",

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manilla.approvals.approvals import Desk
+from manilla.approvals.approvals import Approvals
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -24,6 +24,6 @@ async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSim
 
 
 @pytest.fixture
-def office(db: Database, keyring: Keyring) -> Desk:
+def office(db: Database, keyring: Keyring) -> Approvals:
     """Where changes are made in production mode."""
-    return Desk(db, keyring, is_production_mode=True)
+    return Approvals(db, keyring, is_production_mode=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.audit.audit import Filters
-from manilla.audit.entry import Entry
+from manilla.audit.audit import AuditFilter
+from manilla.audit.entry import AuditEntry
 from manilla.cases import cases
 from manilla.cases.suspense import Action
 from manilla.kit import jobs
@@ -16,12 +16,12 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import settlements
-from manilla.ledger.settlements import Kind as Settlement
+from manilla.ledger.settlements import SettlementKind as Settlement
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
-from manilla.methods.method import Kind
+from manilla.methods.method import MethodKind
 from manilla.notify import redeliver
 from manilla.payouts import accounts, manual
 from manilla.platform import settings
@@ -38,13 +38,13 @@ ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
 PRODUCTION = Environment.PRODUCTION
 
 
-async def of_merchant(db: Database, merchant: Merchant) -> list[Entry]:
+async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
     """Oldest first."""
-    return (await audit.listed(db, Filters(merchant_id=merchant.new.id)))[::-1]
+    return (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 
-async def last(db: Database, action: str) -> Entry:
-    return (await audit.listed(db, Filters(action=action), limit=1))[0]
+async def last(db: Database, action: str) -> AuditEntry:
+    return (await audit.listed(db, AuditFilter(action=action), limit=1))[0]
 
 
 def changed(before: Any, after: Any) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def changed(before: Any, after: Any) -> dict[str, Any]:
 async def test_merchants_and_wallets(db: Database, keyring: Keyring, merchant: Merchant) -> None:
     number = merchant.new.id
     with acting(ADA):
-        wanted = Change(
-            status=Status.DISABLED, commission_percent=Decimal("1.5"), bvn="22222222222"
+        wanted = MerchantUpdate(
+            status=MerchantStatus.DISABLED, commission_percent=Decimal("1.5"), bvn="22222222222"
         )
         await merchants.change(db, keyring, number, wanted)
-        await merchants.change(db, keyring, number, Change(status=Status.DISABLED))
+        await merchants.change(db, keyring, number, MerchantUpdate(status=MerchantStatus.DISABLED))
         await merchants.rotate(db, keyring, number, PRODUCTION, overlap_minutes=5)
         await wallets.fund(db, number, PRODUCTION, Money.of("10", "NGN"), "first")
         await wallets.adjust(db, number, PRODUCTION, Money.of("-4", "NGN"), "too much")
@@ -98,13 +98,17 @@ async def test_settings_providers_and_methods(db: Database, keyring: Keyring) ->
     await credentials.clear(db, Provider.C)
     assert (await last(db, "provider")).action == "provider.clear"
 
-    await catalogue.change(db, Kind.WITHDRAW, "platform", catalogue.Change(minimum="600"))
+    await catalogue.change(
+        db, MethodKind.WITHDRAW, "platform", catalogue.MethodUpdate(minimum="600")
+    )
     line = await last(db, "method.change")
     assert (line.subject, line.detail["changed"]) == (
         "method:platform",
         {"min_minor": changed(50000, 60000)},
     )
-    await catalogue.change(db, Kind.WITHDRAW, "platform", catalogue.Change(minimum="500"))
+    await catalogue.change(
+        db, MethodKind.WITHDRAW, "platform", catalogue.MethodUpdate(minimum="500")
+    )
 
 
 async def test_payouts_and_saved_accounts(
@@ -191,7 +195,7 @@ async def test_refunds_cases_settlements_and_notifications(
 
 async def test_no_secret_is_ever_logged(db: Database, keyring: Keyring, merchant: Merchant) -> None:
     planted = ["planted-secret-1", "planted-hook-2", "22233344455", "0998877665"]
-    await merchants.change(db, keyring, merchant.new.id, Change(bvn=planted[2]))
+    await merchants.change(db, keyring, merchant.new.id, MerchantUpdate(bvn=planted[2]))
     new = await merchants.rotate(db, keyring, merchant.new.id, PRODUCTION)
     given = {"secret_key": planted[0], "webhook_secret": planted[1]}
     await credentials.change(db, keyring, Provider.C, given)

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from manilla.approvals import approvals
-from manilla.approvals.approvals import ApprovalNotFound, Desk, NotToDecide
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.approvals import ApprovalNotAllowed, ApprovalNotFound, Approvals
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import (
     Change,
     MerchantChange,
@@ -20,16 +20,16 @@ from manilla.approvals.kinds import (
 )
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.merchants import merchants, queries
-from manilla.merchants.merchants import Bearer, Status
-from manilla.merchants.wallets import AdjustmentRefused, Funded
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus
+from manilla.merchants.wallets import AdjustmentRefused, FundingResult
 from manilla.methods import catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
@@ -53,29 +53,29 @@ async def balance(db: Database, merchant: Merchant) -> int:
     return wallet.balance_minor
 
 
-async def ask(office: Desk, change: Change, actor: Actor = ADA) -> int:
+async def ask(office: Approvals, change: Change, actor: Actor = ADA) -> int:
     with acting(actor):
         asked = await apply_or_ask(office, change)
-    assert isinstance(asked, Asked), asked
+    assert isinstance(asked, ApprovalRequested), asked
     return asked.approval_id
 
 
 async def test_an_adjustment_above_the_limit_waits_for_approval(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     db, who = office.db, (merchant.new.id, PRODUCTION)
     within = await apply_or_ask(office, WalletFunding(*who, naira("10000000"), "within"))
-    assert isinstance(within, Funded)
+    assert isinstance(within, FundingResult)
     number = await ask(office, WalletAdjustment(*who, naira("10000000.01"), "found"))
     assert await balance(db, merchant) == 1_000_000_000
     assert number in [each.id for each in await approvals.waiting(db)]
     with acting(BOLA):
         approved = await approvals.approve(office, number)
-    assert isinstance(approved.result, Funded)
+    assert isinstance(approved.result, FundingResult)
     assert await balance(db, merchant) == 2_000_000_001
     assert (approved.approval.status, approved.approval.decided_by) == ("approved", BOLA)
     assert number not in [each.id for each in await approvals.waiting(db)]
-    lines = (await audit.listed(db, Filters(merchant_id=merchant.new.id)))[:3]
+    lines = (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[:3]
     assert [(line.action, line.actor_name) for line in lines] == [
         ("approval.approve", "Bola"),
         ("wallet.adjust", "Bola"),
@@ -85,7 +85,7 @@ async def test_an_adjustment_above_the_limit_waits_for_approval(
 
 
 async def test_debits_have_the_same_limit_and_a_role_may_have_none(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     who = merchant.new.id, PRODUCTION
     await ask(office, WalletAdjustment(*who, naira("-10000000.01"), "too much"))
@@ -94,34 +94,38 @@ async def test_debits_have_the_same_limit_and_a_role_may_have_none(
     in_sandbox = WalletAdjustment(
         merchant.new.id, SANDBOX, naira("500000"), "play", needs_second=True
     )
-    assert isinstance(await apply_or_ask(office, in_sandbox), Funded)
+    assert isinstance(await apply_or_ask(office, in_sandbox), FundingResult)
 
 
 async def test_small_amounts_in_a_day_add_up_towards_the_limit(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     chika = Actor(ActorKind.PERSON, 31, "Chika", "console")
     put = WalletFunding(merchant.new.id, PRODUCTION, naira("4000000"), "in parts")
     take = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-4000000"), "in parts")
     with acting(chika):
         at_once = await asyncio.gather(*(apply_or_ask(office, put) for _ in range(3)))
-        assert sorted(type(each).__name__ for each in at_once) == ["Asked", "Funded", "Funded"]
-        assert isinstance(await apply_or_ask(office, take), Asked)
-    [number] = [each.approval_id for each in at_once if isinstance(each, Asked)]
+        assert sorted(type(each).__name__ for each in at_once) == [
+            "ApprovalRequested",
+            "FundingResult",
+            "FundingResult",
+        ]
+        assert isinstance(await apply_or_ask(office, take), ApprovalRequested)
+    [number] = [each.approval_id for each in at_once if isinstance(each, ApprovalRequested)]
     # What two have agreed to counts for nobody, and each has a limit of their own.
     with acting(BOLA):
         await approvals.approve(office, number)
     with acting(Actor(ActorKind.PERSON, 32, "Dele", "console")):
-        assert isinstance(await apply_or_ask(office, take), Funded)
+        assert isinstance(await apply_or_ask(office, take), FundingResult)
     with acting(Actor(ActorKind.COMMAND, None, "chika")):
-        assert isinstance(await apply_or_ask(office, put), Funded)
-        assert isinstance(await apply_or_ask(office, put), Funded)
+        assert isinstance(await apply_or_ask(office, put), FundingResult)
+        assert isinstance(await apply_or_ask(office, put), FundingResult)
         await ask(office, put, Actor(ActorKind.COMMAND, None, "chika"))
     assert await balance(office.db, merchant) == 1_600_000_000
 
 
 async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     await merchants.switch_currency(office.db, merchant.new.id, "USD", is_on=True)
     put = WalletFunding(merchant.new.id, PRODUCTION, Money.of("0.01", "USD"), "a cent")
@@ -131,15 +135,15 @@ async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
         await approvals.approve(office, number)
     try:
         with acting(Actor(ActorKind.PERSON, 42, "Femi", "console")):
-            assert isinstance(await apply_or_ask(office, put), Funded)
+            assert isinstance(await apply_or_ask(office, put), FundingResult)
             more = WalletFunding(merchant.new.id, PRODUCTION, Money.of("100", "USD"), "more")
-            assert isinstance(await apply_or_ask(office, more), Asked)
+            assert isinstance(await apply_or_ask(office, more), ApprovalRequested)
     finally:
         await settings.change(office.db, "adjustment_limits", "NGN:10000000")
 
 
 async def test_the_single_limit_of_version_0_1_counts_as_naira_until_limits_are_set(
-    office: Desk, owner: Database
+    office: Approvals, owner: Database
 ) -> None:
     await owner.execute("DELETE FROM setting WHERE key = 'adjustment_limits'")
     await office.db.execute("INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')")
@@ -162,31 +166,35 @@ def test_an_unreadable_limit_is_rejected(text: str) -> None:
         settings.parse("adjustment_limits", text)
 
 
-async def test_only_fees_and_limits_of_a_method_wait_for_approval(office: Desk) -> None:
-    [method, *_] = [m for m in await catalogue.load(office.db) if m.kind is Kind.WITHDRAW]
+async def test_only_fees_and_limits_of_a_method_wait_for_approval(office: Approvals) -> None:
+    [method, *_] = [m for m in await catalogue.load(office.db) if m.kind is MethodKind.WITHDRAW]
     about = method.kind, method.code
     for wanted in (
-        catalogue.Change(fee_percent=Decimal(90)),
-        catalogue.Change(fee_fixed="5000"),
-        catalogue.Change(maximum="1000000000"),
-        catalogue.Change(minimum="0.01"),
+        catalogue.MethodUpdate(fee_percent=Decimal(90)),
+        catalogue.MethodUpdate(fee_fixed="5000"),
+        catalogue.MethodUpdate(maximum="1000000000"),
+        catalogue.MethodUpdate(minimum="0.01"),
     ):
         await ask(office, MethodChange(*about, wanted))
     assert await catalogue.get(office.db, *about) == method
-    renamed = MethodChange(*about, catalogue.Change(name="A name", fee_percent=method.fee.percent))
+    renamed = MethodChange(
+        *about, catalogue.MethodUpdate(name="A name", fee_percent=method.fee.percent)
+    )
     with acting(ADA):
         assert isinstance(await apply_or_ask(office, renamed), Method)
-    number = await ask(office, MethodChange(*about, catalogue.Change(fee_percent=Decimal("1.25"))))
+    number = await ask(
+        office, MethodChange(*about, catalogue.MethodUpdate(fee_percent=Decimal("1.25")))
+    )
     with acting(BOLA):
         await approvals.approve(office, number)
     after = await catalogue.get(office.db, *about)
     assert (after.name, after.fee.percent) == ("A name", Decimal("1.25"))
-    back = catalogue.Change(name=method.name, fee_percent=method.fee.percent)
+    back = catalogue.MethodUpdate(name=method.name, fee_percent=method.fee.percent)
     await catalogue.change(office.db, *about, back)
 
 
 async def test_two_administrators_approving_concurrently_apply_it_once(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
     number = await ask(office, change)
@@ -195,7 +203,7 @@ async def test_two_administrators_approving_concurrently_apply_it_once(
         with acting(Actor(ActorKind.PERSON, 10 + n, f"Admin {n}", "console")):
             try:
                 return (await approvals.approve(office, number)).approval.status
-            except NotToDecide as refusal:
+            except ApprovalNotAllowed as refusal:
                 return refusal.text
 
     outcomes = await asyncio.gather(*(approve(n) for n in range(6)))
@@ -209,36 +217,36 @@ async def test_two_administrators_approving_concurrently_apply_it_once(
     [(ADA, ADA), (ADA, Actor(ActorKind.PERSON, 1, "Ada Renamed", "console")), (ROOT, ROOT)],
 )
 async def test_the_requester_cannot_approve_but_can_withdraw(
-    office: Desk, merchant: Merchant, asker: Actor, second: Actor
+    office: Approvals, merchant: Merchant, asker: Actor, second: Actor
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "mine")
     number = await ask(office, change, asker)
     with acting(second):
-        with pytest.raises(NotToDecide, match="another administrator"):
+        with pytest.raises(ApprovalNotAllowed, match="another administrator"):
             await approvals.approve(office, number)
         refused = await approvals.refuse(office, number, "a mistake")
     assert (refused.status, refused.decision) == ("refused", "a mistake")
-    with acting(BOLA), pytest.raises(NotToDecide, match="refused already"):
+    with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="refused already"):
         await approvals.approve(office, number)
     assert await balance(office.db, merchant) == 0
 
 
-async def test_an_unknown_actor_cannot_approve(office: Desk, merchant: Merchant) -> None:
+async def test_an_unknown_actor_cannot_approve(office: Approvals, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "whose")
     number = await ask(office, change)
-    with pytest.raises(NotToDecide, match="Only a person"):
+    with pytest.raises(ApprovalNotAllowed, match="Only a person"):
         await approvals.approve(office, number)
     with acting(BOLA), pytest.raises(ApprovalNotFound):
         await approvals.approve(office, 2**62)
 
 
-async def test_an_approval_expires_after_seven_days(office: Desk, merchant: Merchant) -> None:
+async def test_an_approval_expires_after_seven_days(office: Approvals, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "slow")
     number = await ask(office, change)
     await office.db.execute(
         "UPDATE approval SET expires_at = expires_at - interval '7 days' WHERE id = $1", number
     )
-    with acting(BOLA), pytest.raises(NotToDecide, match="expired already"):
+    with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="expired already"):
         await approvals.approve(office, number)
     assert (await approvals.find(office.db, number)).status == "expired"
     await ask(office, change)
@@ -247,7 +255,7 @@ async def test_an_approval_expires_after_seven_days(office: Desk, merchant: Merc
 
 
 async def test_an_approval_whose_change_is_rejected_keeps_waiting(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-20000000"), "too much")
     number = await ask(office, change)
@@ -256,14 +264,16 @@ async def test_an_approval_whose_change_is_rejected_keeps_waiting(
     assert (await approvals.find(office.db, number)).status == "waiting"
 
 
-async def test_an_approval_applies_exactly_what_it_shows(office: Desk, merchant: Merchant) -> None:
+async def test_an_approval_applies_exactly_what_it_shows(
+    office: Approvals, merchant: Merchant
+) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("90000000"), "much")
     number = await ask(office, change)
     await office.db.execute(
         "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
         number,
     )
-    with acting(BOLA), pytest.raises(NotToDecide, match="other than what it shows"):
+    with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="other than what it shows"):
         await approvals.approve(office, number)
 
 
@@ -278,7 +288,7 @@ async def test_an_approval_applies_exactly_what_it_shows(office: Desk, merchant:
     ],
 )
 async def test_a_setting_that_weakens_security_waits_for_approval(
-    office: Desk, owner: Database, key: str, value: str
+    office: Approvals, owner: Database, key: str, value: str
 ) -> None:
     before = await settings.load(office.db)
     number = await ask(office, SettingChange(key, value))
@@ -295,13 +305,15 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
-async def test_a_provider_without_credentials_is_configured_immediately(office: Desk) -> None:
+async def test_a_provider_without_credentials_is_configured_immediately(office: Approvals) -> None:
     await credentials.clear(office.db, Provider.C)
     for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
         done = await apply_or_ask(office, ProviderChange(Provider.C, wanted))
         assert isinstance(done, credentials.Credentials)
     off = {"pay_in_enabled": "false", "pay_out_enabled": "false", "sandbox": "true"}
-    assert not isinstance(await apply_or_ask(office, ProviderChange(Provider.C, off)), Asked)
+    assert not isinstance(
+        await apply_or_ask(office, ProviderChange(Provider.C, off)), ApprovalRequested
+    )
     for change in (
         ProviderChange(Provider.C, {"sandbox": "false"}),
         ProviderChange(Provider.C, {"base_url": "https://elsewhere.example"}),
@@ -312,7 +324,9 @@ async def test_a_provider_without_credentials_is_configured_immediately(office: 
     await credentials.clear(office.db, Provider.C)
 
 
-async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(office: Desk) -> None:
+async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
+    office: Approvals,
+) -> None:
     await credentials.clear(office.db, Provider.C)
     first = {"secret_key": "one", "webhook_secret": "two"}
     await credentials.change(office.db, office.keyring, Provider.C, first)
@@ -332,21 +346,25 @@ async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(offic
 
 
 async def test_a_commission_change_waits_unless_the_merchant_is_new(
-    office: Desk, merchant: Merchant, simulator: ProviderSimulator
+    office: Approvals, merchant: Merchant, simulator: ProviderSimulator
 ) -> None:
     number = merchant.new.id
-    back = MerchantChange(number, merchants.Change(status=Status.PENDING))
-    agreed = merchants.Change(commission_percent=Decimal("1.5"), status=Status.APPROVED)
+    back = MerchantChange(number, merchants.MerchantUpdate(status=MerchantStatus.PENDING))
+    agreed = merchants.MerchantUpdate(
+        commission_percent=Decimal("1.5"), status=MerchantStatus.APPROVED
+    )
     await ask(office, MerchantChange(number, agreed))
-    assert not isinstance(await apply_or_ask(office, back), Asked)
+    assert not isinstance(await apply_or_ask(office, back), ApprovalRequested)
     at_once = MerchantChange(number, agreed)
     assert isinstance(await apply_or_ask(office, at_once), queries.MerchantRow)
     await new_payment(merchant)
-    assert not isinstance(await apply_or_ask(office, at_once), Asked), "nothing would change"
-    assert not isinstance(await apply_or_ask(office, back), Asked)
-    wanted = merchants.Change(
+    assert not isinstance(await apply_or_ask(office, at_once), ApprovalRequested), (
+        "nothing would change"
+    )
+    assert not isinstance(await apply_or_ask(office, back), ApprovalRequested)
+    wanted = merchants.MerchantUpdate(
         commission_percent=Decimal("9.25"),
-        commission_bearer=Bearer.MERCHANT,
+        commission_bearer=CommissionBearer.MERCHANT,
         currencies=["NGN", "USD"],
         bvn="22233344455",
     )
@@ -366,7 +384,7 @@ async def test_a_commission_change_waits_unless_the_merchant_is_new(
 
 
 async def test_an_impossible_change_is_rejected_before_approval(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
     number = merchant.new.id
     nonsense: list[Change] = [
@@ -377,8 +395,8 @@ async def test_an_impossible_change_is_rejected_before_approval(
         WalletFunding(number, PRODUCTION, naira("20000000"), " "),
         WalletAdjustment(number, PRODUCTION, naira("0"), "nothing"),
         ProviderChange(Provider.C, {"no_such_field": "x"}),
-        MerchantChange(number, merchants.Change(commission_percent=Decimal("sNaN"))),
-        MerchantChange(10**6, merchants.Change(commission_percent=Decimal(1))),
+        MerchantChange(number, merchants.MerchantUpdate(commission_percent=Decimal("sNaN"))),
+        MerchantChange(10**6, merchants.MerchantUpdate(commission_percent=Decimal(1))),
     ]
     before = await approvals.waiting(office.db)
     for change in nonsense:
@@ -388,10 +406,10 @@ async def test_an_impossible_change_is_rejected_before_approval(
 
 
 async def test_in_development_mode_everything_applies_immediately(
-    office: Desk, merchant: Merchant
+    office: Approvals, merchant: Merchant
 ) -> None:
-    here = Desk(office.db, office.keyring, is_production_mode=False)
+    here = Approvals(office.db, office.keyring, is_production_mode=False)
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("500000000"), "much")
-    assert isinstance(await apply_or_ask(here, change), Funded)
+    assert isinstance(await apply_or_ask(here, change), FundingResult)
     assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "5000")) is None
     assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "120")) is None

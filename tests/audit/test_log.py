@@ -6,7 +6,7 @@ import pytest
 
 from manilla.audit import audit
 from manilla.audit.actor import SYSTEM, Actor, ActorKind, acting, current
-from manilla.audit.audit import Filters, Kept
+from manilla.audit.audit import AuditFilter, SavedHead
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from tests.audit.tampering import tampered
@@ -31,7 +31,7 @@ async def test_an_entry_records_who_did_what_to_which_object(db: Database) -> No
                 connection, "test.say", "thing:1", merchant_id=3, amount=Money("NGN", 150050)
             )
     assert current.get() == SYSTEM
-    [line] = await audit.listed(db, Filters(action="test.say"))
+    [line] = await audit.listed(db, AuditFilter(action="test.say"))
     assert (line.actor, line.subject, line.merchant_id) == (ADA, "thing:1", 3)
     assert line.detail == {"amount": "1500.50 NGN"}
 
@@ -45,7 +45,7 @@ async def test_a_failed_change_leaves_no_entry_and_no_gap(db: Database) -> None:
             raise ZeroDivisionError
     await write(db, "test.after")
     assert await newest(db) == before + 1
-    assert await audit.listed(db, Filters(action="test.undone")) == []
+    assert await audit.listed(db, AuditFilter(action="test.undone")) == []
     assert (await audit.verify(db)).is_whole
 
 
@@ -53,7 +53,7 @@ async def test_twenty_concurrent_entries_form_one_chain_without_a_gap(db: Databa
     await write(db, "test.before")
     before = await newest(db)
     await asyncio.gather(*(write(db, "test.at_once", f"n:{n}") for n in range(20)))
-    lines = await audit.listed(db, Filters(action="test.at_once"), limit=20)
+    lines = await audit.listed(db, AuditFilter(action="test.at_once"), limit=20)
     assert [line.id for line in reversed(lines)] == list(range(before + 1, before + 21))
     verdict = await audit.verify(db)
     assert (verdict.is_whole, verdict.count, verdict.last_id) == (True, before + 20, before + 20)
@@ -65,12 +65,12 @@ async def test_the_log_is_read_in_pages_and_filtered(db: Database) -> None:
         with acting(ADA):
             await write(db, "pages.read", f"n:{n}")
     await write(db, "pagesnot.read")
-    filters = Filters(actor="Ada", action="pages")
+    filters = AuditFilter(actor="Ada", action="pages")
     first = await audit.listed(db, filters, None, 2)
     second = await audit.listed(db, filters, first[-1].id, 2)
     assert [line.subject for line in first + second] == ["n:4", "n:3", "n:2", "n:1"]
-    assert await audit.listed(db, Filters(subject="n:4", action="pages.read")) == first[:1]
-    assert await audit.listed(db, Filters(merchant_id=987654)) == []
+    assert await audit.listed(db, AuditFilter(subject="n:4", action="pages.read")) == first[:1]
+    assert await audit.listed(db, AuditFilter(merchant_id=987654)) == []
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ async def test_a_log_truncated_with_its_head_fails_against_a_saved_proof(
     for n in range(2):
         await write(db, "test.kept", f"n:{n}")
     before = await audit.verify(db)
-    kept = Kept(before.last_id, before.last_hash)
+    kept = SavedHead(before.last_id, before.last_hash)
     await write(db, "test.kept", "n:2")
     assert (await audit.verify(db, kept)).is_whole
-    assert not (await audit.verify(db, Kept(kept.id, "0" * 64))).is_whole
+    assert not (await audit.verify(db, SavedHead(kept.id, "0" * 64))).is_whole
     cut = f"""
         DELETE FROM audit WHERE id >= {kept.id};
         UPDATE audit_head SET (id, hash) = (SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1)"""
@@ -139,7 +139,7 @@ async def test_an_entry_with_a_recomputed_hash_does_not_match_the_next(
 ) -> None:
     for n in range(2):
         await write(db, "test.forge", f"n:{n}")
-    target = (await audit.listed(db, Filters(subject="n:0"), limit=1))[0]
+    target = (await audit.listed(db, AuditFilter(subject="n:0"), limit=1))[0]
     forged = type(target)(
         **{name: getattr(target, name) for name in target.__struct_fields__} | {"subject": "n:9"}
     )

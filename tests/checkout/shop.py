@@ -14,7 +14,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Change, NewMerchant
+from manilla.merchants.merchants import MerchantUpdate, NewMerchant
 from manilla.payments import charge_queries, states
 from manilla.payments.charges import GatewayUnavailable
 from manilla.payments.checkout import SandboxOutcome
@@ -67,10 +67,10 @@ class Shop:
     async def new_merchant(self, environment: Environment = Environment.PRODUCTION) -> Merchant:
         db, keyring = self.services.db, self.services.keyring
         merchant = await new_merchant(self.site, db, keyring, environment=environment)
-        await self.change(merchant.new, Change(commission_percent=Decimal("1.5")))
+        await self.change(merchant.new, MerchantUpdate(commission_percent=Decimal("1.5")))
         return merchant
 
-    async def change(self, merchant: NewMerchant, wanted: Change) -> None:
+    async def change(self, merchant: NewMerchant, wanted: MerchantUpdate) -> None:
         await merchants.change(self.services.db, self.services.keyring, merchant.id, wanted)
         await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from playwright.async_api import Browser, expect
 
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payments.checkout import SandboxOutcome
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
@@ -41,7 +41,7 @@ async def _closed(shop: Shop) -> str:
 async def _blocked(shop: Shop) -> str:
     merchant = await shop.new_merchant()
     checkout = await shop.sell(merchant)
-    await shop.change(merchant.new, Change(status=Status.DISABLED))
+    await shop.change(merchant.new, MerchantUpdate(status=MerchantStatus.DISABLED))
     return checkout.url
 
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from manilla.cases import cases
 from manilla.cases.suspense import Action
-from manilla.merchants.merchants import Bearer, Change
+from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments.checkout import MethodNotOffered, SandboxOutcome
 from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 from tests.checkout.page_checks import is_visibly_focused, opened
@@ -219,15 +219,15 @@ async def test_a_charge_being_opened_by_another_request_is_awaited(
 @pytest.mark.parametrize(
     ("bearer", "lines"),
     [
-        (Bearer.CUSTOMER, ["Amount ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
-        (Bearer.MERCHANT, []),
+        (CommissionBearer.CUSTOMER, ["Amount ₦1,000.00", "Payment fee ₦15.00", "Total ₦1,015.00"]),
+        (CommissionBearer.MERCHANT, []),
     ],
 )
 async def test_the_commission_is_shown_if_the_customer_pays_it(
-    shop: Shop, browser: Browser, bearer: Bearer, lines: list[str]
+    shop: Shop, browser: Browser, bearer: CommissionBearer, lines: list[str]
 ) -> None:
     merchant = await shop.new_merchant()
-    await shop.change(merchant.new, Change(commission_bearer=bearer))
+    await shop.change(merchant.new, MerchantUpdate(commission_bearer=bearer))
     await shop.fund(merchant)
     checkout = await shop.sell(merchant)
     async with opened(browser, checkout.url) as page:
@@ -272,7 +272,7 @@ async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
     merchant = await shop.new_merchant()
     checkout = await shop.sell(merchant)
     async with opened(browser, checkout.url) as page:
-        await shop.change(merchant.new, Change(gateways=["providerb-ngn"]))
+        await shop.change(merchant.new, MerchantUpdate(gateways=["providerb-ngn"]))
         await press(page, ON_A)
         await expect(page.get_by_role("alert")).to_contain_text("no longer available")
         await expect(page.locator(".method")).to_have_count(1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manilla.approvals import approvals
-from manilla.approvals.approvals import Desk
+from manilla.approvals.approvals import Approvals
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -51,7 +51,7 @@ async def test_a_change_that_weakens_security_waits_for_another_administrator(
     command: Command, db: Database, keyring: Keyring
 ) -> None:
     new = await merchants.create(db, keyring, name="Ada", email="a@example.com")
-    office = Desk(db, keyring, is_production_mode=True)
+    office = Approvals(db, keyring, is_production_mode=True)
     adjust = (
         *("wallet", "adjust", "--merchant", str(new.id), "--environment", "production"),
         *("--currency", "NGN", "--reason", "A gift", "--json"),

@@ -9,7 +9,7 @@ import pytest
 from manilla.console import routes as console
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.pages import app as pages
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
@@ -65,7 +65,7 @@ async def populated(
         services.keyring,
         name=f"Ada {SCRIPT}",
         email="ada@example.com",
-        status=Status.APPROVED,
+        status=MerchantStatus.APPROVED,
     )
     merchant = Merchant(site.from_new_ip(), new, Environment.SANDBOX)
     return PopulatedConsole(merchant, people, await create_sample_data(services, merchant, SCRIPT))

@@ -11,7 +11,7 @@ from manilla.kit import ids
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import request_queries
-from manilla.merchants.request_queries import Line
+from manilla.merchants.request_queries import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.refunds import initiate, queries
@@ -68,7 +68,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
 
 async def _request(services: Services, merchant_id: int, text: str) -> str:
     request_id = ids.new_request_id()
-    line = Line(
+    line = RequestLogLine(
         merchant_id=merchant_id,
         at=datetime.now(UTC),
         request_id=request_id,

@@ -10,10 +10,10 @@ from playwright.async_api import Browser
 
 from manilla.approvals import approvals
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants, queries
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
@@ -57,7 +57,7 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     browser: Browser, services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
     merchant = await new_merchant(
-        site, services.db, services.keyring, Status.PENDING, Environment.PRODUCTION
+        site, services.db, services.keyring, MerchantStatus.PENDING, Environment.PRODUCTION
     )
     context = await browser.new_context()
     await populated.administrator.enter(context)
@@ -72,7 +72,7 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
         populated.administrator.person_id,
     )
     await page.get_by_role("button", name="Approve", exact=True).click()
-    assert (await merchants.get(services.db, merchant.new.id)).status == Status.PENDING
+    assert (await merchants.get(services.db, merchant.new.id)).status == MerchantStatus.PENDING
     await page.get_by_label("Your password").fill(PASSWORD)
     await page.get_by_role("button", name="Confirm").click()
     await page.get_by_text("can now use production").wait_for()
@@ -80,8 +80,8 @@ async def test_a_pending_merchant_is_found_approved_and_can_use_production(
     await page.get_by_text("KYC: verified.").wait_for()
     await context.close()
     row = await merchants.get(services.db, merchant.new.id)
-    assert (row.status, row.kyc_verified) == (Status.APPROVED, True)
-    lines = await audit.listed(services.db, Filters(merchant_id=merchant.new.id))
+    assert (row.status, row.kyc_verified) == (MerchantStatus.APPROVED, True)
+    lines = await audit.listed(services.db, AuditFilter(merchant_id=merchant.new.id))
     assert lines[1].detail["changed"]["status"] == {"before": "pending", "after": "approved"}
     assert lines[1].actor_name == populated.administrator.email
 
@@ -136,7 +136,7 @@ async def test_merchants_are_found_by_name_email_id_and_key(
 async def test_a_rejected_merchant_sees_the_reason(
     services: Services, site: Site, populated: PopulatedConsole
 ) -> None:
-    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    merchant = await new_merchant(site, services.db, services.keyring, MerchantStatus.PENDING)
     owner = await member(services, site, merchant.new.id, Role.OWNER)
     officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
@@ -161,7 +161,7 @@ async def test_a_rejected_merchant_sees_the_reason(
 async def test_two_concurrent_decisions_apply_once(
     services: Services, site: Site, populated: PopulatedConsole, second: SignedInUser
 ) -> None:
-    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    merchant = await new_merchant(site, services.db, services.keyring, MerchantStatus.PENDING)
     for visitor in (populated.administrator, second):
         await visitor.step_up(services)
     pages = await asyncio.gather(
@@ -273,12 +273,12 @@ async def test_in_production_large_adjustments_and_all_by_operations_wait_for_ap
 async def test_in_production_a_commission_waits_for_a_second_administrator(
     services: Services, site: Site, in_production: dict[str, SignedInUser]
 ) -> None:
-    merchant = await new_merchant(site, services.db, services.keyring, Status.PENDING)
+    merchant = await new_merchant(site, services.db, services.keyring, MerchantStatus.PENDING)
     visitor = in_production["administrator"]
     form = {"commission_percent": "1.5"}
     free = await visitor.post(at(merchant, "/commission"), form)
     assert "Commission set to 1.5 %" in await visitor.follow(free)
-    approved = Change(status=Status.APPROVED)
+    approved = MerchantUpdate(status=MerchantStatus.APPROVED)
     await merchants.change(services.db, services.keyring, merchant.new.id, approved)
     text = await visitor.follow(
         await visitor.post(

@@ -12,11 +12,11 @@ from playwright.async_api import Browser
 
 from manilla import worker
 from manilla.audit import audit
-from manilla.audit.audit import Filters
+from manilla.audit.audit import AuditFilter
 from manilla.ledger import settlements
 from manilla.methods import catalogue
-from manilla.methods.catalogue import Change
-from manilla.methods.method import Kind, Method
+from manilla.methods.catalogue import MethodUpdate
+from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
 from manilla.proofs import proofs
@@ -67,15 +67,15 @@ async def tidy(services: Services) -> AsyncIterator[None]:
     for setting in settings.describe(current):
         if setting.value != setting.default:
             await settings.change(services.db, setting.key, setting.default)
-    await catalogue.change(services.db, Kind.WITHDRAW, CODE, _as_it_was(before))
+    await catalogue.change(services.db, MethodKind.WITHDRAW, CODE, _as_it_was(before))
     await services.platform._refresh(0)
 
 
-def _as_it_was(method: Method) -> Change:
+def _as_it_was(method: Method) -> MethodUpdate:
     assert method.fee.minimum_minor is None
     assert method.fee.maximum_minor is None
     assert method.maximum is not None
-    return Change(
+    return MethodUpdate(
         name=method.name,
         active=method.active,
         position=method.position,
@@ -111,7 +111,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     now = (await credentials.load(services.db, services.keyring))[Provider.B]
     assert now.is_valid
     assert (now.value("api_key"), now.given.get("webhook_secret")) == (SECRET, None)
-    for line in await audit.listed(services.db, Filters(subject="provider:providerb")):
+    for line in await audit.listed(services.db, AuditFilter(subject="provider:providerb")):
         assert SECRET not in str(line.detail)
 
     # In production mode another administrator must agree; but not to switching it off.
@@ -174,7 +174,7 @@ async def test_a_settlement_form_sent_twice_posts_once(
     second = await visitor.post(at, {**fields, "once": once})
     assert (first.status, second.status) == (303, 303)
     assert f"Recorded ₦1,250.50 as {once}." in await visitor.follow(first)
-    lines = await audit.listed(services.db, Filters(action="settle.top_up"))
+    lines = await audit.listed(services.db, AuditFilter(action="settle.top_up"))
     assert [line.detail["trx_id"] for line in lines].count(once) == 1
     postings = (await visitor.get(f"/ledger/postings?q={once}")).body.decode()
     assert "clearing:providerc -₦1,250.50" in postings
@@ -215,7 +215,7 @@ async def test_a_method_is_changed_completely_or_not_at_all(
         assert refused.status == 400, (name, wrong)
         preview = await visitor.get(f"{at}/fee?{urlencode({**METHOD, name: wrong})}")
         assert b"notice-warning" in preview.body, (name, wrong)
-    assert services.methods.by_code(Kind.WITHDRAW, CODE).fee.percent == 0  # type: ignore[union-attr]
+    assert services.methods.by_code(MethodKind.WITHDRAW, CODE).fee.percent == 0  # type: ignore[union-attr]
 
     shown = (await visitor.get(f"{at}/fee?{urlencode({**METHOD, 'amount': '20000'})}")).body
     assert "₦310.00" in shown.decode()

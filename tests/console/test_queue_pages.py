@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from manilla.approvals import approvals
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
@@ -17,8 +17,8 @@ from manilla.kit import outbound
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.scope import Everyone
-from manilla.merchants.merchants import Bearer, Change, Status
-from manilla.merchants.wallets import Funded
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
+from manilla.merchants.wallets import FundingResult
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.payouts import queue
@@ -200,18 +200,18 @@ async def test_a_resolution_that_moves_money_counts_against_the_adjustment_limit
     await settings.change(services.db, "adjustment_limits", "NGN:500")
     try:
         with acting(Actor(ActorKind.PERSON, 901, "Gbenga", "console")):
-            assert isinstance(await apply_or_ask(payer, fund), Funded)
-            assert isinstance(await apply_or_ask(payer, resolve), Asked)
+            assert isinstance(await apply_or_ask(payer, fund), FundingResult)
+            assert isinstance(await apply_or_ask(payer, resolve), ApprovalRequested)
         with acting(Actor(ActorKind.PERSON, 902, "Halima", "console")):
             assert isinstance(await apply_or_ask(payer, resolve), Case)
-            assert isinstance(await apply_or_ask(payer, fund), Asked)
+            assert isinstance(await apply_or_ask(payer, fund), ApprovalRequested)
     finally:
         await settings.change(services.db, "adjustment_limits", "NGN:10000000")
     assert await shop.balance() == before + 50_100
 
 
-def production_office(services: Services) -> approvals.Desk:
-    return approvals.Desk(services.db, services.keyring, is_production_mode=True)
+def production_office(services: Services) -> approvals.Approvals:
+    return approvals.Approvals(services.db, services.keyring, is_production_mode=True)
 
 
 async def test_a_difference_at_a_provider_is_shown_from_both_sides(
@@ -226,7 +226,7 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
     assert 'href="/console/providers/providera">Provider A</a>' in page
 
 
-async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Desk]:
+async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Approvals]:
     """As operations do in production mode, who may not move money alone."""
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
@@ -234,7 +234,7 @@ async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.
     payer = production_office(services)
     change = CaseResolution(case_id, Action.CREDIT, "Mine", merchant_id, None, needs_second=True)
     asked = await apply_or_ask(payer, change)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ApprovalRequested)
     return asked.approval_id, payer
 
 
@@ -428,7 +428,7 @@ async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
     payer: PayoutMerchant, operations: SignedInUser, support: SignedInUser
 ) -> None:
     trx_id, by_hand = await payer.pay_out(), await payer.pay_out(MANUAL)
-    await payer.change(Change(status=Status.DISABLED))
+    await payer.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     merchant = f"merchant={payer.merchant.new.id}"
     listed = text(await operations.get(f"/payouts?show=on_hold&{merchant}"))
     assert (trx_id in listed, "The merchant is disabled." in listed) == (True, True)
@@ -450,12 +450,12 @@ async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
 async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_the_commission(
     shop: Shop, operations: SignedInUser, support: SignedInUser
 ) -> None:
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)
     await shop.simulator.run_job_now("charge", charge.reference)
-    await shop.change(Change(status=Status.DISABLED))
+    await shop.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     path = f"/transactions/{started.trx_id}/refund"
     assert path in text(await operations.get(f"/transactions/{started.trx_id}"))
     assert path not in text(await support.get(f"/transactions/{started.trx_id}"))
@@ -467,7 +467,7 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     assert payment.refundable.minor == 0
     again = await operations.post(path, given)
     assert (again.status, "started meanwhile" in text(again)) == (409, True)
-    await shop.change(Change(status=Status.APPROVED))
+    await shop.change(MerchantUpdate(status=MerchantStatus.APPROVED))
 
 
 async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(

@@ -6,7 +6,7 @@ import pytest
 from manilla.dashboard import routes as dashboard
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.people import invitations
 from manilla.people.roles import Role
 from manilla.services import Services
@@ -34,7 +34,11 @@ class PopulatedMerchant(msgspec.Struct, frozen=True):
 async def _populated(services: Services, site: Site) -> PopulatedMerchant:
     name = f"Ada {SCRIPT}"
     new = await merchants.create(
-        services.db, services.keyring, name=name, email="ada@example.com", status=Status.APPROVED
+        services.db,
+        services.keyring,
+        name=name,
+        email="ada@example.com",
+        status=MerchantStatus.APPROVED,
     )
     merchant = Merchant(site.from_new_ip(), new, Environment.SANDBOX)
     people = {role: await member(services, site, new.id, role) for role in Role}

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts import accounts
 from manilla.payouts.bulk import batches
@@ -20,7 +20,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
     """`text` stands wherever a merchant or its customers may write something."""
     payment = await _payment(services, merchant, text)
     payout = await _payout(merchant, text)
-    method = services.methods.by_code(Kind.WITHDRAW, MANUAL)
+    method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
     assert method is not None
     account = await accounts.add(
         *(services.db, merchant.new.id, MANUAL),

@@ -19,7 +19,7 @@ from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.merchants import Change, NewMerchant, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
@@ -86,7 +86,7 @@ async def _statuses(site: Site, *keys: list[str]) -> list[int]:
     statuses = []
     for merchant_key, api_key, secret in keys:
         pair = NewCredentials(merchant_key, api_key, secret)
-        new = NewMerchant(0, "", Status.PENDING, sandbox=pair, production=pair)
+        new = NewMerchant(0, "", MerchantStatus.PENDING, sandbox=pair, production=pair)
         reply = await Merchant(site.from_new_ip(), new, Environment.SANDBOX).get(SITE_INFO)
         statuses.append(reply.status)
     return statuses
@@ -175,7 +175,7 @@ async def test_a_merchant_configures_methods_notifications_and_members(
     browser: Browser, site: Site, services: Services
 ) -> None:
     merchant = await new_merchant(site, services.db, services.keyring)
-    rate = Change(commission_percent=Decimal("1.5"))
+    rate = MerchantUpdate(commission_percent=Decimal("1.5"))
     await merchants.change(services.db, services.keyring, merchant.new.id, rate)
     dashboard = MerchantDashboard(services, merchant, await member(services, site, merchant.new.id))
     async with (

@@ -9,7 +9,7 @@ from pathlib import Path
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
-from manilla.ledger.posting import Outcome
+from manilla.ledger.posting import PostingOutcome
 from tests.instance import Instance
 from tests.ledger.test_postings import batched_postings, move, open_wallets
 
@@ -40,7 +40,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
                     refusals += 1
                     await asyncio.sleep(0.02)
                 else:
-                    assert result.outcome is Outcome.POSTED
+                    assert result.outcome is PostingOutcome.POSTED
                     acknowledged.append(posting.trx_id)
 
         load = [asyncio.create_task(merchant_pays_in(merchant)) for merchant in MERCHANTS]

@@ -17,7 +17,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, queries, trx_ids
-from manilla.ledger.posting import Line, Outcome, Posted, Posting
+from manilla.ledger.posting import Line, Posted, Posting, PostingOutcome
 
 _merchants = iter(range(1_000_000, 2_000_000))
 
@@ -31,7 +31,7 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
     )
     if balance_minor:
         first = [move(merchant_id, balance_minor, environment) for environment in Environment]
-        assert {r.outcome for r in await queries.post(db, first)} == {Outcome.POSTED}
+        assert {r.outcome for r in await queries.post(db, first)} == {PostingOutcome.POSTED}
 
 
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
@@ -88,14 +88,14 @@ async def test_one_statement_can_have_every_outcome_independently(
         ],
     )
     assert [result.outcome for result in results] == [
-        Outcome.POSTED,
-        Outcome.INSUFFICIENT_BALANCE,
-        Outcome.POSTED,
-        Outcome.DUPLICATE,
-        Outcome.POSTED,
-        Outcome.NO_WALLET,
-        Outcome.INSUFFICIENT_BALANCE,
-        Outcome.POSTED,
+        PostingOutcome.POSTED,
+        PostingOutcome.INSUFFICIENT_BALANCE,
+        PostingOutcome.POSTED,
+        PostingOutcome.DUPLICATE,
+        PostingOutcome.POSTED,
+        PostingOutcome.NO_WALLET,
+        PostingOutcome.INSUFFICIENT_BALANCE,
+        PostingOutcome.POSTED,
     ]
     assert [r.balance_minor for r in results] == [1005, None, 70, None, 0, None, None, 10**17 - 1]
     assert (await balance(db, merchant), await balance(db, other)) == (0, 70)
@@ -111,8 +111,8 @@ async def test_a_posting_between_platform_accounts_needs_no_wallet(db: Database)
         wallet=Money("NGN", 0),
         lines=(Line(posting.BANK, -500), Line(posting.clearing("providera"), 500)),
     )
-    assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.POSTED]
-    assert [r.outcome for r in await queries.post(db, [settled])] == [Outcome.DUPLICATE]
+    assert [r.outcome for r in await queries.post(db, [settled])] == [PostingOutcome.POSTED]
+    assert [r.outcome for r in await queries.post(db, [settled])] == [PostingOutcome.DUPLICATE]
 
 
 async def test_a_wallet_has_a_maximum_balance(db: Database) -> None:
@@ -120,7 +120,7 @@ async def test_a_wallet_has_a_maximum_balance(db: Database) -> None:
     await open_wallets(db, merchant)
     largest = [move(merchant, 10**17 - 1) for _ in range(91)]
     outcomes = Counter(result.outcome for result in await queries.post(db, largest))
-    assert outcomes == {Outcome.POSTED: 90, Outcome.BALANCE_LIMIT: 1}
+    assert outcomes == {PostingOutcome.POSTED: 90, PostingOutcome.BALANCE_LIMIT: 1}
 
 
 async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Database) -> None:
@@ -154,7 +154,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
     await open_wallets(db, merchant, 1000)
     results = await asyncio.gather(*(queries.post(db, [move(merchant, -7)]) for _ in range(200)))
     outcomes = Counter(result.outcome for [result] in results)
-    assert outcomes == {Outcome.POSTED: 142, Outcome.INSUFFICIENT_BALANCE: 58}
+    assert outcomes == {PostingOutcome.POSTED: 142, PostingOutcome.INSUFFICIENT_BALANCE: 58}
     assert await balance(db, merchant) == 1000 - 142 * 7
 
 
@@ -172,7 +172,7 @@ async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Da
         ):
             await asyncio.sleep(0.01)
         [done] = await queries.post(db, [move(second, 4)])
-        assert (done.outcome, done.balance_minor) == (Outcome.POSTED, 4)
+        assert (done.outcome, done.balance_minor) == (PostingOutcome.POSTED, 4)
         assert not waiting.done()
     assert [result.balance_minor for result in await waiting] == [7, 3]
 
@@ -184,7 +184,7 @@ async def test_one_posting_submitted_concurrently_is_posted_once(db: Database) -
     batchers = [batched_postings(db) for _ in range(8)]
     results = await asyncio.gather(*(batchers[n % 8].submit(once) for n in range(64)))
     outcomes = Counter(result.outcome for result in results)
-    assert outcomes == {Outcome.POSTED: 1, Outcome.DUPLICATE: 63}
+    assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 63}
     assert await balance(db, merchant) == 3
 
 
@@ -202,7 +202,7 @@ async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
             *(batcher.submit(item) for batcher, item in zip(batchers, both, strict=True))
         )
         outcomes = Counter(result.outcome for result in results)
-        assert outcomes == {Outcome.POSTED: 1, Outcome.DUPLICATE: 1}
+        assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 1}
 
 
 # An order: which wallet, which way, how much; some share a transaction id.
@@ -253,7 +253,7 @@ async def test_any_interleaving_of_connections_keeps_the_ledger_consistent(
     accepted: Counter[tuple[int, str]] = Counter()
     for piece, answers in zip(pieces, results, strict=True):
         for item, answer in zip(piece, answers, strict=True):
-            if answer.outcome is Outcome.POSTED:
+            if answer.outcome is PostingOutcome.POSTED:
                 accepted[item.merchant_id, item.environment] += item.wallet.minor
     for merchant in merchants:
         for environment in Environment:

@@ -9,9 +9,9 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.merchants import merchants, queries
 from manilla.merchants.directory import Directory
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.queries import MerchantRow
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.timeouts import TIMEOUT_SECONDS
@@ -49,7 +49,7 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 @pytest.fixture
 def directory(services: Services) -> Directory:
     """One that knows nobody yet."""
-    return Directory(services.db, services.keyring, Watch(services.db))
+    return Directory(services.db, services.keyring, ChangeWatch(services.db))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_load_started_before_a_change_is_not_used_after_it(
 ) -> None:
     early = asyncio.create_task(directory.of(merchant.environment, merchant.new.id))
     await loads.begun(1)
-    await merchants.change(db, keyring, merchant.new.id, Change(payouts_enabled=False))
+    await merchants.change(db, keyring, merchant.new.id, MerchantUpdate(payouts_enabled=False))
     await directory._refresh(0)
     late = await directory.of(merchant.environment, merchant.new.id)
     assert late.payouts_enabled is False

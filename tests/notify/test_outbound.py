@@ -93,7 +93,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
             }
         ]
 
-    monkeypatch.setattr(outbound.Resolver, "resolve", resolve)
+    monkeypatch.setattr(outbound.ThreadedResolver, "resolve", resolve)
     made: list[str] = []
     real = outbound.is_public
 

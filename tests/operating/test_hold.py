@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.approvals import approvals
-from manilla.approvals.changes import Asked, apply_or_ask
+from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.db import Database
@@ -217,10 +217,10 @@ async def test_a_release_without_a_complete_check_needs_a_second_administrator(
     services: Services, db: Database
 ) -> None:
     await holding.hold(db)
-    office = approvals.Desk(db, services.keyring, is_production_mode=True)
+    office = approvals.Approvals(db, services.keyring, is_production_mode=True)
     with acting(Actor(ActorKind.COMMAND, None, "ada")):
         asked = await apply_or_ask(office, SettingChange("payouts_held", "false"))
-        assert isinstance(asked, Asked)
+        assert isinstance(asked, ApprovalRequested)
         assert await apply_or_ask(office, SettingChange("payouts_held", "true")) is None
     assert await platform.payouts_held_since(db) is not None
 

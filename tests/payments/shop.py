@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Bearer, Change
+from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import charge_queries, queries
 from manilla.payments.payment import Charge, Payment
 from manilla.services import Services
@@ -60,10 +60,12 @@ class Shop:
         url = reply.json["payment_url"]
         return Started(urlsplit(url).path.rsplit("/", 1)[1], url, reply.json["info"])
 
-    async def set_commission(self, percent: str, bearer: Bearer) -> None:
-        await self.change(Change(commission_percent=Decimal(percent), commission_bearer=bearer))
+    async def set_commission(self, percent: str, bearer: CommissionBearer) -> None:
+        await self.change(
+            MerchantUpdate(commission_percent=Decimal(percent), commission_bearer=bearer)
+        )
 
-    async def change(self, wanted: Change) -> None:
+    async def change(self, wanted: MerchantUpdate) -> None:
         """Seen by the site at once: tests do not wait for the watch."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)

@@ -15,9 +15,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.merchants import merchants, queries, wallets
-from manilla.merchants.merchants import Bearer, Change
+from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.methods import catalogue
-from manilla.methods.method import Kind
+from manilla.methods.method import MethodKind
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.tasks import PaymentTasks
 from manilla.platform import settings as platform
@@ -98,11 +98,11 @@ def in_environment(merchant: Merchant, environment: Environment) -> Merchant:
 
 async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
     """Known at once before the merchant's first call, and within a second after it."""
-    await merchants.change(services.db, services.keyring, merchant.new.id, Change(**wanted))
+    await merchants.change(services.db, services.keyring, merchant.new.id, MerchantUpdate(**wanted))
 
 
 async def set_commission(
-    services: Services, merchant: Merchant, percent: str, bearer: Bearer
+    services: Services, merchant: Merchant, percent: str, bearer: CommissionBearer
 ) -> None:
     await change(services, merchant, commission_percent=Decimal(percent), commission_bearer=bearer)
 
@@ -149,8 +149,10 @@ async def configure(services: Services, given: Given) -> None:
 
 
 async def change_method(services: Services, code: str, **wanted: Any) -> None:
-    after = await catalogue.change(services.db, Kind.DEPOSIT, code, catalogue.Change(**wanted))
-    await until(lambda: services.methods.by_id(Kind.DEPOSIT, after.id) == after)
+    after = await catalogue.change(
+        services.db, MethodKind.DEPOSIT, code, catalogue.MethodUpdate(**wanted)
+    )
+    await until(lambda: services.methods.by_id(MethodKind.DEPOSIT, after.id) == after)
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import pytest
 from manilla.ledger import trx_ids
 from manilla.ledger.invariants import check
 from manilla.ledger.listing import PostingLine, postings_of
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.invariants import PAYMENTS
 from tests.payments.shop import Shop
 
@@ -30,7 +30,7 @@ async def _complete(shop: Shop, **changed: object) -> dict[str, object]:
 
 async def test_the_customer_pays_the_commission_on_top(either_shop: Shop) -> None:
     shop, is_real = either_shop, either_shop.merchant.environment == "production"
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     before = await shop.balance()
     verified = await _complete(shop, payment_amount=1000)
     assert await shop.balance() - before == 100_000
@@ -53,7 +53,7 @@ async def test_the_merchant_pays_the_commission_from_its_wallet_in_production_on
     either_shop: Shop,
 ) -> None:
     shop, is_real = either_shop, either_shop.merchant.environment == "production"
-    await shop.set_commission("1.5", Bearer.MERCHANT)
+    await shop.set_commission("1.5", CommissionBearer.MERCHANT)
     await shop.fund("15")
     before = await shop.balance()
     verified = await _complete(shop, payment_amount=1000)
@@ -66,8 +66,10 @@ async def test_the_merchant_pays_the_commission_from_its_wallet_in_production_on
     assert (str(trx_id).startswith("TXN") and trx_id != verified["trx_id"]) is is_real
 
 
-@pytest.mark.parametrize("bearer", list(Bearer))
-async def test_a_commission_is_posted_under_its_own_id(shop: Shop, bearer: Bearer) -> None:
+@pytest.mark.parametrize("bearer", list(CommissionBearer))
+async def test_a_commission_is_posted_under_its_own_id(
+    shop: Shop, bearer: CommissionBearer
+) -> None:
     await shop.set_commission("1.5", bearer)
     await shop.fund("15")
     commission = (await _complete(shop, payment_amount=1000))["commission"]
@@ -75,7 +77,7 @@ async def test_a_commission_is_posted_under_its_own_id(shop: Shop, bearer: Beare
     posted = await postings_of(
         shop.services.db, shop.merchant.new.id, [commission["commission_trx_id"]]
     )
-    other = "wallet" if bearer is Bearer.MERCHANT else "clearing:providera"
+    other = "wallet" if bearer is CommissionBearer.MERCHANT else "clearing:providera"
     assert [(each.kind, _moved(each)) for each in posted] == [
         ("commission", {other: -1_500, "commission": 1_500})
     ]
@@ -86,7 +88,7 @@ async def test_a_commission_in_the_payments_own_posting_satisfies_the_invariants
 ) -> None:
     """As earlier versions posted a commission that the customer bore."""
     shop = sandbox_shop
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     trx_id = (await _complete(shop, payment_amount=1000))["trx_id"]
     await shop.services.db.execute(
         "UPDATE payment SET commission_trx_id = $3 WHERE merchant_id = $1 AND trx_id = $2",
@@ -115,7 +117,7 @@ async def test_a_zero_commission_has_no_transaction(either_shop: Shop) -> None:
 
 
 async def test_the_provider_collects_what_the_customer_pays(shop: Shop) -> None:
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await shop.start(payment_amount=43)
     charge = await shop.choose(started, "providera_ngn_va")
     assert charge.amount_minor == 43_65

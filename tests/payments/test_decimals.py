@@ -4,7 +4,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate, states
 from manilla.services import Services
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
@@ -37,7 +37,7 @@ async def test_amounts_have_the_decimals_of_their_currency(
     merchant: Merchant, services: Services, scenario: str, currency: str, percent: str
 ) -> None:
     await steps.change(services, merchant, currencies=[currency])
-    await steps.set_commission(services, merchant, percent, Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, percent, CommissionBearer.CUSTOMER)
     started = await steps.initiate(
         merchant, order(currency_code=currency), X_Sandbox_Scenario=scenario
     )

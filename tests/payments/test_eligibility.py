@@ -10,7 +10,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.methods import catalogue
-from manilla.methods.method import Flow, Kind
+from manilla.methods.method import Flow, MethodKind
 from manilla.providers.port import Provider
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
@@ -31,15 +31,15 @@ async def _dollars(services: Services) -> AsyncIterator[None]:
     """A method of another currency, which no payment in naira may see."""
     method = await catalogue.add(
         services.db,
-        Kind.DEPOSIT,
+        MethodKind.DEPOSIT,
         DOLLARS,
         name="Provider C dollar checkout",
         currency="USD",
         provider=Provider.C,
         flow=Flow.HOSTED,
-        wanted=catalogue.Change(),
+        wanted=catalogue.MethodUpdate(),
     )
-    await steps.until(lambda: services.methods.by_id(Kind.DEPOSIT, method.id) == method)
+    await steps.until(lambda: services.methods.by_id(MethodKind.DEPOSIT, method.id) == method)
     yield
     await steps.change_method(services, DOLLARS, active=False)
 

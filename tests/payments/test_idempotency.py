@@ -10,7 +10,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import wallets
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.wallets import WalletStatus
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
@@ -56,7 +56,7 @@ async def test_a_replay_returns_the_original_state(merchant: Merchant, services:
     body = steps.encoded(order())
     first = await steps.initiate(merchant, body, Idempotency_Key="k")
     await steps.complete(services, merchant, steps.trx_id_of(first))
-    await steps.set_commission(services, merchant, "10", Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, "10", CommissionBearer.CUSTOMER)
     await asyncio.sleep(1)
     assert is_replay_of(first, await steps.initiate(merchant, body, Idempotency_Key="k"))
 
@@ -95,7 +95,7 @@ async def test_a_rejected_reference_stores_no_response(merchant: Merchant) -> No
 async def test_after_a_failure_the_same_key_and_body_are_processed_again(
     live: Merchant, services: Services
 ) -> None:
-    await steps.set_commission(services, live, "1", Bearer.MERCHANT)
+    await steps.set_commission(services, live, "1", CommissionBearer.MERCHANT)
     body = steps.encoded(order())
     refused = await steps.initiate(live, body, Idempotency_Key="k")
     assert (refused.status, refused.code) == (422, "insufficient_balance")

@@ -14,7 +14,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import wallets
-from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
@@ -170,13 +170,14 @@ async def test_keywords_are_returned_as_an_array_in_their_original_case(
 
 @pytest.mark.parametrize("environment", Environment)
 @pytest.mark.parametrize(
-    ("bearer", "customer_pays"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43")]
+    ("bearer", "customer_pays"),
+    [(CommissionBearer.CUSTOMER, "43.65"), (CommissionBearer.MERCHANT, "43")],
 )
 async def test_commission_is_added_for_the_customer_or_charged_to_the_merchant(
     merchant: Merchant,
     services: Services,
     environment: Environment,
-    bearer: Bearer,
+    bearer: CommissionBearer,
     customer_pays: str,
 ) -> None:
     caller = steps.in_environment(merchant, environment)
@@ -209,7 +210,7 @@ async def test_commission_is_added_for_the_customer_or_charged_to_the_merchant(
 async def test_commission_rounds_half_up_to_the_kobo(
     merchant: Merchant, services: Services, percent: str, amount: str, fee: str, customer_pays: str
 ) -> None:
-    await steps.set_commission(services, merchant, percent, Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, percent, CommissionBearer.CUSTOMER)
     info = steps.exact(await steps.initiate(merchant, steps.order_of(amount)))["info"]
     assert info["api_fee_percent"] == Decimal(percent)
     assert info["commission_fee"] == info["api_commission_fee"] == Decimal(fee)
@@ -223,7 +224,7 @@ async def test_commission_rounds_half_up_to_the_kobo(
 async def test_commission_paid_by_the_merchant_must_be_covered_exactly_in_production(
     live: Merchant, services: Services, amount: str, covered: str, one_kobo_less: str
 ) -> None:
-    await steps.set_commission(services, live, "1.5", Bearer.MERCHANT)
+    await steps.set_commission(services, live, "1.5", CommissionBearer.MERCHANT)
     await steps.fund(services, live, one_kobo_less)
     body = steps.order_of(amount)
     refused = await steps.initiate(live, body)
@@ -241,14 +242,14 @@ async def test_commission_paid_by_the_merchant_must_be_covered_exactly_in_produc
 async def test_an_empty_wallet_accepts_payments_whose_commission_the_customer_pays(
     live: Merchant, services: Services, percent: str, bearer: str
 ) -> None:
-    await steps.set_commission(services, live, percent, Bearer(bearer))
+    await steps.set_commission(services, live, percent, CommissionBearer(bearer))
     assert (await steps.initiate(live, order())).status == 200
 
 
 async def test_the_sandbox_does_not_require_the_wallet_to_cover_commission(
     merchant: Merchant, services: Services
 ) -> None:
-    await steps.set_commission(services, merchant, "100", Bearer.MERCHANT)
+    await steps.set_commission(services, merchant, "100", CommissionBearer.MERCHANT)
     reply = await steps.initiate(merchant, order(payment_amount=1_000_000.01))
     assert reply.status == 200
 
@@ -294,7 +295,7 @@ async def test_a_disabled_wallet_is_rejected_only_in_its_environment(
 async def test_a_pending_merchant_accepts_payments_only_in_the_sandbox(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
-    pending = await new_merchant(site, db, keyring, Status.PENDING)
+    pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING)
     assert (await steps.initiate(pending, order())).status == 200
     live = steps.in_environment(pending, Environment.PRODUCTION)
     for body in (order(), b"not json"):
@@ -307,9 +308,9 @@ async def test_a_pending_merchant_accepts_payments_only_in_the_sandbox(
 
 
 @pytest.mark.parametrize("environment", Environment)
-@pytest.mark.parametrize("status", [Status.REJECTED, Status.DISABLED])
+@pytest.mark.parametrize("status", [MerchantStatus.REJECTED, MerchantStatus.DISABLED])
 async def test_a_suspended_merchant_accepts_no_payments(
-    merchant: Merchant, services: Services, status: Status, environment: Environment
+    merchant: Merchant, services: Services, status: MerchantStatus, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
     await steps.change(services, merchant, status=status)
@@ -322,7 +323,7 @@ async def test_a_suspension_takes_effect_within_a_second(
     merchant: Merchant, services: Services
 ) -> None:
     assert (await steps.initiate(merchant, order())).status == 200
-    await steps.change(services, merchant, status=Status.DISABLED)
+    await steps.change(services, merchant, status=MerchantStatus.DISABLED)
     await asyncio.sleep(1)
     assert (await steps.initiate(merchant, order())).code == "MERCHANT_SUSPENDED"
 
@@ -443,9 +444,9 @@ async def test_a_response_reveals_nothing_about_other_merchants(
 
 
 async def test_the_commission_at_initiation_applies(merchant: Merchant, services: Services) -> None:
-    await steps.set_commission(services, merchant, "10", Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, "10", CommissionBearer.CUSTOMER)
     trx_id = await steps.new_payment(merchant)
-    await steps.set_commission(services, merchant, "50", Bearer.MERCHANT)
+    await steps.set_commission(services, merchant, "50", CommissionBearer.MERCHANT)
     await steps.complete(services, merchant, trx_id)
     commission = (await steps.verify(merchant, trx_id)).json["commission"]
     assert (commission["commission_fee"], commission["commission_bearer"]) == (100, "customer")

@@ -12,7 +12,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.merchants.wallets import WalletStatus
 from manilla.payments import states
 from manilla.payments.payment import PaymentErrorCode
@@ -66,7 +66,7 @@ async def test_the_response_matches_version_1(
     merchant: Merchant, services: Services, environment: Environment
 ) -> None:
     caller = steps.in_environment(merchant, environment)
-    await steps.set_commission(services, merchant, "1.5", Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, "1.5", CommissionBearer.CUSTOMER)
     sent = order(
         description="Two tickets",
         customer_name="Ngozi",
@@ -110,7 +110,7 @@ async def test_an_empty_body_reports_all_four_required_fields(merchant: Merchant
     assert set(reply.json["errors"]) == {"payment_amount", "currency_code", "ref_trx", "ipn_url"}
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@pytest.mark.parametrize("scheme", ["CommissionBearer", "bearer", "BEARER"])
 @pytest.mark.parametrize("environment", Environment)
 async def test_the_api_key_alone_selects_the_environment(
     merchant: Merchant, scheme: str, environment: Environment
@@ -135,7 +135,16 @@ async def test_an_unknown_environment_is_rejected(merchant: Merchant) -> None:
 @pytest.mark.parametrize(
     "authorization",
     [
-        *(None, "", "Bearer", "Bearer ", "{key}", "Basic {key}", "Token {key}", "Bearer{key}"),
+        *(
+            None,
+            "",
+            "CommissionBearer",
+            "Bearer ",
+            "{key}",
+            "Basic {key}",
+            "Token {key}",
+            "Bearer{key}",
+        ),
         *("Bearer {key}x", "Bearer x{key}", "Bearer {key} {key}", "Bearer guess"),
         *("Bearer {upper}", "Bearer {merchant_key}", "Bearer {secret}", "Bearer {other}"),
     ],
@@ -190,7 +199,7 @@ async def test_credentials_are_checked_before_the_body(merchant: Merchant) -> No
 async def test_a_pending_merchant_can_use_only_the_sandbox(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
-    pending = await new_merchant(site, db, keyring, Status.PENDING)
+    pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING)
     assert (await steps.initiate_legacy(pending, small_order())).status == 200
     live = steps.in_environment(pending, Environment.PRODUCTION)
     reply = await steps.initiate_legacy(live, small_order())
@@ -199,9 +208,9 @@ async def test_a_pending_merchant_can_use_only_the_sandbox(
 
 
 @pytest.mark.parametrize("environment", Environment)
-@pytest.mark.parametrize("status", [Status.REJECTED, Status.DISABLED])
+@pytest.mark.parametrize("status", [MerchantStatus.REJECTED, MerchantStatus.DISABLED])
 async def test_a_suspended_merchant_is_rejected(
-    merchant: Merchant, services: Services, status: Status, environment: Environment
+    merchant: Merchant, services: Services, status: MerchantStatus, environment: Environment
 ) -> None:
     await steps.change(services, merchant, status=status)
     caller = steps.in_environment(merchant, environment)
@@ -212,7 +221,7 @@ async def test_a_suspended_merchant_is_rejected(
 async def test_currency_wallet_and_balance_are_checked_as_in_version_1(
     live: Merchant, services: Services
 ) -> None:
-    await steps.set_commission(services, live, "1.5", Bearer.MERCHANT)
+    await steps.set_commission(services, live, "1.5", CommissionBearer.MERCHANT)
     await steps.change(services, live, currencies=["NGN", "USD"])
     await wallets.set_status(
         services.db, live.new.id, live.environment, "USD", WalletStatus.INACTIVE
@@ -312,7 +321,7 @@ async def settle(
 async def test_a_legacy_success_notification_has_the_legacy_fields(
     merchant: Merchant, services: Services
 ) -> None:
-    await steps.set_commission(services, merchant, "1.5", Bearer.CUSTOMER)
+    await steps.set_commission(services, merchant, "1.5", CommissionBearer.CUSTOMER)
     reply = await steps.initiate_legacy(merchant, small_order(payment_amount=1000.25))
     trx_id = steps.trx_id_of(reply)
     assert await told(services, merchant, trx_id) == []
@@ -371,10 +380,15 @@ def commission_of(data: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("sends_all", [True, False])
 @pytest.mark.parametrize(
-    ("bearer", "customer_paid"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43.00")]
+    ("bearer", "customer_paid"),
+    [(CommissionBearer.CUSTOMER, "43.65"), (CommissionBearer.MERCHANT, "43.00")],
 )
 async def test_a_success_notification_has_exactly_the_documented_fields(
-    merchant: Merchant, services: Services, bearer: Bearer, customer_paid: str, sends_all: bool
+    merchant: Merchant,
+    services: Services,
+    bearer: CommissionBearer,
+    customer_paid: str,
+    sends_all: bool,
 ) -> None:
     await steps.set_commission(services, merchant, "1.5", bearer)
     more = {"description": "Zoë 😀", "customer_name": "Ngozi", "customer_email": "n@example.com"}

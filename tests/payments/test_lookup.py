@@ -8,7 +8,7 @@ from manilla.kit import ids
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.find import find
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.notify import notification_ids
 from manilla.payments import listing
 from manilla.payments.listing import PaymentFilter
@@ -25,7 +25,7 @@ async def operator(shop: Shop) -> SignedInUser:
 
 async def _paid(shop: Shop) -> dict[str, str]:
     """The ids of a payment of which everything has happened, by what they name."""
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)

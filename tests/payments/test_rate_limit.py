@@ -10,7 +10,7 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
@@ -94,7 +94,7 @@ async def test_the_limit_is_checked_before_the_body(merchant: Merchant) -> None:
 async def test_the_limit_is_checked_before_the_merchants_status(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
-    pending = await new_merchant(site, db, keyring, Status.PENDING, Environment.PRODUCTION)
+    pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     statuses = [(await steps.initiate(pending, order())).status for _ in range(3)]
     assert statuses == [403, 403, 429]
 

@@ -10,7 +10,7 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants.merchants import Bearer, Status
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus
 from manilla.payments import states
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
@@ -112,10 +112,11 @@ async def test_fields_that_were_not_sent_are_null_in_a_successful_payment(
 
 
 @pytest.mark.parametrize(
-    ("bearer", "customer_paid"), [(Bearer.CUSTOMER, "43.65"), (Bearer.MERCHANT, "43.00")]
+    ("bearer", "customer_paid"),
+    [(CommissionBearer.CUSTOMER, "43.65"), (CommissionBearer.MERCHANT, "43.00")],
 )
 async def test_commission_in_the_sandbox_is_shown_but_moves_no_money(
-    merchant: Merchant, services: Services, bearer: Bearer, customer_paid: str
+    merchant: Merchant, services: Services, bearer: CommissionBearer, customer_paid: str
 ) -> None:
     await steps.set_commission(services, merchant, "1.5", bearer)
     before = await steps.balance(services, merchant)
@@ -294,7 +295,7 @@ async def test_a_legacy_payment_can_be_verified(merchant: Merchant) -> None:
 async def test_an_unavailable_merchant_cannot_verify(
     site: Site, db: Database, keyring: Keyring
 ) -> None:
-    pending = await new_merchant(site, db, keyring, Status.PENDING)
+    pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING)
     trx_id = await steps.new_payment(pending)
     assert (await steps.verify(pending, trx_id)).status == 200
     live = steps.in_environment(pending, Environment.PRODUCTION)

@@ -20,7 +20,7 @@ from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import lost, manual
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
@@ -89,7 +89,7 @@ class Machine:
             services.keyring,
             name="Ada Stores",
             email="ada@example.com",
-            status=Status.APPROVED,
+            status=MerchantStatus.APPROVED,
         )
         await services.db.execute(
             "UPDATE job SET due_at = 'infinity' WHERE kind = 'transfer' AND merchant_id <> $1",
@@ -321,8 +321,8 @@ class Machine:
         """`disabled`, `payouts off`, or nothing of both."""
         is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
         self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
-        wanted = Change(
-            status=Status.DISABLED if is_disabled else Status.APPROVED,
+        wanted = MerchantUpdate(
+            status=MerchantStatus.DISABLED if is_disabled else MerchantStatus.APPROVED,
             payouts_enabled=not has_payouts_off,
         )
         services = self.stage.services

@@ -12,11 +12,11 @@ import msgspec
 
 from manilla import app
 from manilla.kit.money import Money
-from manilla.ledger.timeline import Step, steps
+from manilla.ledger.timeline import TimelineEvent, steps
 from manilla.merchants import merchants, wallets
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods import catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import queries
 from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import AccountResolver
@@ -156,7 +156,7 @@ class PayoutMerchant:
         money = Money.of(amount, "NGN")
         await wallets.fund(self.services.db, *wallet, money, "for a test")
 
-    async def change(self, wanted: Change) -> None:
+    async def change(self, wanted: MerchantUpdate) -> None:
         """Seen by the site at once: tests do not wait for the watch."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
@@ -193,7 +193,7 @@ class PayoutMerchant:
         path = f"{rail}/transfers/{trx_id}/settle"
         await self.simulator.control(path, {"status": status, **how})
 
-    async def timeline(self, trx_id: str) -> list[Step]:
+    async def timeline(self, trx_id: str) -> list[TimelineEvent]:
         return await steps(self.services.db, self.merchant.new.id, trx_id)
 
     async def balance(self) -> int:
@@ -266,25 +266,25 @@ async def setting(services: Services, key: str, text: str) -> AsyncIterator[None
 async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[None]:
     """The withdrawal method, changed for a while."""
     code = RAILS.get(rail, rail)
-    before = services.methods.by_code(Kind.WITHDRAW, code)
+    before = services.methods.by_code(MethodKind.WITHDRAW, code)
     assert before is not None
     try:
-        await _change_method(services, code, catalogue.Change(**wanted))
+        await _change_method(services, code, catalogue.MethodUpdate(**wanted))
         yield
     finally:
         await _change_method(services, code, _as_it_was(before))
 
 
-async def _change_method(services: Services, code: str, wanted: catalogue.Change) -> None:
-    await catalogue.change(services.db, Kind.WITHDRAW, code, wanted)
+async def _change_method(services: Services, code: str, wanted: catalogue.MethodUpdate) -> None:
+    await catalogue.change(services.db, MethodKind.WITHDRAW, code, wanted)
     await see_changes(services)
 
 
-def _as_it_was(before: Method) -> catalogue.Change:
+def _as_it_was(before: Method) -> catalogue.MethodUpdate:
     def text(minor: int | None) -> str:
         return "none" if minor is None else str(Money(before.currency, minor).amount)
 
-    return catalogue.Change(
+    return catalogue.MethodUpdate(
         name=before.name,
         active=before.active,
         minimum=text(before.min_minor),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from tests.client import Reply
 from tests.payouts.payout_merchant import PayoutMerchant, new_reference
 
@@ -128,7 +128,7 @@ async def test_an_invalid_json_number_makes_the_body_unreadable(
 async def test_an_amount_has_no_more_decimals_than_its_currency(
     sandbox_payer: PayoutMerchant, currency: str, amount: str
 ) -> None:
-    await sandbox_payer.change(Change(currencies=["NGN", currency]))
+    await sandbox_payer.change(MerchantUpdate(currencies=["NGN", currency]))
     body = await sandbox_payer.order_of(amount, currency_code=currency)
     assert_refused(await sandbox_payer.send(body), "payout_amount")
 
@@ -246,7 +246,7 @@ async def test_a_scenario_is_rejected_in_production(payer: PayoutMerchant, scena
 
 
 async def test_the_format_is_checked_before_all_other_rules(sandbox_payer: PayoutMerchant) -> None:
-    await sandbox_payer.change(Change(payouts_enabled=False))
+    await sandbox_payer.change(MerchantUpdate(payouts_enabled=False))
     reply = await sandbox_payer.ask(withdraw_method_id=0, currency_code="USD", ipn_url="x")
     assert_refused(reply, "ipn_url")
 

@@ -11,7 +11,7 @@ import pytest
 from manilla.kit.clock import LAGOS
 from manilla.kit.environment import Environment
 from manilla.merchants import wallets
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.payouts import queries, rules
 from manilla.payouts.refusals import ScheduleBlocked
@@ -132,13 +132,18 @@ async def test_a_provider_balance_that_cannot_be_read_is_not_checked(payer: Payo
 @pytest.mark.parametrize(
     ("key", "verified", "words"),
     [
-        ("kyc_required", Change(kyc_verified=True), "KYC"),
-        ("phone_required", Change(phone_verified=True), "phone"),
+        ("kyc_required", MerchantUpdate(kyc_verified=True), "KYC"),
+        ("phone_required", MerchantUpdate(phone_verified=True), "phone"),
     ],
 )
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 async def test_kyc_and_phone_are_checked_if_the_platform_requires_them(
-    payer: PayoutMerchant, services: Services, rail: str, key: str, verified: Change, words: str
+    payer: PayoutMerchant,
+    services: Services,
+    rail: str,
+    key: str,
+    verified: MerchantUpdate,
+    words: str,
 ) -> None:
     assert (await payer.ask(rail)).status == 200
     async with setting(services, key, "true"):
@@ -154,16 +159,19 @@ async def test_both_kyc_and_phone_must_be_verified_where_both_are_required(
     async with AsyncExitStack() as stack:
         for key in ("kyc_required", "phone_required"):
             await stack.enter_async_context(setting(services, key, "true"))
-        for change in (Change(kyc_verified=True), Change(kyc_verified=False, phone_verified=True)):
+        for change in (
+            MerchantUpdate(kyc_verified=True),
+            MerchantUpdate(kyc_verified=False, phone_verified=True),
+        ):
             await payer.change(change)
             assert_refused(await payer.ask(), "kyc_required")
 
 
 @pytest.mark.parametrize("rail", ["a", MANUAL])
 async def test_payouts_can_be_disabled_for_a_merchant(payer: PayoutMerchant, rail: str) -> None:
-    await payer.change(Change(payouts_enabled=False))
+    await payer.change(MerchantUpdate(payouts_enabled=False))
     assert_refused(await payer.ask(rail), "merchant_payout_disabled")
-    await payer.change(Change(payouts_enabled=True))
+    await payer.change(MerchantUpdate(payouts_enabled=True))
     assert (await payer.ask(rail)).status == 200
 
 
@@ -199,7 +207,9 @@ async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
             "UPDATE merchant SET payouts_enabled = true, status = 'approved' WHERE id = $1",
             payer.merchant.new.id,
         )
-        await payer.change(Change(payouts_enabled=True))  # seen, where the program has looked
+        await payer.change(
+            MerchantUpdate(payouts_enabled=True)
+        )  # seen, where the program has looked
     assert await payer.balance() == 900_000
     assert (await payer.verify(trx_id)).json["status"] == "pending"
 

@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from tests.client import Reply, Site, new_merchant
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
@@ -208,7 +208,7 @@ async def test_a_success_is_not_rejected_when_repeated(
 ) -> None:
     body = json.dumps(await payer.order()).encode()
     first = await payer.send(body, Idempotency_Key="k")
-    await payer.change(Change(payouts_enabled=False, currencies=["USD"]))
+    await payer.change(MerchantUpdate(payouts_enabled=False, currencies=["USD"]))
     await clear_credentials(payer.services, "a")
     assert is_replay_of(first, await payer.send(body, Idempotency_Key="k"))
     assert (await payer.send(body)).code == "gateway_not_configured"

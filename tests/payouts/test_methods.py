@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.services import Services
 from tests.client import Merchant, Reply
 from tests.payouts.payout_merchant import (
@@ -177,7 +177,7 @@ async def test_a_currency_the_merchant_does_not_have_is_rejected(
 
 
 async def test_a_method_serves_only_its_own_currency(payer: PayoutMerchant) -> None:
-    await payer.change(Change(currencies=["NGN", "USD"]))
+    await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await ask(payer.merchant, "?currency=USD")
     assert reply.json == {"currency_code": "USD", "methods": []}
     assert await codes(payer) == CODES

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from manilla.methods import catalogue
-from manilla.methods.catalogue import Change
-from manilla.methods.method import Kind
+from manilla.methods.catalogue import MethodUpdate
+from manilla.methods.method import MethodKind
 from manilla.providers import inbox
 from manilla.services import Services
 from manilla.settings import Settings
@@ -141,8 +141,8 @@ async def stage(
     # Steps follow each other faster than queries of one payout may.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
-    with_fee = Change(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
-    without = Change(fee_fixed="0", fee_percent=Decimal(0))
+    with_fee = MethodUpdate(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
+    without = MethodUpdate(fee_fixed="0", fee_percent=Decimal(0))
     async with PayoutObserver.opened(settings.migration_url) as books:
         await _change(services, codes, with_fee)
         try:
@@ -151,9 +151,9 @@ async def stage(
             await _change(services, codes, without)
 
 
-async def _change(services: Services, codes: list[str], wanted: Change) -> None:
+async def _change(services: Services, codes: list[str], wanted: MethodUpdate) -> None:
     for code in codes:
-        await catalogue.change(services.db, Kind.WITHDRAW, code, wanted)
+        await catalogue.change(services.db, MethodKind.WITHDRAW, code, wanted)
     await services.methods._refresh(0)
 
 

@@ -10,7 +10,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.ledger.scope import Everyone
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import holding, lost, manual, queue, sending
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.manual import NotToDecide, OnHold
@@ -19,10 +19,19 @@ from manilla.services import Services
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
 
 OFF = {
-    "disabled": (Change(status=Status.DISABLED), Change(status=Status.APPROVED)),
-    "rejected": (Change(status=Status.REJECTED), Change(status=Status.APPROVED)),
-    "pending": (Change(status=Status.PENDING), Change(status=Status.APPROVED)),
-    "payouts off": (Change(payouts_enabled=False), Change(payouts_enabled=True)),
+    "disabled": (
+        MerchantUpdate(status=MerchantStatus.DISABLED),
+        MerchantUpdate(status=MerchantStatus.APPROVED),
+    ),
+    "rejected": (
+        MerchantUpdate(status=MerchantStatus.REJECTED),
+        MerchantUpdate(status=MerchantStatus.APPROVED),
+    ),
+    "pending": (
+        MerchantUpdate(status=MerchantStatus.PENDING),
+        MerchantUpdate(status=MerchantStatus.APPROVED),
+    ),
+    "payouts off": (MerchantUpdate(payouts_enabled=False), MerchantUpdate(payouts_enabled=True)),
 }
 DISABLE, ENABLE = OFF["disabled"]
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from manilla.merchants import wallets
-from manilla.merchants.merchants import Change
+from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from tests.payouts.payout_merchant import (
     PayoutMerchant,
@@ -41,7 +41,7 @@ async def _no_credentials(payer: PayoutMerchant, _stack: AsyncExitStack) -> None
 
 
 async def _switched_off(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
-    await payer.change(Change(payouts_enabled=False))
+    await payer.change(MerchantUpdate(payouts_enabled=False))
 
 
 async def _kyc(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
@@ -57,7 +57,7 @@ async def _no_day(payer: PayoutMerchant, stack: AsyncExitStack) -> None:
 
 
 async def _other_currency(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
-    await payer.change(Change(currencies=["USD"]))
+    await payer.change(MerchantUpdate(currencies=["USD"]))
 
 
 async def _no_wallet(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
@@ -126,7 +126,7 @@ async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
     """A merchant of two currencies asks a method for the wrong one."""
-    await payer.change(Change(currencies=["NGN", "USD"]))
+    await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")
     assert "NGN" in reply.json["error"]

@@ -12,7 +12,7 @@ from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import settlements
-from manilla.ledger.settlements import BadSettlement, Kind
+from manilla.ledger.settlements import BadSettlement, SettlementKind
 from manilla.payouts import reconcile
 from manilla.payouts.reconcile import Reconciled
 from manilla.payouts.reconcile_tasks import ReconcileTasks
@@ -46,7 +46,7 @@ async def _the_books_are_level(payer: PayoutMerchant, db: Database, owner: Datab
     await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
     for report in await reconcile.reconcile(db, payer.services.rails):
         lacking = 100_000_000_00 - report.ledger.minor
-        kind = Kind.TOP_UP if lacking > 0 else Kind.SETTLEMENT
+        kind = SettlementKind.TOP_UP if lacking > 0 else SettlementKind.SETTLEMENT
         if lacking:
             await settlements.settle(db, kind, report.provider, Money("NGN", abs(lacking)), "level")
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
@@ -95,7 +95,7 @@ async def test_delivered_payouts_keep_balances_matching(
     if rail == "b":
         for _ in range(2):
             await settlements.settle(
-                services.db, Kind.FEE, "providerb", naira(FEES["b"]), "statement of May"
+                services.db, SettlementKind.FEE, "providerb", naira(FEES["b"]), "statement of May"
             )
     report = (await reports(services))[rail]
     spent = naira("2234.56") + naira(FEES[rail]) + naira(FEES[rail])
@@ -128,13 +128,15 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     await payer.settle(rail, trx_id, "success")
     await payer.check_until(trx_id, "completed")
     if rail == "b":
-        await settlements.settle(db, Kind.FEE, "providerb", naira(FEES["b"]), "statement")
+        await settlements.settle(db, SettlementKind.FEE, "providerb", naira(FEES["b"]), "statement")
     await payer.settle(rail, trx_id, "reversed")
     found = (await confirmed(payer.services))[rail]
     assert (await payer.payout(trx_id)).status == "failed"
     if rail == "b":
         assert found.difference == naira(FEES["b"])
-        await settlements.settle(db, Kind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement")
+        await settlements.settle(
+            db, SettlementKind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement"
+        )
         await cases.resolve(db, (await differences(payer.services))[0].id, "booked", Action.NOTHING)
     report = (await reports(payer.services))[rail]
     assert report.ledger == report.balance == naira("100000000")
@@ -476,22 +478,26 @@ async def test_a_transfer_that_cannot_be_queried_is_not_a_difference(
     assert await payer.cases() == []
 
 
-@pytest.mark.parametrize("kind", Kind)
-async def test_a_settlement_posts_the_given_amount(services: Services, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", SettlementKind)
+async def test_a_settlement_posts_the_given_amount(
+    services: Services, kind: SettlementKind
+) -> None:
     before = (await reports(services))["a"].ledger
     settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "by hand")
     assert (settled.kind, settled.amount) == (kind, naira("12.34"))
     moved = (await reports(services))["a"].ledger.minor - before.minor
-    assert moved == (1_234 if kind in (Kind.TOP_UP, Kind.FEE_RETURNED) else -1_234)
+    assert moved == (
+        1_234 if kind in (SettlementKind.TOP_UP, SettlementKind.FEE_RETURNED) else -1_234
+    )
 
 
 @pytest.mark.parametrize("amount", ["0", "-0.01"])
 async def test_a_settlement_of_zero_is_rejected(db: Database, amount: str) -> None:
     with pytest.raises(BadSettlement, match="above zero"):
-        await settlements.settle(db, Kind.TOP_UP, "providera", naira(amount), "x")
+        await settlements.settle(db, SettlementKind.TOP_UP, "providera", naira(amount), "x")
 
 
 @pytest.mark.parametrize("note", ["", " ", "x" * 201, "a\nb"])
 async def test_a_settlement_requires_a_reason(db: Database, note: str) -> None:
     with pytest.raises(BadSettlement, match="1 to 200 printable"):
-        await settlements.settle(db, Kind.TOP_UP, "providera", naira("1"), note)
+        await settlements.settle(db, SettlementKind.TOP_UP, "providera", naira("1"), note)

@@ -2,8 +2,8 @@
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.audit.audit import Filters
-from manilla.audit.entry import Entry
+from manilla.audit.audit import AuditFilter
+from manilla.audit.entry import AuditEntry
 from manilla.people import (
     console_people,
     invitations,
@@ -20,9 +20,9 @@ ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
 NEW_PASSWORD = "another long enough phrase"
 
 
-async def about(accounts: Accounts, person_id: int) -> list[Entry]:
+async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
     """Oldest first."""
-    return (await audit.listed(accounts.db, Filters(subject=f"person:{person_id}")))[::-1]
+    return (await audit.listed(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 
 async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
@@ -86,7 +86,7 @@ async def test_changes_to_merchant_users_are_logged(accounts: Accounts) -> None:
         await invitations.invite(db, None, merchant_id, new_email(), Role.VIEWER)
         [left] = await invitations.list_open(db, merchant_id)
         await invitations.withdraw(db, merchant_id, left.id)
-    lines = (await audit.listed(db, Filters(merchant_id=merchant_id)))[::-1]
+    lines = (await audit.listed(db, AuditFilter(merchant_id=merchant_id)))[::-1]
     assert [line.action for line in lines if line.actor_name == "Ada"] == [
         "member.add",
         "member.role",

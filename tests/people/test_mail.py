@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from manilla.people.mail import Kind, Letter, Mailer
+from manilla.people.mail import Email, Mailer, MailKind
 
-LETTER = Letter(Kind.RESET, "ada@example.com", "https://pay.example.com/dashboard/reset/abc")
+LETTER = Email(MailKind.RESET, "ada@example.com", "https://pay.example.com/dashboard/reset/abc")
 
 
 def program(folder: Path, script: str) -> str:
@@ -39,15 +39,15 @@ async def test_response_time_does_not_reveal_whether_a_mail_is_sent(tmp_path: Pa
     """How long the page took would tell who has an account."""
     post, has_answered = Mailer(program(tmp_path, f"cat >> {tmp_path}/got")), asyncio.Event()
 
-    async def to_who_is_known() -> Letter:
+    async def to_who_is_known() -> Email:
         await has_answered.wait()
         return LETTER
 
     async def to_nobody() -> None:
         await has_answered.wait()
 
-    post.write_later(Kind.RESET, to_who_is_known)
-    post.write_later(Kind.RESET, to_nobody)
+    post.write_later(MailKind.RESET, to_who_is_known)
+    post.write_later(MailKind.RESET, to_nobody)
     has_answered.set()
     await post.close()
     assert json.loads((tmp_path / "got").read_text())["email"] == LETTER.email

@@ -5,7 +5,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials
 from manilla.providers.port import Adapter, Direction, Provider
 from manilla.providers.rails import Rails, open_session
@@ -38,7 +38,7 @@ async def rails(db: Database, keyring: Keyring, server: Scripted) -> AsyncIterat
         await credentials.change(db, keyring, provider, {**given, "base_url": server.url})
     await db.execute("UPDATE rail_state SET is_down = false")
     async with open_session() as session:
-        rails = Rails(db, keyring, Watch(db), session, is_production_mode=False)
+        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
         await rails.load()
         yield rails
     for provider in Provider:

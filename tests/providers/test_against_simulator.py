@@ -21,7 +21,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, wire
 from manilla.providers.port import (
     Adapter,
@@ -111,7 +111,7 @@ async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncI
             given["default_va_bank"] = "000017"
         await credentials.change(db, keyring, provider, {**given, "base_url": base_url})
     async with open_session() as session:
-        rails = Rails(db, keyring, Watch(db), session, is_production_mode=False)
+        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
         await rails.load()
         for provider in Provider:
             for each_rail in ("pay_in", "pay_out"):

@@ -10,8 +10,8 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind
-from manilla.platform.changes import Watch
+from manilla.methods.method import MethodKind
+from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, queries, wire
 from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP
@@ -88,13 +88,13 @@ async def test_an_invalid_setting_is_rejected(
 async def test_only_configured_and_enabled_rails_are_offered(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
-    methods = Catalogue(db, Watch(db), rails)
+    methods = Catalogue(db, ChangeWatch(db), rails)
     await methods._refresh(0)
 
-    def codes(kind: Kind) -> list[str]:
+    def codes(kind: MethodKind) -> list[str]:
         return [method.code for method in methods.offered(kind, "NGN", Environment.PRODUCTION)]
 
-    assert codes(Kind.DEPOSIT) == [
+    assert codes(MethodKind.DEPOSIT) == [
         *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),
         "providerc-ngn",
     ]
@@ -102,15 +102,15 @@ async def test_only_configured_and_enabled_rails_are_offered(
         *("providera_ngn_transfer", "providerb_ngn_transfer", "providerc_ngn_transfer"),
         "platform",
     ]
-    assert codes(Kind.WITHDRAW) == rails_and_manual
-    assert methods.offered(Kind.DEPOSIT, "USD", Environment.PRODUCTION) == []
+    assert codes(MethodKind.WITHDRAW) == rails_and_manual
+    assert methods.offered(MethodKind.DEPOSIT, "USD", Environment.PRODUCTION) == []
 
     await credentials.change(db, keyring, Provider.B, {"pay_in_enabled": "false"})
     await credentials.change(db, keyring, Provider.C, {"pay_out_enabled": "false"})
     await credentials.clear(db, Provider.A)
     await rails.load()
-    assert codes(Kind.DEPOSIT) == ["providerc-ngn"]
-    assert codes(Kind.WITHDRAW) == ["providerb_ngn_transfer", "platform"]
+    assert codes(MethodKind.DEPOSIT) == ["providerc-ngn"]
+    assert codes(MethodKind.WITHDRAW) == ["providerb_ngn_transfer", "platform"]
     assert rails.adapter(Provider.A) is None
 
 
@@ -120,7 +120,9 @@ async def test_a_sandbox_account_is_not_offered_in_production(
     await credentials.change(db, keyring, Provider.A, {"sandbox": "true"})
     async with open_session() as session:
         for is_production_mode in (True, False):
-            those = Rails(db, keyring, Watch(db), session, is_production_mode=is_production_mode)
+            those = Rails(
+                db, keyring, ChangeWatch(db), session, is_production_mode=is_production_mode
+            )
             await those.load()
             real, test = Environment.PRODUCTION, Environment.SANDBOX
             offered = those.is_offered(Provider.A, Direction.PAY_OUT, real)
@@ -132,7 +134,7 @@ async def test_a_change_is_in_effect_within_a_second(
     db: Database, keyring: Keyring, server: Scripted
 ) -> None:
     async with open_session() as session:
-        watch = Watch(db)
+        watch = ChangeWatch(db)
         rails = Rails(db, keyring, watch, session, is_production_mode=False)
         watching = asyncio.create_task(watch.run())
         await credentials.change(db, keyring, Provider.C, {**CREDENTIALS[Provider.C]})
@@ -175,7 +177,7 @@ async def test_other_processes_see_that_a_rail_is_down(
     db: Database, keyring: Keyring, rails: Rails, server: Scripted, a: Adapter
 ) -> None:
     async with open_session() as session:
-        watch = Watch(db)
+        watch = ChangeWatch(db)
         elsewhere = Rails(db, keyring, watch, session, is_production_mode=False)
         await watch.ensure_fresh()
         server.answers(500, {})

@@ -4,7 +4,7 @@ import pytest
 
 from manilla.kit.errors import Refusal
 from manilla.merchants import wallets
-from manilla.merchants.merchants import Change, Status
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.payouts import holding
 from manilla.platform import settings as platform
@@ -15,11 +15,17 @@ from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.refunds.test_refunds import REFUSED, _now, _paid, _refund, _until
 
-DISABLE, ENABLE = Change(status=Status.DISABLED), Change(status=Status.APPROVED)
+DISABLE, ENABLE = (
+    MerchantUpdate(status=MerchantStatus.DISABLED),
+    MerchantUpdate(status=MerchantStatus.APPROVED),
+)
 OFF = {
     "The merchant is disabled": (DISABLE, ENABLE),
-    "The merchant was rejected": (Change(status=Status.REJECTED), ENABLE),
-    "Payouts are disabled": (Change(payouts_enabled=False), Change(payouts_enabled=True)),
+    "The merchant was rejected": (MerchantUpdate(status=MerchantStatus.REJECTED), ENABLE),
+    "Payouts are disabled": (
+        MerchantUpdate(payouts_enabled=False),
+        MerchantUpdate(payouts_enabled=True),
+    ),
 }
 
 

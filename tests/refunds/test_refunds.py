@@ -7,7 +7,7 @@ import pytest
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.kit.money import MoneyError
-from manilla.merchants.merchants import Bearer
+from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import decisions, initiate, queries, states
 from manilla.refunds.books import RefundNotCovered
 from manilla.refunds.refund import SEND, Refund, RefundStatus
@@ -96,7 +96,7 @@ async def test_many_concurrent_refunds_never_exceed_the_payment(shop: Shop) -> N
 
 
 async def test_a_refund_beyond_the_wallet_balance_is_rejected(shop: Shop) -> None:
-    await shop.set_commission("1.5", Bearer.MERCHANT)
+    await shop.set_commission("1.5", CommissionBearer.MERCHANT)
     await shop.fund("15")
     first, second = await _paid(shop), await _paid(shop)
     assert await shop.balance() == 198_500
@@ -236,7 +236,7 @@ async def _refund_with_commission(
 async def test_a_full_refund_can_return_a_commission_the_platform_bears(
     shop: Shop, method: str
 ) -> None:
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await _paid(shop, method)
     assert await shop.account("commission") == 1_500
     refund = await _refund_with_commission(shop, started)
@@ -252,7 +252,7 @@ async def test_a_full_refund_can_return_a_commission_the_platform_bears(
 
 
 async def test_a_failed_refund_with_commission_returns_each_part_to_its_payer(shop: Shop) -> None:
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     await shop.simulator.control("a/faults", {"refunds": "failed"})
     started = await _paid(shop)
     await _until(shop, await _refund_with_commission(shop, started), RefundStatus.FAILED)
@@ -264,7 +264,7 @@ async def test_a_failed_refund_with_commission_returns_each_part_to_its_payer(sh
 
 
 async def test_the_commission_is_returned_once_with_the_last_partial_refund(shop: Shop) -> None:
-    await shop.set_commission("1.5", Bearer.CUSTOMER)
+    await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await _paid(shop)
     with pytest.raises(Refusal, match="only with the whole payment"):
         await _refund_with_commission(shop, started, "400")
@@ -276,9 +276,11 @@ async def test_the_commission_is_returned_once_with_the_last_partial_refund(shop
     assert (await shop.balance(), await shop.account("commission")) == (0, 0)
 
 
-@pytest.mark.parametrize(("percent", "bearer"), [("0", Bearer.CUSTOMER), ("1.5", Bearer.MERCHANT)])
+@pytest.mark.parametrize(
+    ("percent", "bearer"), [("0", CommissionBearer.CUSTOMER), ("1.5", CommissionBearer.MERCHANT)]
+)
 async def test_a_commission_the_customer_did_not_pay_is_not_returned(
-    shop: Shop, percent: str, bearer: Bearer
+    shop: Shop, percent: str, bearer: CommissionBearer
 ) -> None:
     await shop.set_commission(percent, bearer)
     await shop.fund("100")

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.kit.clock import LAGOS
-from manilla.ledger.daily import Day
+from manilla.ledger.daily import DailyFigures
 from manilla.services import Services
 from manilla.web import charts, display
 from tests.client import Site
@@ -26,7 +26,7 @@ def test_a_time_is_shown_in_lagos_time_and_stored_in_utc() -> None:
 
 
 def test_a_tile_counts_paid_payments_out_of_all() -> None:
-    days = [Day(date(2026, 1, day), "NGN", 10 - day, day, 1, 1500_00) for day in (1, 2)]
+    days = [DailyFigures(date(2026, 1, day), "NGN", 10 - day, day, 1, 1500_00) for day in (1, 2)]
     assert charts.share(days, "paid") == "3 of 17 paid"
 
 

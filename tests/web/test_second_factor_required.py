@@ -15,7 +15,7 @@ from manilla.pages import app as pages
 from manilla.people import second_factor
 from manilla.people.roles import Role
 from manilla.platform import settings
-from manilla.platform.changes import Watch
+from manilla.platform.changes import ChangeWatch
 from manilla.platform.settings import CurrentSettings, PlatformSettings
 from manilla.services import Services
 from manilla.web.routes import Route
@@ -34,7 +34,7 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 @pytest.fixture(scope="module")
 async def production(services: Services) -> AsyncIterator[Site]:
     """Dashboard and console as they are in production mode."""
-    platform = CurrentSettings(services.db, Watch(services.db), is_development=False)
+    platform = CurrentSettings(services.db, ChangeWatch(services.db), is_development=False)
     real = msgspec.structs.replace(services, is_development=False, platform=platform)
     asgi = pages.build(real, [dashboard.build(real), console.build(real)])
     async with serving(asgi) as port:

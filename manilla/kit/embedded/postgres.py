@@ -23,7 +23,7 @@ import asyncpg
 import msgspec
 
 from manilla.kit.embedded.binaries import readable_copy
-from manilla.kit.embedded.process import Account, Program
+from manilla.kit.embedded.process import Program, SystemAccount
 from manilla.kit.errors import Refusal
 
 MAJOR_VERSION = 18
@@ -63,7 +63,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     folder: Path
     binaries: Path
-    account: Account | None
+    account: SystemAccount | None
     passwords: dict[str, str]
     socket_folder: Path
 
@@ -194,20 +194,20 @@ def check_version(data: Path) -> None:
         )
 
 
-def _account(folder: Path) -> Account | None:
+def _account(folder: Path) -> SystemAccount | None:
     """Returns None for our own account, or an unprivileged account if we are root."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
-        return Account(folder.stat().st_uid, folder.stat().st_gid)
+        return SystemAccount(folder.stat().st_uid, folder.stat().st_gid)
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
-            return Account(entry.pw_uid, entry.pw_gid)
+            return SystemAccount(entry.pw_uid, entry.pw_gid)
     raise PostgresRefusal("PostgreSQL cannot run as root, and the user `nobody` does not exist.")
 
 
-def _readable_binaries(binaries: Path, account: Account | None, cache: Path | None) -> Path:
+def _readable_binaries(binaries: Path, account: SystemAccount | None, cache: Path | None) -> Path:
     """Returns the binaries, or a copy if the server's account cannot access the original."""
     if account is None or _runs(binaries, account):
         return binaries
@@ -220,7 +220,7 @@ def _readable_binaries(binaries: Path, account: Account | None, cache: Path | No
     return copy
 
 
-def _runs(binaries: Path, account: Account) -> bool:
+def _runs(binaries: Path, account: SystemAccount) -> bool:
     try:
         for name in ("postgres", "initdb"):  # initdb needs libpq, which postgres does not
             _run([str(binaries / name), "--version"], account, Path("/"))
@@ -229,7 +229,7 @@ def _runs(binaries: Path, account: Account) -> bool:
     return True
 
 
-def _initialise(folder: Path, binaries: Path, account: Account | None, data: Path) -> None:
+def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, data: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if account is not None:
         os.chown(folder, account.uid, account.gid)
@@ -260,7 +260,7 @@ def _initialise(folder: Path, binaries: Path, account: Account | None, data: Pat
 
 
 def _run(
-    command: list[str], account: Account | None, folder: Path, stdin: int = subprocess.DEVNULL
+    command: list[str], account: SystemAccount | None, folder: Path, stdin: int = subprocess.DEVNULL
 ) -> str:
     result = subprocess.run(  # noqa: S603
         command,

@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Account(msgspec.Struct, frozen=True):
+class SystemAccount(msgspec.Struct, frozen=True):
     """The operating system user that a program runs as."""
 
     uid: int
@@ -36,7 +36,7 @@ class Program(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     log_file: Path | None = None  # None: the program writes to our own output
     folder: Path | None = None
-    account: Account | None = None
+    account: SystemAccount | None = None
     # Passed to the program, and kept open so that a restarted program can use them.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM

@@ -17,7 +17,7 @@ from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Kind, Method
+from manilla.methods.method import Method, MethodKind
 from manilla.payouts import ordering
 from manilla.payouts.bulk import batches, checks, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
@@ -75,7 +75,7 @@ class BulkPayoutTasks:
 
         Returns False if the wallet cannot cover it; then no later row is paid either.
         """
-        method = self._catalogue.by_id(Kind.WITHDRAW, batch.method_id)
+        method = self._catalogue.by_id(MethodKind.WITHDRAW, batch.method_id)
         if method is None:
             await store.decide(self._db, batch, row.number, RowState.REFUSED, remark=NO_METHOD)
             return True

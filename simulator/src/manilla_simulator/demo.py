@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials, merchants, queries
 from manilla.merchants.credentials import hash_api_key
-from manilla.merchants.merchants import Status
+from manilla.merchants.merchants import MerchantStatus
 from manilla.people import console_people, demo_login, members
 from manilla.people.invitations import AlreadyMember
 from manilla.people.persons import EmailTaken
@@ -49,7 +49,7 @@ async def ensure(db: Database, keyring: Keyring, simulator_url: str) -> Demo | N
             keyring,
             name=NAME,
             email=demo_login.EMAIL,
-            status=Status.APPROVED,
+            status=MerchantStatus.APPROVED,
             sandbox=sandbox,
             production=production,
         )

@@ -1,8 +1,8 @@
 """Rows of a confirmed payout file while something keeps them from being paid."""
 
 from manilla.ledger.scope import Tenant
-from manilla.merchants.merchants import Change, Status
-from manilla.methods.method import Kind
+from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
+from manilla.methods.method import MethodKind
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import BatchRow
 from manilla.payouts.preview import PayoutPreviews
@@ -13,7 +13,7 @@ async def _confirmed(payer: PayoutMerchant, amounts: list[int]) -> str:
     """A file of these rows, confirmed and not paid yet."""
     await payer.order()
     services, tenant = payer.services, Tenant(payer.merchant.new.id, payer.merchant.environment)
-    method = services.methods.by_code(Kind.WITHDRAW, RAILS["a"])
+    method = services.methods.by_code(MethodKind.WITHDRAW, RAILS["a"])
     assert method is not None
     previews = PayoutPreviews(
         *(services.db, services.platform, services.methods, services.rails),
@@ -42,7 +42,7 @@ async def test_rows_of_a_merchant_that_was_disabled_are_rejected_and_debit_nothi
     payer: PayoutMerchant,
 ) -> None:
     batch_id = await _confirmed(payer, [1000, 2000])
-    await payer.change(Change(status=Status.DISABLED))
+    await payer.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     await payer.simulator.run_job_now(batches.PAY, batch_id)
     rows = await _rows(payer, batch_id)
     assert [row.state for row in rows] == ["refused", "refused"]

@@ -21,37 +21,37 @@ from manilla.providers.port import (
 from manilla.providers.rails import Rails
 
 
-class Question(msgspec.Struct, frozen=True):
+class StatusQuery(msgspec.Struct, frozen=True):
     provider: str
     kind: EventKind
     reference: str
 
 
-class Said(msgspec.Struct, frozen=True):
+class StatusAnswer(msgspec.Struct, frozen=True):
     at: datetime
     status: str | None  # None if there was no usable answer
     amount: Money | None = None
     detail: str = ""
 
 
-async def ask(rails: Rails, question: Question) -> Said:
+async def ask(rails: Rails, question: StatusQuery) -> StatusAnswer:
     adapter = rails.adapter(Provider(question.provider))
     if adapter is None:
-        return Said(datetime.now(UTC), None, detail="The provider is not configured.")
+        return StatusAnswer(datetime.now(UTC), None, detail="The provider is not configured.")
     answer = await _state(adapter, question)
     match answer:
         case Done(TransferState() as state):
-            return Said(datetime.now(UTC), state.status, state.amount, state.message)
+            return StatusAnswer(datetime.now(UTC), state.status, state.amount, state.message)
         case Done(ChargeState() as state):
-            return Said(datetime.now(UTC), state.status, state.paid, state.reason)
+            return StatusAnswer(datetime.now(UTC), state.status, state.paid, state.reason)
         case Done(RefundState() as state):
-            return Said(datetime.now(UTC), state.status)
+            return StatusAnswer(datetime.now(UTC), state.status)
         case Refused(_, reason) | Unknown(reason):
-            return Said(datetime.now(UTC), None, detail=reason)
+            return StatusAnswer(datetime.now(UTC), None, detail=reason)
     raise AssertionError(answer)
 
 
-async def _state(adapter: Adapter, question: Question) -> Answer[Any]:
+async def _state(adapter: Adapter, question: StatusQuery) -> Answer[Any]:
     match question.kind:
         case EventKind.TRANSFER:
             return await adapter.transfer_state(question.reference)

@@ -16,7 +16,7 @@ class NotConfigured(Refusal):
     message = "The provider is not configured."
 
 
-class Trial(msgspec.Struct, frozen=True):
+class ConnectionTest(msgspec.Struct, frozen=True):
     balance: Answer[Money]
     banks: Answer[list[Bank]]
 
@@ -33,14 +33,14 @@ class Trial(msgspec.Struct, frozen=True):
         return ""
 
 
-async def try_out(rails: Rails, provider: Provider) -> Trial:
+async def run_test(rails: Rails, provider: Provider) -> ConnectionTest:
     """Tests with the credentials that are in the database now."""
     await rails.load()
     adapter = rails.adapter(provider)
     if adapter is None:
         missing = ", ".join(rails.credentials(provider).missing)
         raise NotConfigured(f"{provider} is not configured: {missing} not set.")
-    return Trial(*await asyncio.gather(adapter.balance(CURRENCY), adapter.banks()))
+    return ConnectionTest(*await asyncio.gather(adapter.balance(CURRENCY), adapter.banks()))
 
 
 def problem(answer: Refused | Unknown) -> str:
