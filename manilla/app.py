@@ -8,10 +8,10 @@ import uvicorn
 from litestar import Router
 
 from manilla import __version__, development
-from manilla.api import v1
-from manilla.api.kernel import Gate, MerchantApi
+from manilla.api import refusals, v1, webhooks
+from manilla.api.kernel import MerchantApi
 from manilla.api.refusals import MethodNotAllowed
-from manilla.api.webhooks import PREFIX, Webhooks
+from manilla.api.webhooks import PREFIX
 from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
@@ -34,10 +34,10 @@ def build(services: Services, drain: Drain | None = None) -> Any:
     """Builds the ASGI application. The API bypasses the pages' framework: see decision record 2."""
     base_url = services.base_url
     endpoints = v1.endpoints(services)
-    api = MerchantApi(Gate.of(services), endpoints)
+    api = MerchantApi(services, endpoints)
     description = openapi.document(endpoints, base_url, __version__)
     documents = _documents(description)
-    webhooks = pages.hardened(Webhooks(services.db, services.watch, services.rails))
+    inbox = pages.hardened(webhooks.build(services))
     shop = _shop(services)
     site = pages.build(
         services,
@@ -66,7 +66,7 @@ def build(services: Services, drain: Drain | None = None) -> Any:
         elif path.startswith("/api/"):
             await api(scope, receive, send)
         elif path.startswith(PREFIX):
-            await webhooks(scope, receive, send)
+            await inbox(scope, receive, send)
         else:
             await site(scope, receive, send)
 
@@ -115,7 +115,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
     """Machine-readable documents about the API by path, built once."""
-    json, text = b"application/json", b"text/plain; charset=utf-8"
+    json, text = http.JSON, b"text/plain; charset=utf-8"
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),
         "/llms.txt": (llms.short(description).encode(), text),
@@ -124,19 +124,15 @@ def _documents(description: dict[str, Any]) -> dict[str, Any]:
     return {path: pages.hardened(_document(*content)) for path, content in contents.items()}
 
 
-def _document(body: bytes, media_type: bytes) -> Any:
+def _document(content: bytes, media_type: bytes) -> Any:
     refusal = MethodNotAllowed("GET")
-    refused = strict_json.encode({"error": refusal.text, "error_code": refusal.code})
+    cached = (b"cache-control", b"no-cache")
 
     async def answer(scope: Any, _receive: Any, send: Any) -> None:
-        is_get = scope["method"] == "GET"
-        content = body if is_get else refused
-        length = (b"content-length", str(len(content)).encode())
-        allow = [] if is_get else [(b"allow", refusal.allowed.encode())]
-        status = 200 if is_get else refusal.status
-        kind = (b"content-type", media_type if is_get else b"application/json")
-        headers = [kind, (b"cache-control", b"no-cache"), length, *allow]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        if scope["method"] == "GET":
+            await http.respond(send, 200, content, [cached], media_type)
+        else:
+            headers = [cached, *refusals.headers(refusal)]
+            await http.respond(send, refusal.status, refusals.body(refusal), headers)
 
     return answer

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, CallbackAddress, CurrencyCode, Line, Reference
+from manilla.api.optional_headers import read_repeat_key, read_scenario
 from manilla.api.refusals import InvalidAmount
-from manilla.api.repeats import read_repeat_key
-from manilla.api.scenario import read_scenario
 from manilla.kit import money
 from manilla.kit.db import Database
 from manilla.kit.money import Money, MoneyError

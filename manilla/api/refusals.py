@@ -1,5 +1,8 @@
 """Errors that the API returns before it calls a use case."""
 
+from typing import Any
+
+from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
 
 
@@ -37,6 +40,21 @@ class MethodNotAllowed(Refusal):
     def __init__(self, allowed: str) -> None:
         super().__init__()
         self.allowed = allowed
+
+
+class ServerError(Refusal):
+    """A bug, which is logged with its traceback. The caller learns no details."""
+
+    status, code = 500, "SERVER_ERROR"
+    message = "Something went wrong on our side."
+
+
+def body(refusal: Refusal) -> bytes:
+    """The JSON body of an error."""
+    content: dict[str, Any] = {"error": refusal.text, "error_code": refusal.code}
+    if refusal.errors:
+        content["errors"] = refusal.errors
+    return strict_json.encode({**content, **(refusal.details or {})})
 
 
 def headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,6 +166,20 @@ def target(scope: dict[str, Any]) -> bytes:
     path: bytes = scope["raw_path"]
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
+
+
+JSON = b"application/json"
+Header = tuple[bytes, bytes]
+
+
+async def respond(
+    send: Any, status: int, body: bytes, headers: Iterable[Header] = (), media_type: bytes = JSON
+) -> None:
+    """Sends a complete response."""
+    length = str(len(body)).encode()
+    every = [(b"content-type", media_type), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": every})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def read_body(receive: Any, size_max: int) -> bytes:

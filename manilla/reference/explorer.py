@@ -17,9 +17,9 @@ from manilla import __version__
 from manilla.api import authenticate, v1
 from manilla.api.authenticate import Identity, SignedRequest
 from manilla.api.endpoint import Endpoint
-from manilla.api.kernel import Gate, MerchantApi
-from manilla.api.repeats import NAME as IDEMPOTENCY_KEY
-from manilla.api.scenario import NAME as SANDBOX_SCENARIO
+from manilla.api.kernel import MerchantApi
+from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
+from manilla.api.request import ApiRequest
 from manilla.kit import http, strict_json
 from manilla.kit.environment import Environment
 from manilla.kit.strict_json import JsonError
@@ -69,7 +69,7 @@ class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str = ""
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+class ExplorerResult(msgspec.Struct, frozen=True, kw_only=True):
     """The exact request that was sent, and its response."""
 
     method: str
@@ -85,17 +85,17 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExplorerApi:
     def __init__(self, services: Services) -> None:
-        self._gate = Gate.of(services)
+        self._services = services
         self._endpoints = v1.endpoints(services)
         document = openapi.document(self._endpoints, services.base_url, __version__)
         self.tools = [_tool(one) for one in operations(document) if one.is_signed]
 
-    async def send(self, attempt: ExplorerCall) -> Exchange:
-        caller = await self._gate.directory.of(Environment.SANDBOX, attempt.merchant_id)
+    async def send(self, attempt: ExplorerCall) -> ExplorerResult:
+        caller = await self._services.directory.of(Environment.SANDBOX, attempt.merchant_id)
         request = _Request(attempt, caller)
-        kernel = _Rehearsal(self._gate, self._endpoints, caller)
+        kernel = _SandboxApi(self._services, self._endpoints, caller)
         status, headers, body = await request.through(kernel)
-        return Exchange(
+        return ExplorerResult(
             method=attempt.tool.method,
             target=request.target,
             headers=[*request.shown, *request.headers],
@@ -108,25 +108,25 @@ class ExplorerApi:
         )
 
 
-class _Rehearsal(MerchantApi):
+class _SandboxApi(MerchantApi):
     """The kernel for one caller who was authenticated by the dashboard instead of an API key."""
 
-    def __init__(self, gate: Gate, endpoints: Sequence[Endpoint], caller: Caller) -> None:
+    def __init__(self, services: Services, endpoints: Sequence[Endpoint], caller: Caller) -> None:
         assert caller.is_sandbox
-        super().__init__(gate, endpoints)
-        self._rehearsing = caller
+        super().__init__(services, endpoints)
+        self._caller = caller
 
     async def _identify(
-        self, exchange: Any, scope: Any, endpoint: Endpoint, body: bytes
+        self, request: ApiRequest, scope: Any, endpoint: Endpoint, body: bytes
     ) -> Identity:
         assert endpoint.is_signed
         authenticate.check_signed(
-            self._rehearsing.live_credentials(),
-            self._gate.platform.now,
-            exchange.headers,
+            self._caller.live_credentials(),
+            self._services.platform.now,
+            request.headers,
             SignedRequest(scope["method"], http.target(scope), body),
         )
-        return Identity(self._rehearsing, NO_GENERATION)
+        return Identity(self._caller, NO_GENERATION)
 
 
 class _Request:

@@ -12,10 +12,9 @@ import pytest
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
-from manilla.api.kernel import Gate, MerchantApi
+from manilla.api.kernel import MerchantApi
 from manilla.kit import http
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.ratelimit import RateLimiter
 from manilla.services import Services
 from tests.client import Merchant, Site
 from tests.conftest import serving
@@ -80,22 +79,13 @@ async def probe(services: Services) -> AsyncIterator[Site]:
             **more,
         )
 
-    gate = Gate(
-        db=services.db,
-        watch=services.watch,
-        directory=services.directory,
-        limiter=RateLimiter(services.db),
-        platform=services.platform,
-        requests=services.requests,
-        trusted_proxies=services.trusted_proxies,
-    )
     endpoints = [
         endpoint("POST", "/api/v1/order", _order, body=Order),
         endpoint("GET", "/api/v1/order", _look, query=Filter),
         endpoint("GET", "/api/v1/look/{id}", _look, query=Filter),
         endpoint("GET", "/api/v1/fail/{how}", _fail),
     ]
-    async with serving(MerchantApi(gate, endpoints)) as port:
+    async with serving(MerchantApi(services, endpoints)) as port:
         yield Site(port)
 
 

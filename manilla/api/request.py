@@ -23,7 +23,7 @@ _requests = cache(metrics.requests.labels)
 _request_seconds = cache(metrics.request_seconds.labels)
 
 
-class Exchange:
+class ApiRequest:
     """What is known about a request so far."""
 
     __slots__ = (
