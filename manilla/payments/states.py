@@ -273,7 +273,7 @@ async def _change(
     )
     for kind in (EXPIRE, COMPLETE_IN_SANDBOX):
         await jobs.forget(connection, after.merchant_id, kind, after.trx_id)
-    await notices.tell_of_payment(connection, after)
+    await notices.enqueue_payment(connection, after)
 
 
 async def _charge_failed(

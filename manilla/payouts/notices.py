@@ -1,7 +1,9 @@
 """Notifications to merchants about the final status of a payout."""
 
 import time
-from typing import Any
+from decimal import Decimal
+
+import msgspec
 
 from manilla.kit.db import Connection
 from manilla.notify import outbox
@@ -16,47 +18,74 @@ MESSAGES = {
 REVERSED = "Payout Reversed"
 
 
-async def tell_of_payout(connection: Connection, payout: Payout) -> None:
+class PayoutNoticeData(msgspec.Struct, frozen=True, omit_defaults=True):
+    ref_trx: str
+    trx_id: str
+    ipn_url: str
+    environment: str
+    is_sandbox: bool
+    api_merchant_payout: bool
+    payout_amount: Decimal
+    currency_code: str
+    withdraw_method_id: int
+    withdraw_method: str
+    refunded_amount: Decimal | None = None
+    error_code: str | None = None
+
+
+class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """For a payout that was not delivered, the last two fields are also in `data`.
+
+    Receivers find them in either place.
+    """
+
+    event: str
+    data: PayoutNoticeData
+    message: str
+    status: str
+    timestamp: int
+    refunded_amount: Decimal | None = None
+    error_code: str | None = None
+
+
+async def enqueue(connection: Connection, payout: Payout) -> None:
     """Queues the notification in the transaction that changes the status, if ipn_url is set."""
-    if not payout.ipn_url:
-        return
-    payload = {
-        "event": EVENT,
-        "data": _data(payout),
-        "message": REVERSED if payout.is_reversed else MESSAGES[payout.status],
-        "status": payout.status,
-        "timestamp": int(time.time()),
-    }
-    if payout.status is not PayoutStatus.COMPLETED:
-        payload |= _failure(payout)
-    await outbox.enqueue(
-        connection,
-        merchant_id=payout.merchant_id,
-        environment=payout.environment,
-        trx_id=payout.trx_id,
-        url=payout.ipn_url,
-        payload=payload,
+    if payout.ipn_url:
+        await outbox.enqueue(
+            connection,
+            merchant_id=payout.merchant_id,
+            environment=payout.environment,
+            trx_id=payout.trx_id,
+            url=payout.ipn_url,
+            payload=_notice(payout),
+            event=EVENT,
+            status=payout.status,
+        )
+
+
+def _notice(payout: Payout) -> PayoutNotice:
+    is_completed = payout.status is PayoutStatus.COMPLETED
+    refunded_amount = None if is_completed else payout.payable.amount
+    error_code = None if is_completed else payout.error_code
+    return PayoutNotice(
         event=EVENT,
+        data=PayoutNoticeData(
+            ref_trx=payout.ref_trx,
+            trx_id=payout.trx_id,
+            ipn_url=payout.ipn_url,
+            environment=payout.environment,
+            is_sandbox=payout.is_sandbox,
+            api_merchant_payout=payout.is_by_api,
+            payout_amount=payout.amount.amount,
+            currency_code=payout.currency,
+            withdraw_method_id=payout.method_id,
+            withdraw_method=payout.method_name,
+            refunded_amount=refunded_amount,
+            error_code=error_code,
+        ),
+        message=REVERSED if payout.is_reversed else MESSAGES[payout.status],
         status=payout.status,
+        timestamp=int(time.time()),
+        refunded_amount=refunded_amount,
+        error_code=error_code,
     )
-
-
-def _data(payout: Payout) -> dict[str, Any]:
-    data = {
-        "ref_trx": payout.ref_trx,
-        "trx_id": payout.trx_id,
-        "ipn_url": payout.ipn_url,
-        "environment": payout.environment,
-        "is_sandbox": payout.is_sandbox,
-        "api_merchant_payout": payout.is_by_api,
-        "payout_amount": payout.amount.amount,
-        "currency_code": payout.currency,
-        "withdraw_method_id": payout.method_id,
-        "withdraw_method": payout.method_name,
-    }
-    return data if payout.status is PayoutStatus.COMPLETED else data | _failure(payout)
-
-
-def _failure(payout: Payout) -> dict[str, Any]:
-    """Added both to `data` and beside it, so that receivers find it in either place."""
-    return {"refunded_amount": payout.payable.amount, "error_code": payout.error_code}

@@ -193,7 +193,7 @@ async def _change(
         detail=_detail(news),
     )
     await _forget_jobs(connection, after)
-    await notices.tell_of_payout(connection, after)
+    await notices.enqueue(connection, after)
     if news.source == ADMINISTRATOR:
         await _record(connection, before, after)
     return after

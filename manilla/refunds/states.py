@@ -83,7 +83,7 @@ async def _change(
     detail = _detail(event)
     if is_paid:
         await books.pay(connection, refund, from_bank=by_administrator)
-        await notices.tell_of_refund(connection, payment, refund.trx_id, refund.amount)
+        await notices.enqueue_refund(connection, payment, refund.trx_id, refund.amount)
     else:
         await books.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)

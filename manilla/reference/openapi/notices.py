@@ -1,89 +1,15 @@
 """Notifications to `ipn_url`, as the webhooks of the OpenAPI document."""
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from manilla.payments.verify import Commission
+from manilla.payments.notices import LegacyNotice, PaymentNotice, RefundNotice
+from manilla.payouts.notices import PayoutNotice
 from manilla.reference import examples
 from manilla.reference.openapi import schemas
 
-Struct = msgspec.Struct
-
-
-class PaymentNoticeData(Struct):
-    ref_trx: str
-    trx_id: str
-    description: str | None
-    ipn_url: str
-    customer_name: str | None
-    customer_email: str | None
-    merchant_name: str
-    amount: Decimal
-    base_amount: Decimal
-    currency_code: str
-    environment: str
-    is_sandbox: bool
-    commission: Commission
-
-
-class RefundNoticeData(PaymentNoticeData):
-    refund_amount: Decimal
-    refund_trx_id: str
-
-
-class PayoutNoticeData(Struct, omit_defaults=True):
-    ref_trx: str
-    trx_id: str
-    ipn_url: str
-    environment: str
-    is_sandbox: bool
-    api_merchant_payout: bool
-    payout_amount: Decimal
-    currency_code: str
-    withdraw_method_id: int
-    withdraw_method: str
-    refunded_amount: Decimal | None = None
-    error_code: str | None = None
-
-
-class PaymentNotice(Struct, omit_defaults=True):
-    event: str
-    data: PaymentNoticeData
-    message: str
-    status: str
-    timestamp: int
-    error_code: str | None = None
-
-
-class RefundNotice(Struct):
-    event: str
-    data: RefundNoticeData
-    message: str
-    status: str
-    timestamp: int
-
-
-class PayoutNotice(Struct, omit_defaults=True):
-    event: str
-    data: PayoutNoticeData
-    message: str
-    status: str
-    timestamp: int
-    refunded_amount: Decimal | None = None
-    error_code: str | None = None
-
-
-class LegacyNotice(Struct):
-    event: str
-    trx_id: str
-    amount: Decimal
-    currency: str
-    status: str
-
-
-KINDS: dict[str, type[Struct]] = {
+KINDS: dict[str, type[msgspec.Struct]] = {
     "payment": PaymentNotice,
     "payout": PayoutNotice,
     "refund": RefundNotice,
