@@ -12,110 +12,93 @@ from manilla.payouts import accounts
 from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
-from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 COLUMNS = accounts.FIELDS.select(
     "withdraw_account_id label method_code bank account_number account_name created_at"
 )
 
 
-class AccountPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._previews = desk.previews
+async def show_all(request: PageRequest) -> Answer:
+    wanted = AccountFilter(search=request.query.text("q") or None)
+    if exports.is_wanted(request):
+        pages = payouts.all_saved_accounts(request.db, request.merchant_id, wanted)
+        return exports.send(request, "saved-accounts", COLUMNS, pages)
+    found = await payouts.saved_accounts(
+        request.db, request.merchant_id, wanted, after=lists.after(request)
+    )
+    return request.page(
+        "accounts.html",
+        rows=found.rows,
+        listing=lists.ListView(request, found.next),
+        bank_names=await _bank_names(request, found.rows),
+        method_of=lambda code: request.services.methods.by_code(MethodKind.WITHDRAW, code),
+    )
 
-    def routes(self) -> list[Route]:
-        path = "/{environment:str}/accounts"
-        needs = Permission.MOVE_MONEY
-        return [
-            page(path, self.show_all, Permission.VIEW),
-            page(path + "/new", self.show_new, needs),
-            # Saved accounts belong to no environment: one saved in the sandbox can be paid in
-            # production.
-            form(path, self.add, needs, step_up=True, in_both_environments=True),
-            form("/accounts/{account:int}/remove", self.remove, needs),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        wanted = AccountFilter(search=request.query.text("q") or None)
-        if exports.is_wanted(request):
-            pages = payouts.all_saved_accounts(self._desk.db, request.merchant_id, wanted)
-            return exports.send(request, "saved-accounts", COLUMNS, pages)
-        found = await payouts.saved_accounts(
-            self._desk.db, request.merchant_id, wanted, after=lists.after(request)
+async def show_new(request: PageRequest) -> Answer:
+    caller, previews = await request.caller(), request.services.previews
+    offered = previews.methods(caller)
+    chosen = request.query.text("method")
+    method = previews.method(caller, request.query.whole("method")) if chosen else None
+    if method is None and len(offered) == 1:
+        method = offered[0]
+    if method is None:
+        return request.page("account_method.html", methods=offered)
+    return request.page("account_new.html", **await _details(request, caller, method))
+
+
+async def add(request: PageRequest) -> Answer:
+    """Saves an account after the rail has resolved its name."""
+    caller = await request.caller()
+    method = request.services.previews.method(caller, request.form.whole("method"))
+    try:
+        label = request.form.text("label", at_most=60)
+        check_beneficiary(request.form, method)
+        given = given_beneficiary(request.form, method)
+        holder = await request.services.previews.holder(caller, method, given)
+        # Do not save the sandbox's made-up name: the account may later be paid in production.
+        name = None if caller.is_sandbox else holder.account_name
+        account_id = await accounts.add(
+            request.db,
+            request.merchant_id,
+            method.code,
+            holder.who.fields,
+            account_name=name,
+            label=label or None,
         )
-        return request.page(
-            "accounts.html",
-            rows=found.rows,
-            listing=lists.ListView(request, found.next),
-            bank_names=await self._bank_names(request, found.rows),
-            method_of=lambda code: self._desk.methods.by_code(MethodKind.WITHDRAW, code),
-        )
+    except Refusal as refusal:
+        details = await _details(request, caller, method)
+        return request.refused("account_new.html", refusal, at=AT_FIELD, **details)
+    done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
+    return request.redirect("~/accounts", done=done)
 
-    async def show_new(self, request: PageRequest) -> Answer:
-        caller = await self._caller(request)
-        offered = self._previews.methods(caller)
-        chosen = request.query.text("method")
-        method = self._previews.method(caller, request.query.whole("method")) if chosen else None
-        if method is None and len(offered) == 1:
-            method = offered[0]
-        if method is None:
-            return request.page("account_method.html", methods=offered)
-        return request.page("account_new.html", **await self._details(caller, method))
 
-    async def add(self, request: PageRequest) -> Answer:
-        """Saves an account after the rail has resolved its name."""
-        caller = await self._caller(request)
-        method = self._previews.method(caller, request.form.whole("method"))
-        try:
-            label = request.form.text("label", at_most=60)
-            check_beneficiary(request.form, method)
-            given = given_beneficiary(request.form, method)
-            holder = await self._previews.holder(caller, method, given)
-            # Do not save the sandbox's made-up name: the account may later be paid in production.
-            name = None if caller.is_sandbox else holder.account_name
-            account_id = await accounts.add(
-                self._desk.db,
-                request.merchant_id,
-                method.code,
-                holder.who.fields,
-                account_name=name,
-                label=label or None,
-            )
-        except Refusal as refusal:
-            details = await self._details(caller, method)
-            return request.refused("account_new.html", refusal, at=AT_FIELD, **details)
-        done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
-        return request.redirect("~/accounts", done=done)
+async def remove(request: PageRequest) -> Answer:
+    account_id = int(request.parameter("account"))
+    if not 0 < account_id <= ID_MAX or not await accounts.remove(
+        request.db, request.merchant_id, account_id
+    ):
+        raise NotHere
+    back = request.form.choice("environment", Environment)
+    return request.redirect(f"/{back}/accounts", done="Account removed.")
 
-    async def remove(self, request: PageRequest) -> Answer:
-        account_id = int(request.parameter("account"))
-        if not 0 < account_id <= ID_MAX or not await accounts.remove(
-            self._desk.db, request.merchant_id, account_id
-        ):
-            raise NotHere
-        back = request.form.choice("environment", Environment)
-        return request.redirect(f"/{back}/accounts", done="Account removed.")
 
-    async def _bank_names(
-        self, request: PageRequest, rows: Sequence[SavedAccount]
-    ) -> dict[tuple[str, str], str]:
-        """Bank names by method and code, for the rails that are available now."""
-        caller, names = await self._caller(request), {}
-        for code in {row.method_code for row in rows}:
-            method = self._desk.methods.by_code(MethodKind.WITHDRAW, code)
-            for bank in [] if method is None else await self._previews.banks(caller, method):
-                names[code, bank.code] = bank.name
-        return names
+async def _bank_names(
+    request: PageRequest, rows: Sequence[SavedAccount]
+) -> dict[tuple[str, str], str]:
+    """Bank names by method and code, for the rails that are available now."""
+    caller, names = await request.caller(), {}
+    for code in {row.method_code for row in rows}:
+        method = request.services.methods.by_code(MethodKind.WITHDRAW, code)
+        for bank in [] if method is None else await request.services.previews.banks(caller, method):
+            names[code, bank.code] = bank.name
+    return names
 
-    async def _details(self, caller: Caller, method: Method) -> dict[str, Any]:
-        banks = bank_options(await self._previews.banks(caller, method))
-        return {"method": method, "banks": banks}
 
-    async def _caller(self, request: PageRequest) -> Caller:
-        return await self._desk.directory.of(request.environment, request.merchant_id)
+async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
+    banks = bank_options(await request.services.previews.banks(caller, method))
+    return {"method": method, "banks": banks}

@@ -7,9 +7,8 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 OVERLAPS = (
     (0, "Expire immediately"),
@@ -19,53 +18,36 @@ OVERLAPS = (
 )
 
 
-class CredentialPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest) -> Answer:
+    rows = await queries.credentials(request.db, request.merchant_id, request.environment)
+    return request.page(
+        "credentials.html",
+        merchant_key=rows[0].merchant_key,
+        credentials=rows,
+        overlaps=OVERLAPS,
+        base_url=request.services.base_url,
+        may_rotate=_may_rotate(request),
+    )
 
-    def routes(self) -> list[Route]:
-        path = "/{environment:str}/credentials"
-        needs = Permission.USE_CREDENTIALS
-        return [
-            page(path, self.show, needs),
-            form(
-                path + "/rotate",
-                self.rotate,
-                needs,
-                needs_in_production=Permission.MOVE_MONEY,
-                step_up=True,
-            ),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
-        return request.page(
-            "credentials.html",
-            merchant_key=rows[0].merchant_key,
-            credentials=rows,
-            overlaps=OVERLAPS,
-            base_url=self._desk.base_url,
-            may_rotate=_may_rotate(request),
+async def rotate(request: PageRequest) -> Answer:
+    try:
+        new = await merchants.rotate(
+            request.db,
+            request.services.keyring,
+            request.merchant_id,
+            request.environment,
+            overlap_minutes=request.form.whole("overlap_minutes"),
         )
-
-    async def rotate(self, request: PageRequest) -> Answer:
-        try:
-            new = await merchants.rotate(
-                self._desk.db,
-                self._desk.keyring,
-                request.merchant_id,
-                request.environment,
-                overlap_minutes=request.form.whole("overlap_minutes"),
-            )
-        except Refusal as refusal:
-            return request.sent_back("~/credentials", refusal)
-        about = request.merchant_id, request.environment
-        for letter in await key_rotations.letters(self._desk.db, *about, self._desk.base_url):
-            self._desk.mailer.send_later(letter)
-        # Render a page instead of redirecting, because the keys are shown only once.
-        return request.page(
-            "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)
-        )
+    except Refusal as refusal:
+        return request.sent_back("~/credentials", refusal)
+    about = request.merchant_id, request.environment
+    for letter in await key_rotations.letters(request.db, *about, request.services.base_url):
+        request.services.mailer.send_later(letter)
+    # Render a page instead of redirecting, because the keys are shown only once.
+    return request.page(
+        "new_credentials.html", keys=new, webhook_key=_webhook_secret(new.api_secret)
+    )
 
 
 def _may_rotate(request: PageRequest) -> bool:

@@ -1,6 +1,8 @@
 """The API explorer: builds an API call in the browser and sends it in the sandbox."""
 
+import functools
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,109 +13,104 @@ from manilla.ledger.transactions import Scenario
 from manilla.merchants import credentials, queries
 from manilla.methods.method import MethodKind
 from manilla.notify import queries as notifications
-from manilla.people.roles import Permission
 from manilla.reference.explorer import ExplorerApi, ExplorerCall, Tool
-from manilla.services import Services
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
+_api = functools.lru_cache(maxsize=1)(ExplorerApi)  # a process has one
 # Used in a header, so it must not contain line breaks.
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
-class Explorer:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._api = ExplorerApi(desk)
+async def show(request: PageRequest) -> Answer:
+    if request.environment is not Environment.SANDBOX:
+        return request.page("explorer_closed.html")
+    tool = _tool(request, request.query.text("operation")) or _tools(request)[0]
+    return request.page("explorer.html", exchange=None, **await _about(request, tool))
 
-    def routes(self) -> list[Route]:
-        path = "/{environment:str}/explorer"
-        return [
-            page(path, self.show, Permission.USE_CREDENTIALS),
-            form(path, self.send, Permission.USE_CREDENTIALS),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        if request.environment is not Environment.SANDBOX:
-            return request.page("explorer_closed.html")
-        tool = self._tool(request.query.text("operation")) or self._api.tools[0]
-        return request.page("explorer.html", exchange=None, **await self._about(request, tool))
-
-    async def send(self, request: PageRequest) -> Answer:
-        tool = self._tool(request.form.text("operation"))
-        if tool is None or request.environment is not Environment.SANDBOX:
-            raise NotHere
-        try:
-            attempt = await self._attempt(request, tool)
-        except BadForm as refusal:
-            return request.refused(
-                "explorer.html", refusal, exchange=None, **await self._about(request, tool)
-            )
-        exchange = await self._api.send(attempt)
-        about = await self._about(request, tool)
-        return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
-
-    def _tool(self, wanted: str) -> Tool | None:
-        """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
-        return next((tool for tool in self._api.tools if tool.id == wanted), None)
-
-    async def _attempt(self, request: PageRequest, tool: Tool) -> ExplorerCall:
-        rows = await queries.credentials(self._desk.db, request.merchant_id, request.environment)
-        return ExplorerCall(
-            tool=tool,
-            merchant_id=request.merchant_id,
-            merchant_key=rows[0].merchant_key,
-            address=request.address,
-            parameters=_parameters(request, tool),
-            # Browsers submit line breaks in text areas as CRLF.
-            body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
-            idempotency_key=_printable(request, "idempotency_key"),
-            scenario=request.form.choice("scenario", Scenario)
-            if request.form.text("scenario")
-            else "",
+async def send(request: PageRequest) -> Answer:
+    tool = _tool(request, request.form.text("operation"))
+    if tool is None or request.environment is not Environment.SANDBOX:
+        raise NotHere
+    try:
+        attempt = await _attempt(request, tool)
+    except BadForm as refusal:
+        return request.refused(
+            "explorer.html", refusal, exchange=None, **await _about(request, tool)
         )
+    exchange = await _api(request.services).send(attempt)
+    about = await _about(request, tool)
+    return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
 
-    async def _about(self, request: PageRequest, tool: Tool) -> dict[str, Any]:
-        return {
-            "tools": self._api.tools,
-            "tool": tool,
-            "body": await self._body(request, tool),
-            "values": {
-                parameter.name: request.query.text(parameter.name)
-                or SAMPLES.get(parameter.name, "")
-                for parameter in tool.parameters
-            },
-            "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
-            "base_url": self._desk.base_url,
-        }
 
-    async def _body(self, request: PageRequest, tool: Tool) -> str:
-        """The endpoint's example body with a new reference, and with a receiver and method that
-        exist.
-        """
-        if tool.example is None:
-            return ""
-        body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
-        body["ipn_url"] = await self._receiver(request) or body["ipn_url"]
-        if "withdraw_method_id" in body:
-            offered = self._desk.methods.offered(MethodKind.WITHDRAW, CURRENCY, Environment.SANDBOX)
-            automatic = [method for method in offered if method.provider is not None]
-            body["withdraw_method_id"] = next((m.id for m in automatic), 0)
-        return msgspec.json.format(strict_json.encode(body), indent=2).decode()
+def _tools(request: PageRequest) -> Sequence[Tool]:
+    return _api(request.services).tools
 
-    async def _receiver(self, request: PageRequest) -> str | None:
-        """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
-        db, environment = self._desk.db, request.environment
-        url = await notifications.last_delivered_url(db, request.merchant_id, environment)
-        if url is not None or not self._desk.is_development:
-            return url
-        [row, *_] = await queries.credentials(db, request.merchant_id, environment)
-        shops = credentials.derived(self._desk.keyring, environment)
-        return f"{self._desk.base_url}/shop/ipn" if row.merchant_key == shops.merchant_key else None
+
+def _tool(request: PageRequest, wanted: str) -> Tool | None:
+    """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
+    return next((tool for tool in _tools(request) if tool.id == wanted), None)
+
+
+async def _attempt(request: PageRequest, tool: Tool) -> ExplorerCall:
+    rows = await queries.credentials(request.db, request.merchant_id, request.environment)
+    return ExplorerCall(
+        tool=tool,
+        merchant_id=request.merchant_id,
+        merchant_key=rows[0].merchant_key,
+        address=request.address,
+        parameters=_parameters(request, tool),
+        # Browsers submit line breaks in text areas as CRLF.
+        body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
+        idempotency_key=_printable(request, "idempotency_key"),
+        scenario=request.form.choice("scenario", Scenario) if request.form.text("scenario") else "",
+    )
+
+
+async def _about(request: PageRequest, tool: Tool) -> dict[str, Any]:
+    return {
+        "tools": _tools(request),
+        "tool": tool,
+        "body": await _body(request, tool),
+        "values": {
+            parameter.name: request.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
+            for parameter in tool.parameters
+        },
+        "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
+        "base_url": request.services.base_url,
+    }
+
+
+async def _body(request: PageRequest, tool: Tool) -> str:
+    """The endpoint's example body with a new reference and an existing receiver and method."""
+    if tool.example is None:
+        return ""
+    body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
+    body["ipn_url"] = await _receiver(request) or body["ipn_url"]
+    if "withdraw_method_id" in body:
+        offered = request.services.methods.offered(
+            MethodKind.WITHDRAW, CURRENCY, Environment.SANDBOX
+        )
+        automatic = [method for method in offered if method.provider is not None]
+        body["withdraw_method_id"] = next((m.id for m in automatic), 0)
+    return msgspec.json.format(strict_json.encode(body), indent=2).decode()
+
+
+async def _receiver(request: PageRequest) -> str | None:
+    """The URL that last accepted a notification, or the demo shop's for the demo merchant."""
+    db, environment = request.db, request.environment
+    url = await notifications.last_delivered_url(db, request.merchant_id, environment)
+    if url is not None or not request.services.is_development:
+        return url
+    [row, *_] = await queries.credentials(db, request.merchant_id, environment)
+    shop = credentials.derived(request.services.keyring, environment)
+    is_shop = row.merchant_key == shop.merchant_key
+    return f"{request.services.base_url}/shop/ipn" if is_shop else None
 
 
 def _parameters(request: PageRequest, tool: Tool) -> dict[str, str]:

@@ -20,22 +20,21 @@ from manilla.payouts import figures as payouts
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
-from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import SIGNED_IN, Answer, Route, page
+from manilla.web.routes import Answer
 
-LATELY = timedelta(days=7)
-LONG = timedelta(hours=1)
+RECENT = timedelta(days=7)
+LONG_PENDING = timedelta(hours=1)
 
 
-class Attention(msgspec.Struct, frozen=True):
+class AttentionItem(msgspec.Struct, frozen=True):
     text: str
     path: str
     at: datetime | None = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class OnboardingStep(msgspec.Struct, frozen=True):
     """A step from signing up to the first production payment."""
 
     title: str
@@ -43,137 +42,131 @@ class Step(msgspec.Struct, frozen=True):
     path: str
 
 
-class Home:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def redirect_to_environment(request: PageRequest) -> Answer:
+    if request.visitor.merchant_id is None:
+        return request.redirect("/account")
+    is_live = (
+        request.visitor.merchant_status == MerchantStatus.APPROVED
+        and not request.services.is_development
+    )
+    return request.redirect("/production" if is_live else "/sandbox")
 
-    def routes(self) -> list[Route]:
-        return [
-            page("/", self.begin, SIGNED_IN),
-            page("/{environment:str}", self.show, Permission.VIEW),
-        ]
 
-    async def begin(self, request: PageRequest) -> Answer:
-        if request.visitor.merchant_id is None:
-            return request.redirect("/account")
-        is_live = (
-            request.visitor.merchant_status == MerchantStatus.APPROVED
-            and not self._desk.is_development
+async def show(request: PageRequest) -> Answer:
+    db, tenant = request.db, request.tenant
+    merchant = await merchants.get(db, request.merchant_id)
+    wallets = await merchant_queries.wallets(db, request.merchant_id)
+    wanted = request.query.text("currency")
+    currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
+    paid_in = await payments.daily(db, tenant, currency)
+    paid_out = await payouts.daily(db, tenant, currency)
+    return request.page(
+        "home.html",
+        merchant=merchant,
+        wallets=[row for row in wallets if row.environment == request.environment],
+        currency=currency,
+        volume=sum(day.volume_minor for day in paid_in),
+        count=sum(day.count for day in paid_in),
+        paid_count=charts.share(paid_in, "paid"),
+        success_rate=charts.success_rate(paid_in),
+        chart=charts.volume(currency, paid_in, paid_out),
+        attention=await _attention(request, tenant),
+        steps=await _steps(request, merchant),
+    )
+
+
+async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem]:
+    db, since = request.db, datetime.now(UTC) - RECENT
+    found = [
+        (
+            await notifications.count_failed(db, tenant, since),
+            "notification was not delivered after three attempts",
+            "notifications were not delivered after three attempts",
+            "~/notifications?state=failed",
+        ),
+        (
+            await payouts.count_waiting(db, tenant, LONG_PENDING),
+            "payout has been pending for more than an hour",
+            "payouts have been pending for more than an hour",
+            "~/payouts?status=pending",
+        ),
+        (
+            await refunds.count_rejected(db, tenant, since),
+            "refund was rejected; the money is back in your wallet",
+            "refunds were rejected; the money is back in your wallet",
+            "~/payments",
+        ),
+        (
+            await cases.count_open(db, tenant),
+            "transaction is under review",
+            "transactions are under review",
+            "~/payments",
+        ),
+    ]
+    counted = [
+        AttentionItem(f"{number} {one if number == 1 else many}", request.at(path))
+        for number, one, many, path in found
+        if number
+    ]
+    blocked = await _blocked_notifications(request)
+    return [*await _key_rotations(request, since), *blocked, *counted]
+
+
+async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
+    urls = await blocked_urls(request.db, request.merchant_id, request.environment)
+    text = "Notifications are not sent to {}: its host is unknown or not on the public internet"
+    return [
+        AttentionItem(text.format(clean(url, 100)), request.at("~/notifications")) for url in urls
+    ]
+
+
+async def _key_rotations(request: PageRequest, since: datetime) -> list[AttentionItem]:
+    """Shown to owners, because whoever rotated the keys holds a secret that can pay out."""
+    if not request.may(Permission.MANAGE_TEAM):
+        return []
+    rotations = await key_rotations.since(request.db, request.merchant_id, since)
+    return [
+        AttentionItem(
+            f"{each.by} rotated the {each.environment} API keys",
+            request.at(f"/{each.environment}/credentials"),
+            each.at,
         )
-        return request.redirect("/production" if is_live else "/sandbox")
+        for each in rotations
+    ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        db = self._desk.db
-        tenant = Tenant(request.merchant_id, request.environment)
-        merchant = await merchants.get(db, request.merchant_id)
-        wallets = await merchant_queries.wallets(db, request.merchant_id)
-        wanted = request.query.text("currency")
-        currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
-        paid_in = await payments.daily(db, tenant, currency)
-        paid_out = await payouts.daily(db, tenant, currency)
-        return request.page(
-            "home.html",
-            merchant=merchant,
-            wallets=[row for row in wallets if row.environment == request.environment],
-            currency=currency,
-            volume=sum(day.volume_minor for day in paid_in),
-            count=sum(day.count for day in paid_in),
-            paid_count=charts.share(paid_in, "paid"),
-            success_rate=charts.success_rate(paid_in),
-            chart=charts.volume(currency, paid_in, paid_out),
-            attention=await self._attention(request, tenant),
-            steps=await self._steps(request, merchant),
-        )
 
-    async def _attention(self, request: PageRequest, tenant: Tenant) -> list[Attention]:
-        db, since = self._desk.db, datetime.now(UTC) - LATELY
-        found = [
-            (
-                await notifications.count_failed(db, tenant, since),
-                "notification was not delivered after three attempts",
-                "notifications were not delivered after three attempts",
-                "~/notifications?state=failed",
-            ),
-            (
-                await payouts.count_waiting(db, tenant, LONG),
-                "payout has been pending for more than an hour",
-                "payouts have been pending for more than an hour",
-                "~/payouts?status=pending",
-            ),
-            (
-                await refunds.count_rejected(db, tenant, since),
-                "refund was rejected; the money is back in your wallet",
-                "refunds were rejected; the money is back in your wallet",
-                "~/payments",
-            ),
-            (
-                await cases.count_open(db, tenant),
-                "transaction is under review",
-                "transactions are under review",
-                "~/payments",
-            ),
-        ]
-        counted = [
-            Attention(f"{number} {one if number == 1 else many}", request.at(path))
-            for number, one, many, path in found
-            if number
-        ]
-        blocked = await self._blocked_notifications(request)
-        return [*await self._key_rotations(request, since), *blocked, *counted]
-
-    async def _blocked_notifications(self, request: PageRequest) -> list[Attention]:
-        urls = await blocked_urls(self._desk.db, request.merchant_id, request.environment)
-        text = "Notifications are not sent to {}: its host is unknown or not on the public internet"
-        return [
-            Attention(text.format(clean(url, 100)), request.at("~/notifications")) for url in urls
-        ]
-
-    async def _key_rotations(self, request: PageRequest, since: datetime) -> list[Attention]:
-        """Recent key rotations, shown to owners: whoever rotated the keys holds a secret that can
-        pay out.
-        """
-        if not request.may(Permission.MANAGE_TEAM):
-            return []
-        rotations = await key_rotations.since(self._desk.db, request.merchant_id, since)
-        return [
-            Attention(
-                f"{each.by} rotated the {each.environment} API keys",
-                request.at(f"/{each.environment}/credentials"),
-                each.at,
-            )
-            for each in rotations
-        ]
-
-    async def _steps(self, request: PageRequest, merchant: MerchantRow) -> list[Step]:
-        """Steps to get started; empty if all are done."""
-        db, sandbox = self._desk.db, Tenant(request.merchant_id, Environment.SANDBOX)
-        production = Tenant(request.merchant_id, Environment.PRODUCTION)
-        keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
-        root = request.layout.root
-        # The explorer signs with the merchant's secret but does not use the API key.
-        has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
-        steps = [
-            Step("Send a signed request in the sandbox", has_called, f"{root}/sandbox/explorer"),
-            Step(
-                "Take your first sandbox payment",
-                await payments.has_any(db, sandbox),
-                f"{root}/sandbox/explorer?operation=initiatePayment",
-            ),
-            Step(
-                "Send your first sandbox payout",
-                await payouts.has_any(db, sandbox),
-                f"{root}/sandbox/payouts/new",
-            ),
-            Step("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
-            Step(
-                "Get approved for production",
-                merchant.status == MerchantStatus.APPROVED,
-                f"{root}/profile",
-            ),
-            Step(
-                "Take your first production payment",
-                await payments.has_any(db, production),
-                f"{root}/production/payments",
-            ),
-        ]
-        return [] if all(step.is_done for step in steps) else steps
+async def _steps(request: PageRequest, merchant: MerchantRow) -> list[OnboardingStep]:
+    """Steps to get started; empty if all are done."""
+    db, sandbox = request.db, Tenant(request.merchant_id, Environment.SANDBOX)
+    production = Tenant(request.merchant_id, Environment.PRODUCTION)
+    keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
+    root = request.layout.root
+    # The explorer signs with the merchant's secret but does not use the API key.
+    has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
+    steps = [
+        OnboardingStep(
+            "Send a signed request in the sandbox", has_called, f"{root}/sandbox/explorer"
+        ),
+        OnboardingStep(
+            "Take your first sandbox payment",
+            await payments.has_any(db, sandbox),
+            f"{root}/sandbox/explorer?operation=initiatePayment",
+        ),
+        OnboardingStep(
+            "Send your first sandbox payout",
+            await payouts.has_any(db, sandbox),
+            f"{root}/sandbox/payouts/new",
+        ),
+        OnboardingStep("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
+        OnboardingStep(
+            "Get approved for production",
+            merchant.status == MerchantStatus.APPROVED,
+            f"{root}/profile",
+        ),
+        OnboardingStep(
+            "Take your first production payment",
+            await payments.has_any(db, production),
+            f"{root}/production/payments",
+        ),
+    ]
+    return [] if all(step.is_done for step in steps) else steps

@@ -2,15 +2,13 @@
 
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
-
-from manilla.kit import ids, listing
+from manilla.kit import ids
 from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
-from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import DuplicateReference
 from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller
@@ -20,16 +18,14 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.preview import PayoutPreview
+from manilla.payouts.preview import AccountHolder, PayoutPreview
 from manilla.payouts.story import payout_story
-from manilla.people.roles import Permission
 from manilla.providers.port import Bank
-from manilla.services import Services
-from manilla.web import exports, lists, story
+from manilla.web import lists, story
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page, part
+from manilla.web.routes import Answer
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
@@ -52,164 +48,153 @@ COLUMNS = payouts.FIELDS.select(
 )
 
 
-class PayoutPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._limiter = desk.limiter
-        self._previews = desk.previews
+async def show_all(request: PageRequest) -> Answer:
+    wanted = lists.read_filter(request, PayoutFilter, "status", "currency")
+    caller = await request.caller()
+    return await lists.show(
+        request,
+        "payouts.html",
+        "payouts",
+        COLUMNS,
+        partial(payouts.payouts, request.db, request.tenant, wanted),
+        currencies=[(code, code) for code in sorted(caller.currencies)],
+    )
 
-    def routes(self) -> list[Route]:
-        path = "/{environment:str}/payouts"
-        return [
-            page(path, self.show_all, Permission.VIEW),
-            page(path + "/new", self.show_new, Permission.MOVE_MONEY),
-            part(path + "/new/name", self.show_name, Permission.MOVE_MONEY),
-            form(path + "/new", self.review, Permission.MOVE_MONEY),
-            form(path, self.pay, Permission.MOVE_MONEY, step_up=True),
-            page(path + "/{payout:str}", self.show, Permission.VIEW),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        tenant, wanted = Tenant(request.merchant_id, request.environment), _filter(request)
-        if exports.is_wanted(request):
-            pages = payouts.all_payouts(self._desk.db, tenant, wanted)
-            return exports.send(request, "payouts", COLUMNS, pages)
-        found = await payouts.payouts(self._desk.db, tenant, wanted, after=lists.after(request))
-        caller = await self._caller(request)
-        return request.page(
-            "payouts.html",
-            rows=found.rows,
-            listing=lists.ListView(request, found.next),
-            currencies=[(code, code) for code in sorted(caller.currencies)],
-        )
+async def show(request: PageRequest) -> Answer:
+    told = await payout_story(
+        request.db,
+        request.merchant_id,
+        request.parameter("payout"),
+        environment=request.environment,
+    )
+    if told is None:
+        raise NotHere
+    if (news := request.watched(told.payout.status)) is not None:
+        return news
+    return request.page(
+        "payout.html",
+        payout=told.payout,
+        bank=await request.services.previews.bank_name(told.payout),
+        happenings=story.of_payout(told),
+    )
 
-    async def show(self, request: PageRequest) -> Answer:
-        told = await payout_story(
-            self._desk.db,
-            request.merchant_id,
-            request.parameter("payout"),
-            environment=request.environment,
-        )
-        if told is None:
-            raise NotHere
-        if (news := request.watched(told.payout.status)) is not None:
-            return news
-        return request.page(
-            "payout.html",
-            payout=told.payout,
-            bank=await self._previews.bank_name(told.payout),
-            happenings=story.of_payout(told),
-        )
 
-    async def show_new(self, request: PageRequest) -> Answer:
-        caller = await self._caller(request)
-        offered = self._previews.methods(caller)
-        if "method" not in request.query and len(offered) != 1:
-            silent = self._previews.silent(caller, offered)
-            return request.page("payout_method.html", methods=offered, silent=silent)
-        method = (
-            offered[0] if "method" not in request.query else self._method(caller, request.query)
-        )
-        return request.page("payout_new.html", **await self._details(request, caller, method))
+async def show_new(request: PageRequest) -> Answer:
+    caller = await request.caller()
+    offered = request.services.previews.methods(caller)
+    if "method" not in request.query and len(offered) != 1:
+        silent = request.services.previews.silent(caller, offered)
+        return request.page("payout_method.html", methods=offered, silent=silent)
+    method = (
+        offered[0] if "method" not in request.query else _method(request, caller, request.query)
+    )
+    return request.page("payout_new.html", **await _details(request, caller, method))
 
-    async def show_name(self, request: PageRequest) -> Answer:
-        """Part of the form: the holder of the account being typed."""
-        if not request.query.text("method"):
-            return request.page("payout_name.html", holder=None, reason=None)
-        caller = await self._caller(request)
-        method = self._method(caller, request.query)
-        given = given_beneficiary(request.query, method)
-        if not _is_complete(given, method):
-            return request.page("payout_name.html", holder=None, reason=None)
-        allowance = await self._limiter.take(
-            f"{request.merchant_id:011d}:{request.environment}:names", NAMES_A_MINUTE
-        )
-        if allowance.exceeded:
-            reason = "Too many account lookups. Wait a minute and try again."
-            return request.page("payout_name.html", holder=None, reason=reason)
-        try:
-            holder = await self._previews.holder(caller, method, given)
-        except Refusal as refusal:
-            return request.page("payout_name.html", holder=None, reason=refusal.text)
-        return request.page("payout_name.html", holder=holder, reason=None)
 
-    async def review(self, request: PageRequest) -> Answer:
-        caller = await self._caller(request)
-        method = self._method(caller, request.form)
-        try:
-            _check_form(request.form, method)
-            preview = await self._preview(request, caller, method)
-        except Refusal as refusal:
-            details = await self._details(request, caller, method)
-            return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
-        kept = [pair for pair in request.form.pairs() if pair[0] != "csrf"]
-        return request.page("payout_review.html", preview=preview, kept=kept, given=request.form)
+async def show_name(request: PageRequest) -> Answer:
+    """Part of the form: the holder of the account being typed."""
+    if not request.query.text("method"):
+        return _name(request)
+    caller = await request.caller()
+    method = _method(request, caller, request.query)
+    given = given_beneficiary(request.query, method)
+    if not _is_complete(given, method):
+        return _name(request)
+    allowance = await request.services.limiter.take(
+        f"{request.merchant_id:011d}:{request.environment}:names", NAMES_A_MINUTE
+    )
+    if allowance.exceeded:
+        return _name(request, reason="Too many account lookups. Wait a minute and try again.")
+    try:
+        return _name(request, await request.services.previews.holder(caller, method, given))
+    except Refusal as refusal:
+        return _name(request, reason=refusal.text)
 
-    async def pay(self, request: PageRequest) -> Answer:
-        caller = await self._caller(request)
-        method = self._method(caller, request.form)
-        # Same rate limit as the API.
-        limit = self._desk.platform.now.rate_limit_per_minute
-        ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
-        try:
-            _check_form(request.form, method)
-            order = _order(request, method)
-            trx_id = await ordering.order(self._desk.db, self._desk.payouts, caller, order, ticket)
-        except DuplicateReference as duplicate:
-            first = (duplicate.details or {})["trx_id"]
-            return request.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
-        except Refusal as refusal:
-            details = await self._details(request, caller, method)
-            return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
-        return request.redirect(
-            f"~/payouts/{trx_id}",
-            done=MANUAL_DONE if method.is_manual else "Payout created.",
-        )
 
-    async def _preview(self, request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:
-        given: dict[str, Any] = given_beneficiary(request.form, method)
-        if request.form.text("account_id"):
-            saved = await self._saved(request, request.form.whole("account_id"))
-            if saved is None or saved.method_code != method.code:
-                raise refusals.InvalidBeneficiary("There is no such saved account.")
-            given = saved.beneficiary
-        amount = request.form.money("amount", method.currency)
-        return await self._previews.preview(caller, method, amount.amount, given)
+def _name(
+    request: PageRequest, holder: AccountHolder | None = None, reason: str | None = None
+) -> Answer:
+    return request.page("payout_name.html", holder=holder, reason=reason)
 
-    async def _details(
-        self, request: PageRequest, caller: Caller, method: Method
-    ) -> dict[str, Any]:
-        """The values that the form template needs."""
-        saved = await payouts.saved_accounts(
-            self._desk.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
-        )
-        wanted = request.query.text("account") or request.form.text("account_id")
-        chosen = await self._saved(request, int(wanted)) if _is_number(wanted) else None
-        # A form that is shown again keeps its reference, because the first submission may have been
-        # accepted.
-        once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
-        return {
-            "method": method,
-            "banks": bank_options(await self._previews.banks(caller, method)),
-            "saved": saved.rows,
-            "chosen": chosen if chosen and chosen.method_code == method.code else None,
-            "once": once,
-            "balance": await self._previews.balance(caller, method.currency),
-        }
 
-    async def _saved(self, request: PageRequest, account_id: int) -> SavedAccount | None:
-        """The merchant's saved account, unless it was removed."""
-        return await accounts.find(self._desk.db, request.merchant_id, account_id)
+async def review(request: PageRequest) -> Answer:
+    caller = await request.caller()
+    method = _method(request, caller, request.form)
+    try:
+        _check_form(request.form, method)
+        preview = await _preview(request, caller, method)
+    except Refusal as refusal:
+        details = await _details(request, caller, method)
+        return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+    kept = [pair for pair in request.form.pairs() if pair[0] != "csrf"]
+    return request.page("payout_review.html", preview=preview, kept=kept, given=request.form)
 
-    async def _caller(self, request: PageRequest) -> Caller:
-        return await self._desk.directory.of(request.environment, request.merchant_id)
 
-    def _method(self, caller: Caller, given: Form) -> Method:
-        return self._previews.method(caller, given.whole("method"))
+async def pay(request: PageRequest) -> Answer:
+    caller = await request.caller()
+    method = _method(request, caller, request.form)
+    # Same rate limit as the API.
+    limit = request.services.platform.now.rate_limit_per_minute
+    ticket = request_limit.ticket(request.merchant_id, "dashboard", limit)
+    try:
+        _check_form(request.form, method)
+        order = _order(request, method)
+        trx_id = await ordering.order(request.db, request.services.payouts, caller, order, ticket)
+    except DuplicateReference as duplicate:
+        first = (duplicate.details or {})["trx_id"]
+        return request.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
+    except Refusal as refusal:
+        details = await _details(request, caller, method)
+        return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+    return request.redirect(
+        f"~/payouts/{trx_id}",
+        done=MANUAL_DONE if method.is_manual else "Payout created.",
+    )
+
+
+async def _preview(request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:
+    given: dict[str, Any] = given_beneficiary(request.form, method)
+    if request.form.text("account_id"):
+        saved = await _saved(request, request.form.whole("account_id"))
+        if saved is None or saved.method_code != method.code:
+            raise refusals.InvalidBeneficiary("There is no such saved account.")
+        given = saved.beneficiary
+    amount = request.form.money("amount", method.currency)
+    return await request.services.previews.preview(caller, method, amount.amount, given)
+
+
+async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
+    """The values that the form template needs."""
+    saved = await payouts.saved_accounts(
+        request.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
+    )
+    wanted = request.query.text("account") or request.form.text("account_id")
+    chosen = await _saved(request, int(wanted)) if _is_number(wanted) else None
+    # A form that is shown again keeps its reference, because the first submission may have been
+    # accepted.
+    once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
+    return {
+        "method": method,
+        "banks": bank_options(await request.services.previews.banks(caller, method)),
+        "saved": saved.rows,
+        "chosen": chosen if chosen and chosen.method_code == method.code else None,
+        "once": once,
+        "balance": await request.services.previews.balance(caller, method.currency),
+    }
+
+
+async def _saved(request: PageRequest, account_id: int) -> SavedAccount | None:
+    """The merchant's saved account, unless it was removed."""
+    return await accounts.find(request.db, request.merchant_id, account_id)
+
+
+def _method(request: PageRequest, caller: Caller, given: Form) -> Method:
+    return request.services.previews.method(caller, given.whole("method"))
 
 
 def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
-    """Returns None if the list of banks is not available."""
+    """Empty if the list of banks is not available."""
     if not banks:
         return []
     return [("", "Choose a bank"), *((bank.code, clean(bank.name, 80)) for bank in banks)]
@@ -287,19 +272,4 @@ def _order(request: PageRequest, method: Method) -> PayoutOrder:
         scenario=None,
         repeat_key=None,
         ordered_by=request.visitor.email,
-    )
-
-
-def _filter(request: PageRequest) -> PayoutFilter:
-    query = request.query
-    wanted = listing.read_filter(
-        PayoutFilter,
-        {
-            "status": query.text("status"),
-            "currency": query.text("currency"),
-            "search": query.text("q"),
-        },
-    )
-    return msgspec.structs.replace(
-        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
     )

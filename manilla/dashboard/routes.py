@@ -5,27 +5,29 @@ from pathlib import Path
 
 from litestar import Router
 
-from manilla.dashboard.accounts import AccountPages
-from manilla.dashboard.bulk import BulkPages
-from manilla.dashboard.configuration import Configuration
-from manilla.dashboard.credentials import CredentialPages
-from manilla.dashboard.explorer import Explorer
-from manilla.dashboard.home import Home
-from manilla.dashboard.notifications import NotificationPages
-from manilla.dashboard.payments import PaymentPages
-from manilla.dashboard.payouts import PayoutPages
-from manilla.dashboard.profile import Profile
-from manilla.dashboard.receipts import ReceiptPages, verification
-from manilla.dashboard.requests import RequestPages
-from manilla.dashboard.sign_up import SignUp
-from manilla.dashboard.team import Team
-from manilla.dashboard.wallets import WalletPages
+from manilla.dashboard import (
+    accounts,
+    bulk,
+    configuration,
+    credentials,
+    explorer,
+    home,
+    notifications,
+    payments,
+    payouts,
+    profile,
+    requests,
+    sign_up,
+    team,
+    wallets,
+)
+from manilla.dashboard.receipts import pages as receipts
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Item, Layout, Section
-from manilla.web.routes import Route
+from manilla.web.routes import SIGNED_IN, Route
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
@@ -71,28 +73,103 @@ NAVIGATION = (
 )
 
 
-def table(services: Services) -> list[Route]:
-    return [
-        *account.ROUTES,
-        *SignUp(services).routes(),
-        *Home(services).routes(),
-        *CredentialPages(services).routes(),
-        *Configuration(services).routes(),
-        *PaymentPages(services).routes(),
-        *PayoutPages(services).routes(),
-        *BulkPages(services).routes(),
-        *ReceiptPages(services).routes(),
-        *AccountPages(services).routes(),
-        *WalletPages(services).routes(),
-        *NotificationPages(services).routes(),
-        *RequestPages(services).routes(),
-        *Explorer(services).routes(),
-        *Team(services).routes(),
-        *Profile(services).routes(),
-    ]
+VIEW, MOVE_MONEY, CONFIGURE = Permission.VIEW, Permission.MOVE_MONEY, Permission.CONFIGURE
+MANAGE_TEAM, PROFILE = Permission.MANAGE_TEAM, Permission.PROFILE
+USE_CREDENTIALS = Permission.USE_CREDENTIALS
+
+ENV = "/{environment:str}"
+PAYMENT = ENV + "/payments/{trx_id:str}"
+PAYOUTS = ENV + "/payouts"
+PAYOUT = PAYOUTS + "/{payout:str}"
+BULK = PAYOUTS + "/bulk"
+BATCH = BULK + "/{batch:str}"
+NOTIFICATION = ENV + "/notifications/{notification:str}"
+
+ROUTES = [
+    *account.ROUTES,
+    Route("GET", "/sign-up", sign_up.show, None),
+    Route("POST", "/sign-up", sign_up.submit, None),
+    Route("GET", "/", home.redirect_to_environment, SIGNED_IN),
+    Route("GET", ENV, home.show, VIEW),
+    Route("GET", ENV + "/credentials", credentials.show, USE_CREDENTIALS),
+    Route(
+        "POST",
+        ENV + "/credentials/rotate",
+        credentials.rotate,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
+        step_up=True,
+    ),
+    Route("GET", ENV + "/gateways", configuration.show_gateways, VIEW),
+    Route("POST", ENV + "/gateways", configuration.choose_gateways, CONFIGURE),
+    Route("GET", ENV + "/commission", configuration.show_commission, VIEW),
+    Route("GET", ENV + "/commission/example", configuration.show_example, VIEW, is_page=False),
+    Route(
+        "POST",
+        ENV + "/commission",
+        configuration.choose_bearer,
+        CONFIGURE,
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route("GET", ENV + "/payments", payments.show_all, VIEW),
+    Route("GET", PAYMENT, payments.show, VIEW),
+    Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
+    Route("POST", PAYMENT + "/refund", payments.refund, MOVE_MONEY, step_up=True),
+    Route("GET", PAYMENT + "/receipt", receipts.show_payment, VIEW),
+    Route("GET", PAYMENT + "/receipt.pdf", receipts.send_payment, VIEW, is_page=False),
+    Route("GET", PAYOUTS, payouts.show_all, VIEW),
+    Route("GET", PAYOUTS + "/new", payouts.show_new, MOVE_MONEY),
+    Route("GET", PAYOUTS + "/new/name", payouts.show_name, MOVE_MONEY, is_page=False),
+    Route("POST", PAYOUTS + "/new", payouts.review, MOVE_MONEY),
+    Route("POST", PAYOUTS, payouts.pay, MOVE_MONEY, step_up=True),
+    Route("GET", PAYOUT, payouts.show, VIEW),
+    Route("GET", PAYOUT + "/receipt", receipts.show_payout, VIEW),
+    Route("GET", PAYOUT + "/receipt.pdf", receipts.send_payout, VIEW, is_page=False),
+    Route("GET", BULK, bulk.show_all, MOVE_MONEY),
+    Route("GET", BULK + "/template/{method:int}", bulk.send_template, MOVE_MONEY, is_page=False),
+    Route("GET", BULK + "/banks/{method:int}", bulk.send_banks, MOVE_MONEY, is_page=False),
+    Route("POST", BULK, bulk.upload, MOVE_MONEY, body_bytes_max=bulk.UPLOAD_BYTES_MAX),
+    Route("GET", BATCH, bulk.show, MOVE_MONEY),
+    Route("GET", BATCH + "/progress", bulk.show_progress, MOVE_MONEY, is_page=False),
+    Route("GET", BATCH + "/not-paid", bulk.send_unpaid, MOVE_MONEY, is_page=False),
+    Route("POST", BATCH + "/confirm", bulk.confirm, MOVE_MONEY, step_up=True),
+    Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
+    Route("GET", ENV + "/accounts/new", accounts.show_new, MOVE_MONEY),
+    # Saved accounts belong to no environment: one saved in the sandbox can be paid in production.
+    Route(
+        "POST",
+        ENV + "/accounts",
+        accounts.add,
+        MOVE_MONEY,
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route("POST", "/accounts/{account:int}/remove", accounts.remove, MOVE_MONEY),
+    Route("GET", ENV + "/wallets", wallets.show, VIEW),
+    Route("GET", ENV + "/wallets/{currency:str}", wallets.statement, VIEW),
+    Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),
+    Route("GET", ENV + "/notifications", notifications.show, VIEW),
+    Route(
+        "POST", ENV + "/notifications/redeliver-failed", notifications.redeliver_failed, CONFIGURE
+    ),
+    Route("GET", NOTIFICATION, notifications.show_one, VIEW),
+    Route("POST", NOTIFICATION + "/redeliver", notifications.redeliver, CONFIGURE),
+    Route("GET", ENV + "/requests", requests.show, USE_CREDENTIALS),
+    Route("GET", ENV + "/explorer", explorer.show, USE_CREDENTIALS),
+    Route("POST", ENV + "/explorer", explorer.send, USE_CREDENTIALS),
+    Route("GET", "/team", team.show, VIEW),
+    Route("POST", "/team/invite", team.invite, MANAGE_TEAM, step_up=True),
+    Route("POST", "/team/invitations/{invitation:int}/withdraw", team.withdraw, MANAGE_TEAM),
+    Route("POST", "/team/{person:int}/role", team.change_role, MANAGE_TEAM, step_up=True),
+    Route("POST", "/team/{person:int}/remove", team.remove, MANAGE_TEAM, step_up=True),
+    Route("GET", "/profile", profile.show, VIEW),
+    Route("POST", "/profile", profile.change, PROFILE),
+    Route("POST", "/profile/bvn", profile.set_bvn, PROFILE, step_up=True),
+]
 
 
 def build(services: Services) -> Router:
     layout = Layout(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION)
-    realm = Authentication(layout).router(table(services))
-    return Router(path="/", route_handlers=[realm, verification(services, layout)])
+    realm = Authentication(layout).router(ROUTES)
+    return Router(path="/", route_handlers=[realm, receipts.verification(layout)])

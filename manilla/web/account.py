@@ -283,7 +283,7 @@ def _interrupted(request: PageRequest) -> dict[str, Any]:
 
 
 # The routes of both realms.
-ROUTES = (
+ROUTES = [
     Route("POST", "/sign-in/demo", sign_in_to_demo, None),
     Route("GET", "/sign-in", show_sign_in, None),
     Route("POST", "/sign-in", sign_in, None),
@@ -305,4 +305,4 @@ ROUTES = (
     Route("POST", SECOND_FACTOR + "/confirm", confirm_second_factor, SIGNED_IN, enrolls=True),
     Route("POST", SECOND_FACTOR + "/off", end_second_factor, SIGNED_IN, step_up=True),
     Route("POST", "/account/recovery-codes", renew_recovery, SIGNED_IN, step_up=True),
-)
+]

@@ -15,11 +15,11 @@ from manilla.kit import deadline
 from manilla.kit.clock import iso
 from manilla.kit.fields import Columns
 from manilla.kit.money import Money
-from manilla.web.lists import FORMAT
 from manilla.web.page_request import PageRequest
 
 Row = TypeVar("Row")
 
+FORMAT = "format"  # query parameter: csv or xlsx
 CSV_TYPE = "text/csv"  # the charset is added to it
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024

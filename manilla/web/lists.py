@@ -1,17 +1,29 @@
 """Lists: filters in the query string, and keyset pagination."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
+import msgspec
+from litestar import Response
+
+from manilla.kit import listing
+from manilla.kit.fields import Columns
+from manilla.kit.listing import PAGE_ROWS_MAX, Page, in_pages
+from manilla.web import exports
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
 
-ROWS = 50
+ROWS = listing.PAGE_ROWS
 ZONE = ZoneInfo("Africa/Lagos")  # time zone of the date filters
-AFTER, FORMAT, KNOWN = "after", "format", "known"
-NO_FILTERS = (AFTER, FORMAT, KNOWN)
+AFTER, KNOWN = "after", "known"
+NO_FILTERS = (AFTER, exports.FORMAT, KNOWN)
+
+
+Row = TypeVar("Row")
+Filter = TypeVar("Filter", bound=msgspec.Struct)
 
 
 class ListView:
@@ -41,17 +53,57 @@ class ListView:
         self.here = self._address(*(pair for pair in request.query.pairs() if pair[0] == AFTER))
         self.first_address = self._address()
         self.next_address = self._address((AFTER, following)) if following else None
-        self.csv_address = self._address((FORMAT, "csv"))
-        self.xlsx_address = self._address((FORMAT, "xlsx"))
+        self.csv_address = self._address((exports.FORMAT, "csv"))
+        self.xlsx_address = self._address((exports.FORMAT, "xlsx"))
 
     def _address(self, *more: tuple[str, str]) -> str:
         query = urlencode([*self._pairs, *more])
         return f"{self._path}?{query}" if query else self._path
 
 
+async def show(
+    request: PageRequest,
+    template: str,
+    name: str,
+    columns: Columns[Row],
+    fetch: Callable[..., Awaitable[Page[Row]]],
+    **values: Any,
+) -> Response[Any]:
+    """Shows one page of a list, or sends the whole list as a file if the request asks for one.
+
+    `fetch` reads one page; it takes the arguments `after` and `limit`.
+    """
+    if exports.is_wanted(request):
+        pages = in_pages(lambda start: fetch(after=start, limit=PAGE_ROWS_MAX))
+        return exports.send(request, name, columns, pages)
+    found = await fetch(after=after(request))
+    view = ListView(request, found.next)
+    return request.page(template, rows=found.rows, listing=view, **values)
+
+
 def after(request: PageRequest) -> str | None:
     """The cursor where this page starts."""
     return request.query.text(AFTER, at_most=500) or None
+
+
+def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter:
+    """Reads these fields, the search text and the days from the query string."""
+    given = {name: request.query.text(name) for name in names}
+    wanted = listing.read_filter(kind, {**given, "search": request.query.text("q")})
+    return msgspec.structs.replace(
+        wanted,
+        since=day(request.query, "since"),
+        until=day(request.query, "until", is_end=True),
+    )
+
+
+def common_filters(request: PageRequest) -> dict[str, Any]:
+    """The filters that most lists have: the first and the last day, and the search text."""
+    return {
+        "since": day(request.query, "since"),
+        "until": day(request.query, "until", is_end=True),
+        "search": request.query.text("q") or None,
+    }
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:

@@ -15,6 +15,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import client_address
 from manilla.ledger.scope import Tenant
+from manilla.merchants.directory import Caller
 from manilla.people import devices
 from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
@@ -81,6 +82,10 @@ class PageRequest:
     @property
     def tenant(self) -> Tenant:
         return Tenant(self.merchant_id, self.environment)
+
+    async def caller(self) -> Caller:
+        """The merchant as the API sees it in this environment."""
+        return await self.services.directory.of(self.environment, self.merchant_id)
 
     def parameter(self, name: str) -> str:
         """A path parameter."""

@@ -69,8 +69,8 @@ async def _people_samples(
 
 
 @pytest.fixture(scope="session")
-def table(services: Services) -> list[Route]:
-    return dashboard.table(services)
+def table() -> list[Route]:
+    return dashboard.ROUTES
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ async def people(services: Services, site: Site, merchant: Merchant) -> dict[Rol
 
 def _tables(services: Services) -> list[tuple[list[Route], Mapping[str, Effect], list[str]]]:
     return [
-        (dashboard.table(services), DASHBOARD, list(Role)),
+        (dashboard.ROUTES, DASHBOARD, list(Role)),
         (console.table(services), CONSOLE, list(ConsoleRole)),
     ]
 

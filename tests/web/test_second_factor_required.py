@@ -87,7 +87,7 @@ async def test_a_password_alone_moves_no_money(services: Services, production: S
     owner = await _owner(services, production)
     await owner.step_up(services)
     csrf = await owner.csrf()
-    for route in dashboard.table(services):
+    for route in dashboard.ROUTES:
         effect = DASHBOARD[shown(route)]
         if effect in (Effect.NOTHING, Effect.OWN):
             continue

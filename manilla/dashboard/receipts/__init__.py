@@ -1,0 +1,1 @@
+"""Receipts of payments and payouts: a page, a PDF, and a public verification page."""

@@ -1,0 +1,140 @@
+"""The pages of receipts, also as a PDF, and the public verification page."""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import segno
+from litestar import MediaType, Request, Response
+from litestar import get as litestar_get
+from litestar.handlers import HTTPRouteHandler
+
+from manilla.dashboard.receipts import contents
+from manilla.dashboard.receipts.contents import Receipt
+from manilla.ledger import timeline, trx_ids
+from manilla.payments import queries as payments
+from manilla.payments.payment import Payment
+from manilla.payouts import queries as payouts
+from manilla.payouts.payout import Payout
+from manilla.services import Services
+from manilla.web.layout import Layout, NotHere
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.routes import Answer
+
+VERIFY = "/verify"
+
+
+async def show_payment(request: PageRequest) -> Answer:
+    return _show(request, await _payment_receipt(request), "payments")
+
+
+async def send_payment(request: PageRequest) -> Answer:
+    return await _send_pdf(request, await _payment_receipt(request))
+
+
+async def show_payout(request: PageRequest) -> Answer:
+    return _show(request, await _payout_receipt(request), "payouts")
+
+
+async def send_payout(request: PageRequest) -> Answer:
+    return await _send_pdf(request, await _payout_receipt(request))
+
+
+async def _payment_receipt(request: PageRequest) -> Receipt:
+    found = await payments.payment(request.db, request.merchant_id, request.parameter("trx_id"))
+    if found is None or found.environment != request.environment:
+        raise NotHere
+    return await _of_payment(request.services, found)
+
+
+async def _payout_receipt(request: PageRequest) -> Receipt:
+    found = await payouts.payout(request.db, request.merchant_id, request.parameter("payout"))
+    if found is None or found.environment != request.environment:
+        raise NotHere
+    return await _of_payout(request.services, found)
+
+
+def _show(request: PageRequest, receipt: Receipt, kind: str) -> Answer:
+    return request.page(
+        "receipt.html",
+        receipt=receipt,
+        back=request.at(f"~/{kind}/{receipt.trx_id}"),
+        picture=segno.make(receipt.address, error="m").svg_data_uri(scale=4, border=2),
+    )
+
+
+async def _send_pdf(request: PageRequest, receipt: Receipt) -> Answer:
+    site_name = request.services.platform.now.site_name
+    content = await asyncio.to_thread(_render_pdf, receipt, site_name)
+    name = f"receipt-{receipt.trx_id}.pdf"
+    return Response(
+        content,
+        media_type="application/pdf",
+        headers={"Content-Disposition": f'inline; filename="{name}"', **NO_STORE},
+    )
+
+
+def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
+    # Imported for the first PDF only, because it takes a third of the program's startup time.
+    from manilla.dashboard.receipts import pdf
+
+    return pdf.draw(receipt, site_name)
+
+
+async def _of_payment(services: Services, payment: Payment) -> Receipt:
+    caller = await services.directory.of(payment.environment, payment.merchant_id)
+    since = await _status_since(services, payment)
+    url = _verification_url(services, payment.trx_id)
+    return contents.of_payment(payment, caller.name, url, since=since)
+
+
+async def _of_payout(services: Services, payout: Payout) -> Receipt:
+    caller = await services.directory.of(payout.environment, payout.merchant_id)
+    bank = await services.previews.bank_name(payout)
+    since = await _status_since(services, payout)
+    url = _verification_url(services, payout.trx_id)
+    return contents.of_payout(payout, caller.name, url, since=since, bank=bank)
+
+
+def _verification_url(services: Services, trx_id: str) -> str:
+    return f"{services.base_url}{VERIFY}/{trx_id}/{contents.sign(services.keyring, trx_id)}"
+
+
+async def _status_since(services: Services, row: Payment | Payout) -> datetime:
+    """When the row got its current status.
+
+    A refund changes the row but not the time of payment.
+    """
+    steps = await timeline.steps(services.db, row.merchant_id, row.trx_id)
+    arrived = [
+        step.at
+        for step in steps
+        if step.to_status == row.status and step.from_status != step.to_status
+    ]
+    return arrived[-1] if arrived else row.created_at
+
+
+def verification(layout: Layout) -> HTTPRouteHandler:
+    """Public: anyone with the link to a receipt can open it. The URL cannot be guessed."""
+
+    @litestar_get(VERIFY + "/{trx_id:str}/{signature:str}", media_type=MediaType.HTML)
+    async def verify(request: Request[Any, Any, Any]) -> Response[str]:
+        trx_id, signature = (str(request.path_params[name]) for name in ("trx_id", "signature"))
+        found = await _find_signed(layout.services, trx_id, signature)
+        template = "verify.html" if found else "verify_unknown.html"
+        text = layout.render(template, receipt=found, flash=None)
+        return Response(
+            text, status_code=200 if found else 404, media_type=MediaType.HTML, headers=NO_STORE
+        )
+
+    return verify
+
+
+async def _find_signed(services: Services, trx_id: str, signature: str) -> Receipt | None:
+    merchant_id = trx_ids.merchant_of(trx_id)
+    if merchant_id is None or not contents.is_signed(services.keyring, trx_id, signature):
+        return None
+    if (payment := await payments.payment(services.db, merchant_id, trx_id)) is not None:
+        return await _of_payment(services, payment)
+    payout = await payouts.payout(services.db, merchant_id, trx_id)
+    return None if payout is None else await _of_payout(services, payout)
