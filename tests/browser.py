@@ -1,8 +1,8 @@
 """Makes a browser available for the page tests: `python -m tests.browser`.
 
-Debian's Chromium without a window, where we are root: the same browser for a third of the work.
-Else the system's Chromium where there is one, or Playwright's own. Where none can be had, the page
-tests are skipped and say so.
+As root it installs Debian's headless Chromium, which needs a third of the CPU time. Otherwise it
+uses the system's Chromium, or Playwright's own. Without a browser, the page tests are skipped with
+a message.
 """
 
 import os

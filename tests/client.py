@@ -1,4 +1,4 @@
-"""A merchant's side of the API: signs and sends exactly the bytes it is told to."""
+"""A merchant's API client: signs and sends exactly the given bytes."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 class Reply(msgspec.Struct, frozen=True):
     status: int
-    headers: dict[str, str]  # in small letters
+    headers: dict[str, str]  # in lower case
     body: bytes
     location: str = ""  # as it was sent
     cookies: dict[str, str] = {}
@@ -37,12 +37,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def _new_address() -> str:
-    """Everybody calls from an address of their own, so that no test uses up another's limit."""
+    """A new IP for each caller, so that no test uses up another's rate limit."""
     return ".".join(["10", *(str(random.randrange(256)) for _ in range(3))])
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A running web program, which believes us when we name the address that we call from."""
+    """A running web process that accepts the IP we send in X-Forwarded-For."""
 
     port: int
     address: str = msgspec.field(default_factory=_new_address)
@@ -119,7 +119,7 @@ class Merchant(msgspec.Struct, frozen=True):
     async def call(
         self, method: str, target: str, body: bytes = b"", **changed: str | None
     ) -> Reply:
-        """`X_Timestamp=None` leaves that header out."""
+        """`X_Timestamp=None` omits that header."""
         headers: dict[str, str | None] = {**self.headers(method, target, body)}
         headers.update({name.replace("_", "-"): value for name, value in changed.items()})
         sent = {name: value for name, value in headers.items() if value is not None}

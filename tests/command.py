@@ -1,6 +1,6 @@
-"""The `manilla` command in a process of its own, forked from one that has loaded it already.
+"""Runs the `manilla` command in a process that is forked from one with all modules loaded.
 
-Loading takes half a second of a processor, and the suite gives some three hundred commands.
+Loading takes half a second of CPU time, and the suite runs about three hundred commands.
 """
 
 import multiprocessing

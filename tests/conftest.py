@@ -1,4 +1,4 @@
-"""A private PostgreSQL for each test process, and Manilla itself running on it."""
+"""A private PostgreSQL server for each test process, and Manilla running on it."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 
 async def _do_not_wait_for_the_disk(cluster: Cluster) -> None:
-    """Nobody needs this server's data once the tests are done. Faults have servers of their own."""
+    """The data is not needed after the tests. Tests of database faults start their own servers."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         for name in ("fsync", "full_page_writes"):
@@ -70,7 +70,7 @@ async def _do_not_wait_for_the_disk(cluster: Cluster) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest modules first, or one of them is what everybody waits for at the end."""
+    """Runs the longest modules first, so that none of them runs alone at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
@@ -90,7 +90,7 @@ async def settings(cluster: Cluster) -> Settings:
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One for all, a context for each."""
+    """One browser for all tests, with a new context for each."""
     path = browsers.find()
     if path is None:
         pytest.skip(browsers.NO_BROWSER)
@@ -105,7 +105,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_requests() -> Iterator[None]:
-    """A busy machine must not fail tests of other things. Those of the limit itself set it back."""
+    """A busy machine must not fail unrelated tests. Tests of this deadline set it back."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deadline, "REQUEST_SECONDS", 20)
         yield
@@ -129,7 +129,7 @@ def keyring(services: Services) -> Keyring:
 
 @pytest.fixture(scope="session")
 async def owner(settings: Settings) -> AsyncIterator[Database]:
-    """The schema's owner, for what the application may not do."""
+    """A connection as the schema's owner, for changes that the application's role may not make."""
     db = await Database.open(settings.migration_url, size=2, name="tests owner")
     yield db
     await db.close()
@@ -137,7 +137,7 @@ async def owner(settings: Settings) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="session")
 async def site(services: Services) -> AsyncIterator[Site]:
-    """The whole web program over real HTTP."""
+    """The whole web application over real HTTP."""
     port = urlsplit(services.base_url).port
     assert port is not None
     async with serving(app.build(services), port):
@@ -169,9 +169,9 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
 
 @pytest.fixture(scope="module", autouse=True)
 async def _books_are_in_order(services: Services) -> AsyncIterator[None]:
-    """After every module, every invariant of the ledger holds.
+    """Checks every ledger invariant after each module.
 
-    Not after each test: the check reads the whole database, which grows with the suite.
+    Not after each test, because the check reads the whole database, which grows with the suite.
     """
     yield
     broken = [f for f in await invariants.check(services.db, ALL) if f.count]

@@ -1,4 +1,4 @@
-"""Databases of a test's own, beside the one that all tests share."""
+"""Separate databases for tests that cannot use the shared one."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.instance import free_port
 
 
 async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
-    """Settings of an empty database that belongs to the owner."""
+    """Settings for an empty database that belongs to the owner role."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -36,7 +36,7 @@ async def database(cluster: Cluster, settings: Settings, name: str) -> Settings:
 
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[tuple[Services, Site]]:
-    """The web program on such a database."""
+    """The web application on such a database."""
     port = urlsplit(settings.base_url).port
     assert port is not None
     async with (

@@ -1,4 +1,4 @@
-"""Who may pass, and what the others are told."""
+"""Authentication: which calls are accepted, and which errors the others get."""
 
 import asyncio
 import time
@@ -168,7 +168,7 @@ async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
 async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
-    """A process that slept through a change asks before it answers the next request."""
+    """A process that slept through a change reloads it before it answers the next request."""
     watch = services.watch
     try:
         async with watch._looking:

@@ -1,4 +1,4 @@
-"""In production mode an `ipn_url` that is written as a private address is refused at once."""
+"""In production mode an `ipn_url` with a private IP address is rejected immediately."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -35,7 +35,7 @@ PUBLIC = ["shop.example", "8.8.8.8", "134744072", "[2606:4700:4700::1111]", "loc
 
 @pytest.fixture(scope="module")
 async def live(services: Services, db: Database, keyring: Keyring) -> AsyncIterator[Merchant]:
-    """A merchant of a program in production mode."""
+    """A merchant that calls a web process in production mode."""
     program = msgspec.structs.replace(services, is_development=False)
     async with serving(app.build(program)) as port:
         yield await new_merchant(Site(port), db, keyring)
@@ -70,7 +70,7 @@ async def test_public_hosts_are_accepted(live: Merchant, host: str) -> None:
 
 
 async def test_redirect_urls_may_be_private(live: Merchant) -> None:
-    """They are the customer's browser's business."""
+    """Only the customer's browser opens them."""
     sent = order(success_redirect="http://localhost/a", cancel_redirect="http://10.0.0.1/b")
     assert (await steps.initiate(live, sent)).status == 200
 

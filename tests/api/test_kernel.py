@@ -1,4 +1,4 @@
-"""Errors to the letter, for every kind of bad request, and limits on all that comes in."""
+"""Exact errors for every kind of bad request, and limits on everything a client sends."""
 
 import asyncio
 import contextlib
@@ -66,7 +66,7 @@ async def _fail(call: Call) -> Echo:
 
 @pytest.fixture(scope="module")
 async def probe(services: Services) -> AsyncIterator[Site]:
-    """The kernel with endpoints that take everything an endpoint can take."""
+    """The API kernel with endpoints that accept every kind of parameter."""
 
     def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
         return Endpoint(
@@ -341,7 +341,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
     for _ in range(3):
-        writer.write(request * 2)  # also without waiting for the answer: pipelined
+        writer.write(request * 2)  # also pipelined, without waiting for the response
         for _ in range(2):
             head = await reader.readuntil(b"\r\n\r\n")
             assert b" 200 " in head
@@ -351,7 +351,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """A proxy checks and sets headers; a trailer would come after all that it has said."""
+    """A proxy checks and sets headers; a trailer would arrive after these checks."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")
@@ -379,7 +379,7 @@ async def test_an_error_later_on_the_connection_does_not_answer_an_earlier_reque
 
 
 async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
-    """Java's client offers h2c with every first request, with a body too."""
+    """Java's HTTP client offers h2c with its first request, even with a body."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
 

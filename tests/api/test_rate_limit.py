@@ -42,7 +42,7 @@ async def test_both_environments_share_one_limit(merchant: Merchant) -> None:
 
 
 def new_network() -> str:
-    """An IPv6 /64 that no other test calls from."""
+    """An IPv6 /64 network that no other test calls from."""
     return f"2001:db8:{random.randrange(0x10000):x}:{random.randrange(0x10000):x}"
 
 
@@ -94,7 +94,9 @@ async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls
 
 
 async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
-    """The limit comes before availability and the body: what is refused there was counted."""
+    """The limit is checked before the merchant's status and the body, so calls rejected there
+    count.
+    """
     pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))
     assert Counter(reply.status for reply in replies) == {403: 120, 429: 1}

@@ -1,4 +1,4 @@
-"""Every call of a merchant is kept, with the reason it was refused for, and nothing secret."""
+"""Every call of a merchant is logged, with the reason for its rejection and without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ SITE_INFO = "/api/v1/site-info"
 
 
 class Log:
-    """What a merchant sees of its own requests."""
+    """A merchant's own request log."""
 
     def __init__(self, services: Services, merchant: Merchant) -> None:
         self._services = services

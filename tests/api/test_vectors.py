@@ -1,4 +1,4 @@
-"""The published vectors: ours, an independent implementation and the document agree."""
+"""The published signature vectors agree with our code, other implementations and the document."""
 
 import hashlib
 import hmac

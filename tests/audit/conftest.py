@@ -18,7 +18,7 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated; their webhooks reach the site."""
+    """All three providers, simulated. Their webhooks reach the site."""
     async with running_simulator(services) as running:
         yield running
 

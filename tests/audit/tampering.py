@@ -1,4 +1,4 @@
-"""What somebody with all rights could do to the log."""
+"""Changes to the audit log that somebody with full database privileges could make."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from manilla.kit.db import Connection, Database
 
 @contextlib.asynccontextmanager
 async def tampered(owner: Database, statement: str) -> AsyncIterator[None]:
-    """Afterwards all is as it was."""
+    """Restores the log afterwards."""
     async with owner.connection() as connection:
         await connection.execute("CREATE TABLE audit_kept AS SELECT * FROM audit")
         await connection.execute("CREATE TABLE audit_head_kept AS SELECT * FROM audit_head")

@@ -39,7 +39,7 @@ PRODUCTION = Environment.PRODUCTION
 
 
 async def of_merchant(db: Database, merchant: Merchant) -> list[AuditEntry]:
-    """Oldest first."""
+    """The merchant's log entries, oldest first."""
     return (await audit.listed(db, AuditFilter(merchant_id=merchant.new.id)))[::-1]
 
 
@@ -68,7 +68,7 @@ async def test_merchants_and_wallets(db: Database, keyring: Keyring, merchant: M
     wallet = f"wallet:{number}:production:NGN"
     assert [(line.action, line.subject) for line in lines] == [
         ("merchant.create", f"merchant:{number}"),
-        ("merchant.change", f"merchant:{number}"),  # the second changed nothing
+        ("merchant.change", f"merchant:{number}"),  # the second call changed nothing
         ("merchant.rotate", f"merchant:{number}"),
         ("wallet.fund", wallet),
         ("wallet.adjust", wallet),

@@ -112,7 +112,7 @@ async def test_small_amounts_in_a_day_add_up_towards_the_limit(
         ]
         assert isinstance(await apply_or_ask(office, take), ApprovalRequested)
     [number] = [each.approval_id for each in at_once if isinstance(each, ApprovalRequested)]
-    # What two have agreed to counts for nobody, and each has a limit of their own.
+    # A change that was approved does not count, and each administrator has their own limit.
     with acting(BOLA):
         await approvals.approve(office, number)
     with acting(Actor(ActorKind.PERSON, 32, "Dele", "console")):
@@ -298,10 +298,10 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
     try:
         assert settings.render(getattr(await settings.load(office.db), key)) == value
     finally:
-        # Back to what is safe, at once.
+        # A change back to the safe value applies immediately.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(office, SettingChange(key, safe)) is None
-        # As if it had never been set: other tests of this process rely on the default.
+        # Remove the setting: other tests in this process rely on the default.
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 

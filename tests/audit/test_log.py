@@ -1,4 +1,4 @@
-"""The log: one order, no gap, and whatever is done to it afterwards shows."""
+"""The audit log: one order, no gaps, and every later change is detected."""
 
 import asyncio
 

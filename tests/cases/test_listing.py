@@ -1,4 +1,4 @@
-"""Cases as people look for them."""
+"""Listing and filtering cases."""
 
 from typing import Any
 

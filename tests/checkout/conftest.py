@@ -68,7 +68,7 @@ async def shop(
 
 @pytest.fixture(autouse=True)
 async def _providers_are_well(request: pytest.FixtureRequest) -> AsyncIterator[None]:
-    """What a test breaks at the simulator, or trips here, does not outlast it."""
+    """Resets what a test broke in the simulator or in a circuit breaker."""
     yield
     if "shop" in request.fixturenames:
         shop: Shop = request.getfixturevalue("shop")

@@ -1,4 +1,4 @@
-"""How the tests look at a page: as a browser does that complains of everything."""
+"""Opens pages in a browser and fails on every console message, script error and failed request."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,8 +8,8 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# What a browser says of a page without fault: that it has a status of 400 or more, as is meant;
-# and that somebody was in a field before the page could lead them there.
+# Browser messages that are expected: a page with a status of 400 or more, and autofocus while the
+# user is already in a field.
 MEANT = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",
@@ -25,7 +25,7 @@ async def opened(
     scheme: str = "light",
     scripts: bool = True,
 ) -> AsyncIterator[Page]:
-    """A page of which the browser has no complaint, nor leaves the host but for the shop's."""
+    """Opens a page that must cause no browser message. Only the shop's page is on another host."""
     context = await browser.new_context(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def _note(complaints: list[str], text: str) -> None:
 
 
 def _note_failure(complaints: list[str], request: Request) -> None:
-    """Leaving a page breaks off what it was asking for: no fault of it."""
+    """Ignores requests that were aborted because the page was left."""
     if request.failure != "net::ERR_ABORTED":
         complaints.append(request.url)
 
@@ -59,7 +59,7 @@ async def _shop(route: Route) -> None:
 
 
 async def accessibility_violations(page: Page, *rules: str) -> list[str]:
-    """What axe has to say against a page, its best practices included; by these rules, or all."""
+    """The axe violations of a page, including best practices; only of these rules, if given."""
     options: dict[str, object] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}

@@ -1,4 +1,4 @@
-"""A shop that takes payments through Manilla, and the simulated providers behind it."""
+"""A shop that accepts payments through Manilla, and the simulated providers."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """A payment's pages, as its customer holds them."""
+    """The checkout URLs of a payment."""
 
     url: str
 
@@ -44,7 +44,7 @@ class Checkout(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Without the host."""
+        """The URL without the host."""
         return self.url[self.url.index("/checkout/") :]
 
 
@@ -59,7 +59,7 @@ class Shop:
         self._merchants: dict[Environment, Merchant] = {}
 
     async def merchant(self, environment: Environment) -> Merchant:
-        """The one that most tests buy from: customers bear its commission."""
+        """The merchant of most tests. Its customers pay the commission."""
         if environment not in self._merchants:
             self._merchants[environment] = await self.new_merchant(environment)
         return self._merchants[environment]
@@ -81,7 +81,7 @@ class Shop:
         return Checkout(reply.json["payment_url"])
 
     async def sell_the_old_way(self) -> Checkout:
-        """Over the API of before, which knows no redirects."""
+        """Creates a payment through the legacy API, which has no redirects."""
         merchant = await self.merchant(Environment.SANDBOX)
         headers = {
             "Authorization": f"Bearer {merchant.credentials.api_key}",
@@ -106,7 +106,7 @@ class Shop:
         )
 
     async def fund(self, merchant: Merchant) -> None:
-        """Enough for the commission that the merchant bears."""
+        """Enough for the commission if the merchant pays it."""
         wallet = Environment.PRODUCTION, Money.of("1000.00", "NGN")
         await wallets.fund(self.services.db, merchant.new.id, *wallet, reason="test")
 
@@ -124,12 +124,12 @@ class Shop:
         )
 
     def link(self, checkout: Checkout, *, ends_in: timedelta) -> Checkout:
-        """Another link to the same payment, as it would be signed at another time."""
+        """A link to the same payment that ends at another time."""
         return Checkout(self.services.links.url(checkout.trx_id, datetime.now(UTC) + ends_in))
 
     @contextlib.asynccontextmanager
     async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
-        """While another request waits for the provider's answer."""
+        """While another request waits for the provider's response."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
         await asyncio.sleep(0.3)
@@ -138,13 +138,13 @@ class Shop:
         await other
 
     async def provider(self, path: str, document: Any) -> None:
-        """Steers the simulator."""
+        """Sends a command to the simulator."""
         url = f"{self.simulator}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             assert reply.status == 200, await reply.text()
 
     async def trip(self, provider: str) -> None:
-        """The provider is away until everybody knows it."""
+        """Opens the circuit breaker for the provider."""
         await self.provider(f"{provider}/faults", {"outage": True})
         checkout = await self.sell()
         for _ in range(FAILURES_TO_TRIP):
@@ -152,9 +152,9 @@ class Shop:
                 await self.choose(checkout, f"provider{provider}-ngn")
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        """As a customer does at the provider; nobody tells Manilla."""
+        """The customer pays at the provider, which sends no webhook."""
         await self.provider(f"a/charges/{charge.reference}/pay", how)
 
     async def is_settled(self, checkout: Checkout) -> None:
-        """What a webhook or the worker would do."""
+        """Settles the payment, as a webhook or the worker would."""
         await self.services.checkout.look_again(checkout.trx_id)

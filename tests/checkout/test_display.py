@@ -1,4 +1,4 @@
-"""Money, time and other people's words, as they are shown."""
+"""How money, times and other people's texts are displayed."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""The signed link: what it opens, what it does not, and what is said then."""
+"""Signed checkout links: which pages they open, and what invalid links show."""
 
 from datetime import timedelta
 

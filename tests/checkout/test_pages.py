@@ -1,4 +1,4 @@
-"""Every page of checkout: what it says, and that it fits, is light, and is usable by all."""
+"""Every checkout page: its texts, and that it fits the screen, is small and is accessible."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -146,7 +146,9 @@ async def test_every_page_is_accessible_and_fits_every_screen(
     address = await arrange(shop)
     for scheme in ("light", "dark"):
         async with opened(browser, address, scheme=scheme) as page:
-            await page.keyboard.press("Shift")  # or a success would leave for the shop
+            await page.keyboard.press(
+                "Shift"
+            )  # otherwise a success page would redirect to the shop
             await expect(page.get_by_role("heading", name=heading)).to_be_visible()
             await expect(page.get_by_role("note").first).to_have_text(
                 "Development mode: no real money moves here."

@@ -1,4 +1,4 @@
-"""A shop's receiver, beside the processes under test: keeps what it gets, answers as told."""
+"""A shop's notification receiver. It runs in the test process and returns configured statuses."""
 
 import contextlib
 import threading
@@ -13,7 +13,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 class Shop:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.statuses: dict[str, int] = {}  # by path; 200 where there is none
+        self.statuses: dict[str, int] = {}  # by path; 200 by default
         self.port = 0
 
     def url(self, path: str = "/ipn") -> str:

@@ -1,4 +1,4 @@
-"""The master key is changed while secrets stay readable, and the old key is then worth nothing."""
+"""The master key is rotated while secrets stay readable. Afterwards the old key is useless."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an operator does with payouts, accounts, cases, settlements and refunds."""
+"""Commands for payouts, saved accounts, cases, settlements and refunds."""
 
 import asyncio
 import itertools
@@ -49,7 +49,7 @@ _numbers = itertools.count(time.time_ns())
 
 
 class Office:
-    """A running instance with its simulator, and a merchant who calls it."""
+    """A running instance with its simulator, and a merchant that calls it."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -75,7 +75,7 @@ class Office:
 
     async def pay_out(self, code: str, **changed: Any) -> str:
         by_hand = {"Bank Name": "GTBank", "Account Number": "0123456789"}
-        # The simulator keeps a transfer to this account until it is told what becomes of it.
+        # The simulator keeps a transfer to this account pending until a test settles it.
         stays = {"bank_code": "058", "account_number": "0000000003"}
         body = {
             "payout_amount": 1000,
@@ -93,7 +93,7 @@ class Office:
         return trx_id
 
     async def refused(self, *commands: tuple[str, ...]) -> list[str]:
-        """The one line that each refusal says."""
+        """The one-line errors of rejected commands."""
         return await asyncio.gather(*(self._refused(*words) for words in commands))
 
     async def _refused(self, *words: str) -> str:
@@ -104,12 +104,12 @@ class Office:
         return run.stderr
 
     async def commands(self, *commands: tuple[str, ...]) -> list[Any]:
-        """What each of them prints; they run beside each other."""
+        """The output of each command. The commands run in parallel."""
         run = (asyncio.to_thread(self.instance.command, *words) for words in commands)
         return await asyncio.gather(*run)
 
     def control(self, path: str, document: Any) -> bool:
-        """False where the simulator does not know of it yet."""
+        """False if the simulator does not know the object yet."""
         url = f"{self.simulator}/control/api/{path}"
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)
@@ -275,7 +275,7 @@ async def test_an_account_that_cannot_be_paid_is_not_saved(office: Office) -> No
 async def test_balances_are_compared_settled_and_their_cases_resolved(
     office: Office,
 ) -> None:
-    """The simulator's wallets begin with money that our books know nothing of."""
+    """The simulator's wallets start with money that is not in our ledger."""
     folder = str(office.instance.folder)
     first = manilla("reconcile", "--json", "--data", folder)
     assert first.returncode == 1, first.stderr
@@ -299,7 +299,7 @@ def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _differ_for_minutes(office: Office, rail: str, available: float) -> None:
-    """A provider's balance differs when it is compared, and again minutes later."""
+    """A provider's balance differs in two comparisons, minutes apart."""
     assert office.control(f"{rail}/balance", {"available": available})
     folder = office.instance.folder
     assert manilla("reconcile", "--data", str(folder)).returncode == 1

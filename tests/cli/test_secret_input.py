@@ -1,4 +1,4 @@
-"""Secrets reach a command without standing in its arguments."""
+"""Secrets can be given to a command without appearing in its arguments."""
 
 import os
 import pty
@@ -75,12 +75,12 @@ def test_a_bvn_is_read_from_standard_input(instance: Instance) -> None:
 
 
 def _read_until(terminal: int, wanted: bytes | None) -> bytes:
-    """Until it says what is wanted; None: until the other end is closed."""
+    """Reads until this text appears; None: until the other end is closed."""
     said = b""
     while wanted is None or not re.search(wanted, said):
         try:
             chunk = os.read(terminal, 4096)
-        except OSError:  # how Linux reports that the other end is closed
+        except OSError:  # Linux reports a closed terminal this way
             break
         if not chunk:
             break

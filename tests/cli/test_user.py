@@ -1,4 +1,4 @@
-"""What an operator does with people, against the tests' own database."""
+"""`manilla user`, run against the tests' own database."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 class Desk:
-    """`manilla user` within this process: a process of its own for each would be slow."""
+    """`manilla user` within this process: starting a process for each call would be slow."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -47,7 +47,7 @@ class Desk:
     async def printed(self, *words: str, given: str = "") -> Any:
         done = await self.run(*words, given=given)
         assert done.exit_code == 0, (done.output, done.exception)
-        # Only `main` sends log lines elsewhere.
+        # Only `main` redirects log lines.
         return json.loads(done.stdout.splitlines()[-1])
 
     async def refused(self, *words: str, given: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A signature that does not match is explained: the command as a real process."""
+"""`manilla verify-signature` explains a signature that does not match."""
 
 import base64
 import hashlib
@@ -68,7 +68,7 @@ def joined_by(separator: str) -> Signed:
     return make
 
 
-# What a merchant's program does wrong, and what it is called.
+# Mistakes in a merchant's code, and how the command names them.
 REQUEST_MISTAKES: dict[str, tuple[str, Signed]] = {
     "signed with a newline at its end": ("trailing_newline", signed(body=BODY + "\n")),
     "signed with CRLF": ("crlf", signed(body=BODY.replace("\n", "\r\n"))),
@@ -133,7 +133,7 @@ def test_a_matching_signature_exits_0(instance: Instance, merchant: Any, file: P
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
     assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
-    assert "seconds ago" in found["note"]  # it matches, and would be refused all the same
+    assert "seconds ago" in found["note"]  # it matches, but would still be rejected
 
 
 @pytest.mark.parametrize("name", REQUEST_MISTAKES)
@@ -188,7 +188,7 @@ def test_an_older_secret_is_named_or_accepted_while_valid(instance: Instance, fi
     assert found["secret"].startswith("sandbox, generation 2, accepted until ")
     code, found = verify(instance, merchant, file, signed()(third))
     assert (code, found["secret"]) == (0, "sandbox, generation 3, in use")
-    # A notification is signed with the newest alone.
+    # A notification is signed only with the newest secret.
     given = hmac.new(second.encode(), BODY.encode(), hashlib.sha256).hexdigest()
     code, found = _verify(
         instance, merchant, "--notification", "--body", str(file), "--signature", given
@@ -255,7 +255,7 @@ def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
 
 
 def _printed(body: bytes) -> bytes:
-    """As a log shows it: every value as it was, with spaces between them."""
+    """The string as a log shows it: the original values with spaces between them."""
     text = json.dumps(json.loads(body), indent=4)
     return text.replace("1000.0", "1000.00").replace(" 0.0,", " 0.00,").encode()
 

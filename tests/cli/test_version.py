@@ -1,4 +1,4 @@
-"""The version number, and how little the command loads to print it."""
+"""The version number, and how few modules the command loads to print it."""
 
 import asyncio
 import subprocess

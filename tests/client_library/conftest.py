@@ -12,7 +12,7 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """The providers, without whom no payout method is offered; and the worker's jobs."""
+    """The providers, which payout methods depend on, and the worker's jobs."""
     async with running_simulator(services) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""The client against the product itself: every call, and what it makes of each answer."""
+"""The client library against the real API: every call, and how it reads each response."""
 
 import asyncio
 import dataclasses
@@ -246,6 +246,6 @@ def test_the_signature_matches_the_published_vectors(project: Path) -> None:
 
 
 async def due_now(simulator: ProviderSimulator, trx_id: str) -> None:
-    """What the sandbox does after some seconds, it does now."""
+    """Runs the sandbox jobs now instead of after their delay."""
     await simulator.services.db.execute("UPDATE job SET due_at = now() WHERE subject = $1", trx_id)
     await simulator.run_jobs()

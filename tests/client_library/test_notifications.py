@@ -1,4 +1,4 @@
-"""What the client takes for a notification, and what it does not."""
+"""Which notifications the client library accepts and which it rejects."""
 
 import hashlib
 import hmac
@@ -30,7 +30,7 @@ def document(**changed: Any) -> bytes:
 
 
 def sent(body: bytes, *, age_seconds: int = 0, secret: str = SECRET) -> dict[str, str]:
-    """The headers as the service sends them."""
+    """The headers that the service sends."""
     return signing.headers(
         secret.encode(),
         notification_id="msg_1",

@@ -1,4 +1,4 @@
-"""The client is a package of its own: it needs nothing of the platform, nor anything else."""
+"""The client library is a separate package without dependencies."""
 
 import ast
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# What a program without the platform does: it imports everything, and gets as far as the network.
+# A program without the platform: it imports everything and gets as far as the network call.
 PROGRAM = """
 import importlib.util, pathlib, sys
 import manilla_client as library
@@ -37,7 +37,7 @@ def test_it_imports_only_the_standard_library(project: Path) -> None:
 
 
 def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> None:
-    """Built by flit as it is installed here, and installed from the file: no network."""
+    """Flit builds the wheel, and it is installed from the file without a network."""
     base = Path(sys.base_prefix) / "bin" / "python3"
     pip = [str(base), "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:

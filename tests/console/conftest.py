@@ -1,4 +1,4 @@
-"""The platform's people by role, and a merchant whose every text would like to be a script."""
+"""Console users by role, and a merchant whose texts all contain a script."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ __all__ = ["SCRIPT"]
 
 
 class PopulatedConsole(msgspec.Struct, frozen=True):
-    """The console's people by role, and what each parameter of a route may be."""
+    """Console users by role, and a sample value for each route parameter."""
 
     merchant: Merchant
     people: dict[ConsoleRole, SignedInUser]
@@ -40,7 +40,7 @@ def table(services: Services) -> list[Route]:
     return console.table(services)
 
 
-# Of one module each: what another does to everybody who is signed in does not reach them.
+# One set for each module, so that tests that end all sessions do not affect other modules.
 @pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     host = f"{secrets.token_hex(4)}.console.example"
@@ -73,7 +73,7 @@ async def populated(
 
 @pytest.fixture(scope="session")
 async def production_site(services: Services) -> AsyncIterator[Site]:
-    """The console as it is in production mode: second factors, and second administrators."""
+    """The console in production mode: with second factors and second administrators."""
     real = msgspec.structs.replace(services, is_development=False)
     asgi = pages.build(real, [console.build(real)])
     async with serving(asgi) as port:
@@ -87,7 +87,7 @@ async def in_production(
     people: dict[ConsoleRole, SignedInUser],
     second: SignedInUser,
 ) -> dict[str, SignedInUser]:
-    """The same people there, signed in with a second factor, who have just shown who they are."""
+    """The same users in production mode, signed in with a second factor and a fresh step-up."""
     named = {**{str(role): visitor for role, visitor in people.items()}, "second": second}
     for visitor in named.values():
         await visitor.enroll(services)

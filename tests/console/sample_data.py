@@ -1,4 +1,4 @@
-"""What the platform has for its people to look at: whoever adds a parameter adds a sample."""
+"""Sample data for the console. A new route parameter needs a sample here."""
 
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """`text` stands wherever somebody may write something."""
+    """Uses `text` for every value that a user can enter."""
     return {
         "merchant": str(merchant.new.id),
         "environment": "sandbox",
@@ -38,7 +38,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
 
 
 async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Something of everything that waits for a person."""
+    """One item in each queue that an administrator works on."""
     db, merchant_id = services.db, merchant.new.id
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
@@ -90,7 +90,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
 
 
 async def park(services: Services, merchant_id: int, text: str) -> None:
-    """A job of a kind that no worker takes."""
+    """A failed job of a kind that no worker claims."""
     await services.db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,
@@ -101,7 +101,7 @@ async def park(services: Services, merchant_id: int, text: str) -> None:
 
 
 async def ask(services: Services, merchant: Merchant, reason: str) -> int:
-    """The number of an adjustment that waits for a second administrator."""
+    """The id of an adjustment that waits for a second administrator."""
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]
     )
@@ -110,7 +110,7 @@ async def ask(services: Services, merchant: Merchant, reason: str) -> int:
 
 
 async def _person(services: Services, text: str) -> dict[str, str]:
-    """Somebody who was invited and has not come yet."""
+    """A user who was invited and has not signed in yet."""
     email = "invited@console.example"
     try:
         person = await persons.find(services.db, Realm.CONSOLE, email)

@@ -1,4 +1,4 @@
-"""Approvals in the console: decided once, by somebody else than who asked."""
+"""Approvals in the console: decided once, by another administrator than the requester."""
 
 import asyncio
 
@@ -71,7 +71,7 @@ async def test_a_requester_cannot_approve_their_own_change(
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
     assert "Amount: 7.00 NGN" in page
-    assert "Current balance: " in page  # what it would change, as it stands today
+    assert "Current balance: " in page  # the current value that it would change
     reply = await visitor.post(f"/approvals/{number}/approve", {})
     assert "another administrator must" in await visitor.follow(reply)
     silent = await visitor.post(f"/approvals/{number}/refuse", {"reason": " "})

@@ -1,4 +1,4 @@
-"""The audit log in the console: filtered, taken away as a file, and proved."""
+"""The audit log in the console: filtered, exported and verified."""
 
 import csv
 import io

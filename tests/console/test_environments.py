@@ -1,4 +1,4 @@
-"""What operators pay by: real money by default, the sandbox only where they choose it."""
+"""Console queues show production by default and the sandbox only if selected."""
 
 import re
 

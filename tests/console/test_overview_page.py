@@ -1,4 +1,4 @@
-"""The console's first page: what waits for a person, whatever else is slow."""
+"""The console's home page: counts of waiting items, even if one count is slow."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The console's own people: added, changed, let in and kept out; and who looks is asked twice."""
+"""Console users: added, changed, disabled; every change needs a step-up."""
 
 import re
 
@@ -111,7 +111,7 @@ async def test_in_production_a_second_factor_is_required(
         assert reply.status == 403, path
         assert b"A second factor is required" in reply.body
         assert b'href="/console/account">Your account' in reply.body
-    # What it takes to set one up is open.
+    # The enrollment pages stay accessible.
     assert (await plain.get("/account")).status == 200
     assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
     await plain.enroll(services)
@@ -133,7 +133,7 @@ async def test_in_production_an_administrator_cannot_create_their_own_approver(
         assert "only the operator can do this" in await visitor.follow(reply), path
     page = (await visitor.get("/people")).body.decode()
     assert f"/people/{in_production['second'].person_id}/link" not in page
-    # Support can neither ask nor approve; who loses rights needs nobody's word.
+    # Support can neither request nor approve. Removing rights needs no approval.
     added = await visitor.post("/people/add", {**form, "role": "support"})
     assert "/console/invitation/" in added.body.decode()
     efe = await administrator(services, site, "lower@console.example")

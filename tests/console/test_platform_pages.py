@@ -1,4 +1,4 @@
-"""The console's pages about the platform: providers, methods, settings, transactions, the books."""
+"""The console's platform pages: providers, methods, settings, transactions and the ledger."""
 
 import csv
 import io
@@ -47,14 +47,14 @@ METHOD = {
 
 @pytest.fixture
 async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUser:
-    """An administrator who has just shown who they are."""
+    """An administrator with a fresh step-up."""
     await populated.administrator.step_up(services)
     return populated.administrator
 
 
 @pytest.fixture
 async def tidy(services: Services) -> AsyncIterator[None]:
-    """Providers, methods and settings are as they were, after the test."""
+    """Restores providers, methods and settings after the test."""
     before = {method.code: method for method in await catalogue.load(services.db)}[CODE]
     yield
     for provider in Provider:
@@ -105,7 +105,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert bad.status == 400
     assert SECRET not in bad.body.decode()
 
-    # An empty secret stays; a tick forgets it.
+    # An empty secret field keeps the secret; a checkbox deletes it.
     fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
     await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
     now = (await credentials.load(services.db, services.keyring))[Provider.B]
@@ -114,7 +114,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     for line in await audit.listed(services.db, AuditFilter(subject="provider:providerb")):
         assert SECRET not in str(line.detail)
 
-    # In production mode another administrator must agree; but not to switching it off.
+    # In production mode another administrator must approve, but not for disabling it.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post(f"{at}/credentials", {"secret_key": "another"})
     assert "Another administrator must approve" in await real.follow(asked)
@@ -123,7 +123,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert now.value("secret_key") == SECRET
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
 
-    # Who looked before that, and switches something else, does not switch it on again.
+    # A form opened before the change, which changes another field, does not enable it again.
     seen = {"was_pay_in_enabled": "true", "was_pay_out_enabled": "true", "was_sandbox": "true"}
     await visitor.post(f"{at}/switches", {**seen, "pay_out_enabled": "on", "sandbox": "on"})
     fields = {"business_id": "b-0", "was_business_id": "b-0", "base_url": "", "was_base_url": "x"}
@@ -158,7 +158,7 @@ async def test_a_provider_is_called_only_by_the_buttons(
 
 
 async def _calls(services: Services) -> int:
-    """That were made of provider A in the last minutes."""
+    """The calls to provider A in the last minutes."""
     health = services.rails.health
     await health.flush()
     return sum(rail.calls for rail in await health.overview() if rail.provider == Provider.A)
@@ -226,7 +226,7 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     assert methods[CODE].fee.percent == Decimal("1.5")
     assert methods[CODE].fee.maximum_minor == 2000_00
 
-    # Who opened the form before somebody else saved it is told, and undoes nothing.
+    # A form that was opened before another administrator saved is rejected and overwrites nothing.
     [seen] = re.findall(r'name="seen" value="(\w+)"', (await visitor.get(at)).body.decode())
     assert (await visitor.post(at, {**METHOD, "fee_percent": "2", "seen": seen})).status == 303
     late = await visitor.post(at, {**METHOD, "name": "Late", "seen": seen})
@@ -266,7 +266,7 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
     assert (await visitor.post(at + "/reset", {})).status == 303
     assert (await settings.load(services.db)).rate_limit_per_minute == 120
 
-    # Unticked means no; and that Another administrator must approve where money is real.
+    # An unchecked box means no. In production another administrator must approve.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post("/settings/signature_required", {})
     assert "Another administrator must approve" in await real.follow(asked)
@@ -304,7 +304,7 @@ async def test_any_reference_finds_a_transaction_with_its_full_history(
 
 
 async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
-    """A list as a CSV file, without its first line."""
+    """A list as CSV, without the header row."""
     reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
     assert reply.status == 200, reply.body
     return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
@@ -324,7 +324,7 @@ async def test_one_worker_checks_the_ledger_on_request(
     assert (await visitor.post("/ledger/proof", {})).status == 303
     assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
-    assert not await proofs.is_mine(services.db)  # another worker has it
+    assert not await proofs.is_mine(services.db)  # another worker holds it
     await visitor.post("/ledger/proof", {})
     await prove.run()
     page = (await visitor.get("/ledger/proof")).body.decode()

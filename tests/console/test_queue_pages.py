@@ -227,7 +227,7 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
 
 
 async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Approvals]:
-    """As operations do in production mode, who may not move money alone."""
+    """Requests a credit as operations users do in production mode, who need an approval."""
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
@@ -271,7 +271,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
             await deliveries.deliver()
             await page.reload()
             assert "Attempt 4: HTTP 200" in await main_of(page)
-            # The rest by their time, of this merchant alone.
+            # The remaining payouts of this merchant, ordered by time.
             await page.goto(f"{base}/notifications")
             await page.locator("#f-merchant").fill(str(merchant.new.id))
             await page.get_by_role("button", name="Resend").click()
@@ -311,7 +311,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
 
 
 async def _case(services: Services, shop: Shop) -> int:
-    """Of a charge that was paid in another amount."""
+    """A case about a charge that was paid with a wrong amount."""
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=5000)
@@ -323,7 +323,7 @@ async def _case(services: Services, shop: Shop) -> int:
 
 
 async def _refund(shop: Shop) -> str:
-    """One that provider B has no call for."""
+    """A refund at provider B, which has no refund API."""
     started = await shop.start()
     charge = await shop.choose(started, "providerb-ngn")
     await shop.pay(charge)

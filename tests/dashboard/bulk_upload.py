@@ -29,6 +29,6 @@ async def upload(dashboard: MerchantDashboard, content: bytes, method: int | Non
 
 
 async def draft(dashboard: MerchantDashboard, rows: Sequence[str]) -> str:
-    """The batch's address."""
+    """Uploads rows and returns the URL of the batch."""
     reply = await upload(dashboard, "\n".join([HEADER, *rows]).encode())
     return redirect_target(reply)

@@ -1,4 +1,4 @@
-"""A merchant with something of everything, whose every text would like to be a script."""
+"""A merchant with sample data of every kind, whose texts all contain a script."""
 
 import msgspec
 import pytest
@@ -15,12 +15,12 @@ from tests.client import Merchant, Site
 from tests.dashboard.sample_data import create_sample_data
 from tests.web.signed_in_user import SignedInUser, member
 
-# Would run wherever a page forgets to escape it: between tags, in an attribute, in a script.
+# Runs if a page forgets to escape it between tags, in an attribute or in a script.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 
 class PopulatedMerchant(msgspec.Struct, frozen=True):
-    """A merchant, its people by role, and what each parameter of a route may be of theirs."""
+    """A merchant, its users by role, and a sample value for each route parameter."""
 
     merchant: Merchant
     people: dict[Role, SignedInUser]
@@ -80,5 +80,5 @@ async def populated(services: Services, site: Site) -> PopulatedMerchant:
 
 @pytest.fixture(scope="module")
 async def other_merchant(services: Services, site: Site) -> PopulatedMerchant:
-    """Another merchant, with the same of everything."""
+    """Another merchant with the same kinds of data."""
     return await _populated(services, site)

@@ -1,4 +1,4 @@
-"""A merchant of the sandbox at its dashboard, and what tests want to know of its money."""
+"""A sandbox merchant with its dashboard, and queries about its money."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
     owner: SignedInUser
 
     async def pay_in(self, **changed: object) -> str:
-        """A payment that was paid; its id."""
+        """Creates a paid payment and returns its id."""
         reply = await self.merchant.post(INITIATE, order(**changed))
         assert reply.status == 200, reply.body
         trx_id: str = reply.json["payment_url"].split("/checkout/")[1].split("?")[0]
@@ -36,7 +36,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         return trx_id
 
     async def run_jobs(self) -> None:
-        """Those of this merchant that dashboards bring about, as if their time had come."""
+        """Runs the jobs that the dashboard created for this merchant, as if they were due."""
         db = self.services.db
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
@@ -73,7 +73,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def open_page(self, browser: Browser, path: str, *, width: int) -> AsyncIterator[Page]:
-        """The owner at a browser, who must show again who they are before money moves."""
+        """Opens a page as the owner, who must step up before money moves."""
         await self.services.db.execute(
             "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", self.owner.person_id
         )
@@ -94,21 +94,24 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         await context.close()
 
     async def rows(self, path: str, **query: str) -> list[list[str]]:
-        """A list as a CSV file, without its first line."""
+        """A list as CSV, without the header row."""
         reply = await self.owner.get(f"{path}?{urlencode({**query, 'format': 'csv'})}")
         assert reply.status == 200, reply.body
         return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
 
 
 def redirect_target(reply: Reply) -> str:
-    """Where an answer leads; our ids are upper case, which the tests' client forgets."""
+    """The path that a response redirects to.
+
+    Ids are upper case, but `Reply.headers` are lower case.
+    """
     assert reply.status == 303, reply.body
     place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")
     return f"{place}/{name.upper()}"
 
 
 def unchunked(reply: Reply) -> bytes:
-    """The body of an answer that came piece by piece."""
+    """The body of a chunked response."""
     if reply.headers.get("transfer-encoding") != "chunked":
         return reply.body
     body, rest = b"", reply.body

@@ -1,4 +1,4 @@
-"""What a merchant has: a payment, payouts, a file of them, a notification, a saved account."""
+"""A merchant's sample data: a payment, payouts, a payout file, a notification, a saved account."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from tests.payouts.payout_merchant import INITIATE as PAY_OUT
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """`text` stands wherever a merchant or its customers may write something."""
+    """Uses `text` for every value that a merchant or its customers can enter."""
     payment = await _payment(services, merchant, text)
     payout = await _payout(merchant, text)
     method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)

@@ -1,4 +1,4 @@
-"""Promises that hold for every address of the dashboard, whoever adds one."""
+"""Rules that hold for every route of the dashboard, including new ones."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.web.route_urls import address, parameters, shown
 from tests.web.signed_in_user import administrator
 
 SIGN_IN = "/dashboard/sign-in"
-# What names somebody's own thing, and not only a place.
+# Parameters that identify an object of one merchant.
 BELONGINGS = {
     "trx_id",
     "payout",
@@ -64,7 +64,7 @@ async def test_a_role_can_do_exactly_what_its_permissions_say(
         if route.method == "GET":
             reply = await visitor.get(address(route, populated.samples))
         elif is_allowed:
-            continue  # each form has a test of its own
+            continue  # each form has its own test
         else:
             reply = await visitor.post(address(route, populated.samples), {}, csrf=csrf)
         assert (reply.status == 403) is not is_allowed, f"{role}: {shown(route)} {reply.status}"
@@ -89,7 +89,7 @@ async def test_another_merchants_objects_are_not_found(
     other_merchant: PopulatedMerchant,
     services: Services,
 ) -> None:
-    """Nor those of the other environment; as if there were nothing of that name anywhere."""
+    """Objects of another merchant or environment are not found, like unknown ones."""
     await populated.owner.step_up(services)
     csrf = await populated.owner.csrf()
     theirs = {

@@ -1,4 +1,4 @@
-"""The explorer makes real calls of the sandbox, for who is signed in, and no others."""
+"""The API explorer makes real sandbox calls for the signed-in user's merchant only."""
 
 import hmac
 

@@ -1,4 +1,4 @@
-"""Money that came in another amount than asked for: the merchant sees it, and how it ended."""
+"""A payment with a wrong amount: the merchant sees it and how it was resolved."""
 
 import pytest
 

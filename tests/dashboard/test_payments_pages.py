@@ -1,4 +1,4 @@
-"""Payments in the dashboard: found, shown whole, taken away as files, refunded once."""
+"""Payments in the dashboard: listed, shown with their history, exported, refunded once."""
 
 import io
 import zipfile
@@ -78,7 +78,7 @@ async def test_a_payment_is_shown_with_its_history_only_to_its_merchant(
         "Notification created",
     ):
         assert part in story
-    assert "clearing" not in story  # the platform's own accounts are not the merchant's business
+    assert "clearing" not in story  # the platform's own accounts are not shown to merchants
 
     other_merchant = await new_dashboard(services, site)
     theirs = await other_merchant.owner.get(f"{PAYMENTS}/{trx_id}")

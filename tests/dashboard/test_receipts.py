@@ -1,4 +1,4 @@
-"""Receipts: on a page, as a file, and true for whoever asks."""
+"""Receipts: as a page and as a file, with correct contents for every viewer."""
 
 import re
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ ACCOUNT = "0123456789"
 async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     async with running_simulator(
         services
-    ):  # without credentials no rail is offered, not in the sandbox
+    ):  # without credentials no rail is offered, even in the sandbox
         yield await new_dashboard(services, site)
 
 
@@ -79,7 +79,7 @@ async def test_a_refunded_payments_receipt_says_so(
     paid = (await site.send("GET", address)).body.decode()
     assert "Paid</span>" in paid
     await dashboard.owner.post(f"{path}/refund", {"reason": "Broken", "refunded_before": "0"})
-    await services.db.execute(  # what happens later does not change when it was paid
+    await services.db.execute(  # later events do not change the payment date
         "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id
     )
     now = (await site.send("GET", address)).body.decode()
