@@ -30,7 +30,7 @@ class Instance:
             self.process = subprocess.Popen(
                 [
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
-                    *("--workers", "1"),  # unless a test is about several
+                    *("--workers", "1"),  # unless a test needs several
                     *options,
                 ],
                 stdout=output,
@@ -57,7 +57,7 @@ class Instance:
         return Site(self.port)
 
     def tree(self) -> list[int]:
-        """Our process and all below it."""
+        """Our process and all its descendants."""
         found, waiting = [], [self.process.pid]
         while waiting:
             pid = waiting.pop()
@@ -79,13 +79,13 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port that is free along with the one above it, where the simulator listens.
+    """Finds a free port whose next higher port is free too, for the simulator.
 
-    Both stay bound until this process ends, so that no other test process picks them. A server
-    can listen on them all the same, because it sets SO_REUSEADDR and we do not listen.
+    Both stay bound until this process ends, so that no other test process picks them. A server can
+    still listen on them, because it sets SO_REUSEADDR and we do not listen.
     """
     while True:
-        port = random.randrange(20_000, 32_000, 2)  # below what the kernel gives to clients
+        port = random.randrange(20_000, 32_000, 2)  # below the ephemeral port range
         pair = [socket.socket(), socket.socket()]
         try:
             for number, each in enumerate(pair):

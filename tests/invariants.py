@@ -1,4 +1,4 @@
-"""Everything that must be true of the books after every test."""
+"""All invariants that must hold after every test."""
 
 from manilla.ledger.invariants import LEDGER
 from manilla.payments.invariants import PAYMENTS

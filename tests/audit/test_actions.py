@@ -1,4 +1,4 @@
-"""What an operator changes leaves a line, with what was before and what is now; never a secret."""
+"""Every change by an operator is logged with the old and the new value, and never with a secret."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

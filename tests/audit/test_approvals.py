@@ -1,4 +1,4 @@
-"""In production mode what loosens safety waits for a second administrator, and happens once."""
+"""In production mode a change that weakens security waits for a second administrator."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The console's queues: what waits for a person is decided once, by who may, and written down."""
+"""The console's queues: each item is decided once, by a permitted role, and logged."""
 
 import asyncio
 from collections.abc import AsyncIterator

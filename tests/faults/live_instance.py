@@ -1,4 +1,4 @@
-"""A whole instance with a merchant, and crash points to arm in it."""
+"""A whole instance with a merchant and crash points."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 class LiveInstance:
-    """`manilla up` with its simulator; processes die where a test arms them to."""
+    """`manilla up` with its simulator. A process crashes at a crash point that a test has armed."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.crashes = folder / "crashes"
@@ -44,7 +44,7 @@ class LiveInstance:
         assert self.instance.stop() == 0
 
     async def _raise_rate_limit(self) -> None:
-        """A test that polls on a slow machine makes more calls than a merchant may."""
+        """A test that polls on a slow machine makes more calls than the rate limit allows."""
         limit = "100000"
         self.instance.command("setting", "set", "rate_limit_per_minute", limit)
 
@@ -76,14 +76,14 @@ class LiveInstance:
         return await self.call("POST", INITIATE, json.dumps(order(**changed)).encode())
 
     async def start(self, **changed: Any) -> str:
-        """A new payment's checkout, as path and query."""
+        """Creates a payment and returns its checkout path and query."""
         reply = await self.initiate(**changed)
         assert reply.status == 200, reply.body
         parts = urlsplit(reply.json["payment_url"])
         return f"{parts.path}?{parts.query}"
 
     async def choose(self, checkout: str, method: str) -> str:
-        """The customer chooses; the charge's reference comes back."""
+        """The customer chooses a method. Returns the charge's reference."""
         path, _, query = checkout.partition("?")
         reply = await self.instance.site.send(
             "POST",
@@ -95,7 +95,7 @@ class LiveInstance:
         return trx_of(checkout) + "-1"
 
     async def control(self, path: str, document: Any = None) -> Any:
-        """Tells the simulator something; without a document, asks it."""
+        """Sends a command to the simulator; without a document, reads its state."""
         request = urllib.request.Request(
             f"{self.simulator}/control/api/{path}",
             None if document is None else json.dumps(document).encode(),
@@ -119,11 +119,11 @@ class LiveInstance:
                     if await is_so():
                         return
                 except (OSError, urllib.error.URLError, IndexError, KeyError):
-                    pass  # a process has just died; another is being started
+                    pass  # a process has just died and another is being started
                 await asyncio.sleep(0.1)
 
     async def end_leases(self) -> None:
-        """Time passes until what a dead process held is free again."""
+        """As if time had passed until the leases of a dead process have ended."""
         await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
 
     async def books_are_in_order(self) -> bool:

@@ -1,4 +1,4 @@
-"""A whole instance whose merchant pays out, and what must hold after whatever befalls it."""
+"""A whole instance whose merchant pays out, and checks that must hold after every fault."""
 
 import itertools
 import json
@@ -15,14 +15,14 @@ from tests.instance import MANILLA
 from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, INITIATE, MANUAL, RAILS
 
-FAILS_LATER = "0000000001"  # an account whose transfers are accepted, then fail
+FAILS_LATER = "0000000001"  # an account whose transfers are accepted and fail later
 
 _numbers = itertools.count(time.time_ns())
 
 
 class PayoutInstance(LiveInstance):
     def __init__(self, folder: Path) -> None:
-        # One API process: what a test warms up is in the process that it then kills.
+        # One API process, so that the process a test warms up is the one it kills.
         super().__init__(folder, "--workers", "1")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)
@@ -46,14 +46,14 @@ class PayoutInstance(LiveInstance):
         }
 
     async def ask(self, order: dict[str, Any]) -> Reply | None:
-        """None where the process died before it answered."""
+        """None if the process died before it responded."""
         try:
             return await self.call("POST", INITIATE, json.dumps(order).encode())
         except (OSError, IndexError):
             return None
 
     async def ask_until_answered(self, order: dict[str, Any]) -> Reply:
-        """As a merchant does that was not told what became of its request."""
+        """Repeats a request whose outcome is unknown, as a merchant would."""
         answer: Reply | None = None
 
         async def is_answered() -> bool:
@@ -98,14 +98,14 @@ class PayoutInstance(LiveInstance):
         return minor
 
     async def notifications(self, trx_id: str) -> list[tuple[str, str, str]]:
-        """Each one's id, status and message."""
+        """The id, status and message of each notification."""
         records = await self.db.records(
             "SELECT id, status, body FROM notification WHERE trx_id = $1 ORDER BY id", trx_id
         )
         return [(r["id"], r["status"], json.loads(r["body"])["message"]) for r in records]
 
     async def steps(self, trx_id: str) -> list[str]:
-        """The statuses that it went through."""
+        """The statuses it went through."""
         records = await self.db.records(
             """
             SELECT to_status FROM timeline
@@ -115,14 +115,14 @@ class PayoutInstance(LiveInstance):
         return [record["to_status"] for record in records]
 
     async def transfers(self, trx_id: str, rail: str = "a") -> list[Any]:
-        """What the provider has under this reference."""
+        """The provider's transfers with this reference."""
         listed: list[Any] = (await self.control(f"{rail}/transfers?reference={trx_id}"))[
             "transfers"
         ]
         return listed
 
     async def sends(self, trx_id: str, rail: str = "a") -> int:
-        """How often a transfer of this reference was asked of the provider."""
+        """How often the provider was asked to send this reference."""
         listed = (await self.control(f"{rail}/requests?limit=1000&reference={trx_id}"))["requests"]
         return sum(request["call"] == "transfer" for request in listed)
 
@@ -146,7 +146,7 @@ class PayoutInstance(LiveInstance):
         return pid
 
     def start_worker(self) -> "subprocess.Popen[bytes]":
-        """Another one, beside the instance's own."""
+        """Starts a second worker."""
         with (self.instance.folder / "logs" / "second-worker.log").open("ab") as log:
             return subprocess.Popen(
                 [*MANILLA, "worker", "--data", str(self.instance.folder)],

@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that breaks at the worst moment: around a statement, or around its commit."""
+"""A proxy to PostgreSQL that breaks the connection before or after a chosen statement or commit."""
 
 import asyncio
 import contextlib
@@ -8,16 +8,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.timeouts import TIMEOUT_SECONDS
 
-READY_FOR_QUERY = b"Z\x00\x00\x00\x05I"  # and no transaction open: all before it is committed
+READY_FOR_QUERY = (
+    b"Z\x00\x00\x00\x05I"  # with no open transaction: everything before it is committed
+)
 
 
 class Cut(StrEnum):
-    BEFORE = "before"  # the server never hears of it
-    AFTER = "after"  # the server has done it; its answer is lost
+    BEFORE = "before"  # the server never receives it
+    AFTER = "after"  # the server has executed it; its response is lost
 
 
 class Proxy:
-    """Passes everything on, until a message holds what a test waits for."""
+    """Forwards everything until a message contains the text a test waits for."""
 
     def __init__(self, database_url: str) -> None:
         parts = urlsplit(database_url)
@@ -43,18 +45,18 @@ class Proxy:
         return self._url.format(port=self._port) + self._path + "?sslmode=disable"
 
     def cut(self, cut: Cut, needle: str, nth: int = 1) -> None:
-        """Once: the connection over which the nth message with the needle goes."""
+        """Cuts the connection once, at the nth message that contains `needle`."""
         self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False
 
     def forget(self) -> None:
         self._needle = b""
 
     def freeze(self) -> None:
-        """Connections stay open and are accepted, and nothing comes through: the host hangs."""
+        """Connections stay open and new ones are accepted, but no data passes: the host hangs."""
         self._flowing.clear()
 
     def freeze_at(self, needle: str) -> None:
-        """From the message on that holds the needle; it does not reach the server either."""
+        """Freezes at the message that contains `needle`, which does not reach the server."""
         self._freezing = needle.encode()
 
     def thaw(self) -> None:

@@ -1,4 +1,4 @@
-"""The release before this one, from the project's history, and its programs."""
+"""The previous release, from the git history, and its processes."""
 
 import os
 import re
@@ -19,7 +19,7 @@ STOP_SECONDS = 30
 
 
 def previous(project: Path) -> str:
-    """The commit of the newest release before the one that is checked out."""
+    """The commit of the newest release before the current one."""
     log = _git(project, "log", "--format=%H %s", "HEAD^").stdout.decode()
     found = RELEASE.search(log)
     commit = found.group(1) if found else FIRST
@@ -29,7 +29,7 @@ def previous(project: Path) -> str:
 
 
 def unpack(project: Path, commit: str, folder: Path) -> Path:
-    """That release's code, to run with the packages of this one."""
+    """The code of that release, to run with the packages of this one."""
     archive = folder / "release.tar"
     archive.write_bytes(_git(project, "archive", commit, "manilla").stdout)
     code = folder / "release"
@@ -43,7 +43,7 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Programs:
-    """One version's command, API and worker, on a database."""
+    """The command, API and worker of one version, on a database."""
 
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:
         self._code = code

@@ -1,4 +1,4 @@
-"""Two PostgreSQL servers, of which the second one follows the first, commit by commit."""
+"""Two PostgreSQL servers with synchronous replication."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 class Replicated:
-    """A primary, and a synchronous standby: what is committed is on both."""
+    """A primary and a synchronous standby: every commit is on both."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class Replicated:
                 os.kill(pid, signal.SIGKILL)
 
     def url(self, role: str) -> str:
-        """Both hosts; whoever connects looks for the one that can be written to."""
+        """The URL with both hosts. A client connects to the writable one."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         password = self.cluster.passwords[role]
         return f"postgresql://{role}:{password}@{hosts}/{NAME}"
@@ -69,13 +69,13 @@ class Replicated:
         }
 
     async def lose_the_primary(self) -> None:
-        """It is gone, and the standby is told to take over."""
+        """Kills the primary and promotes the standby."""
         self._servers[0].kill()
         await asyncio.to_thread(self._servers[0].wait)
         await self._promote_the_standby()
 
     async def freeze_the_primary(self) -> None:
-        """It keeps its connections, takes new ones and answers nothing; the standby takes over."""
+        """The primary accepts connections but never responds. The standby is promoted."""
         server = self._servers[0].pid
         self._frozen = [server, *_children(server)]
         for pid in self._frozen:
@@ -84,7 +84,7 @@ class Replicated:
         await self._promote_the_standby()
 
     async def _promote_the_standby(self) -> None:
-        # Nobody follows the new one yet.
+        # The new primary has no standby yet.
         await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", self._ports[1])
         assert await self._ask("SELECT pg_promote()", self._ports[1])
 
@@ -95,7 +95,7 @@ class Replicated:
             )
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Without a supervisor: what is lost stays lost."""
+        """Without a supervisor, so that a killed server is not restarted."""
         program = self.cluster.program(None)
         account = program.account
         with (self._folder / f"{folder.name}.log").open("ab") as log:

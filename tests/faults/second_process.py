@@ -1,4 +1,4 @@
-"""The same merchant at another program, with sessions of its own."""
+"""The same merchant calling a second web process with its own database sessions."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A worker that is frozen amid a payout, at a step of the test's choice, and resumes when told."""
+"""A worker that stalls at a chosen step of a payout and resumes when told to."""
 
 import asyncio
 from enum import StrEnum
@@ -16,7 +16,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 async def end_lease(db: Database, trx_id: str) -> None:
-    """Time passes until the payout's job is due, and is nobody's any more."""
+    """As if time had passed until the job is due and its lease has ended."""
     await db.execute(
         """
         UPDATE job SET due_at = now(), leased_until = now()
@@ -26,13 +26,13 @@ async def end_lease(db: Database, trx_id: str) -> None:
 
 
 class Step(StrEnum):
-    BEFORE_BEGIN = "before_begin"  # it has read the payout, and saved nothing
-    BEFORE_SEND = "before_send"  # it is saved that a send begins; no byte has gone out
-    BEFORE_SAVE = "before_save"  # the provider has answered; that is not saved
+    BEFORE_BEGIN = "before_begin"  # it has read the payout and saved nothing
+    BEFORE_SEND = "before_send"  # it has saved that a send begins; nothing has been sent
+    BEFORE_SAVE = "before_save"  # the provider has responded; the response is not saved
 
 
 class StalledWorker:
-    """Claims the one job that is due, and works on it up to the step."""
+    """Claims the one due job and works on it up to the step."""
 
     def __init__(self, services: Services, step: Step) -> None:
         self._step = step
@@ -70,7 +70,7 @@ class StalledWorker:
 
 
 class _Begin:
-    """What saves that a send begins."""
+    """Saves that a send begins."""
 
     def __init__(self, worker: StalledWorker, begin: Batcher[Job, bool]) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""A host whose clock jumps: what is due, and who holds what, goes by the database's clock."""
+"""A host whose clock jumps: due times and leases use the database's clock."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Self

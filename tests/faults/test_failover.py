@@ -1,4 +1,4 @@
-"""The primary is lost, and its standby takes over: nothing acknowledged is lost."""
+"""The primary is lost and its standby takes over: nothing acknowledged is lost."""
 
 import asyncio
 import secrets
@@ -65,7 +65,7 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
 
 
 async def _pay_in(running: LiveInstance, acknowledged: list[str], done: asyncio.Event) -> None:
-    """One after another, whether they are taken or not."""
+    """Creates payments one after another, whether they are accepted or not."""
     while not done.is_set():
         reply = await running.initiate(ref_trx=secrets.token_hex(8))
         assert reply.status in (200, 503), reply.body

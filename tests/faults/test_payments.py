@@ -1,4 +1,4 @@
-"""Processes that die amid a payment: nothing is lost, nothing happens twice."""
+"""Processes that die during a payment: nothing is lost and nothing happens twice."""
 
 from collections.abc import AsyncIterator
 

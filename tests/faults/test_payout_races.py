@@ -1,6 +1,6 @@
-"""Many at once about one payout, one reference or one wallet: one wins, and the sum is exact.
+"""Concurrent actions on one payout, reference or wallet: one wins, and the sum is exact.
 
-Each fault's number is that of docs/faults.md.
+The numbers in the test names are those of docs/faults.md.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 
 FULL, DEBITED = 1_000_000, 900_000
-MINIMUM = 500  # that every method takes
+MINIMUM = 500  # valid for every method
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ async def _count(payer: PayoutMerchant) -> int:
 
 
 async def _ask_at_once(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
-    """Each from another address, with a rate limit of its own."""
+    """Each request comes from another IP, with its own rate limit."""
     callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
         *(caller.post(INITIATE, order) for caller, order in zip(callers, orders, strict=True))
@@ -54,10 +54,12 @@ async def _ask_at_once(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> l
 async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
-    """Whether or not the beneficiary must be asked for first, all are told of the one."""
+    """All other requests get the outcome of the first, whether or not its name must be resolved."""
     order = await payer.order(rail)
     if rail == "a":
-        order["beneficiary"]["account_number"] = f"7{payer.merchant.new.id:09d}"  # nobody else's
+        order["beneficiary"]["account_number"] = (
+            f"7{payer.merchant.new.id:09d}"  # an account that no other test uses
+        )
     if is_known:
         await payer.pay_out(rail, beneficiary=order["beneficiary"])
     else:
@@ -86,7 +88,7 @@ async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
 async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exactly(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    amounts = [700 + 13 * number for number in range(40)]  # far more than the 10,000.00 there are
+    amounts = [700 + 13 * number for number in range(40)]  # far more than the balance of 10,000.00
     orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
     replies = await _ask_at_once(payer, orders)
     assert {reply.status for reply in replies} == {200, 422}
@@ -94,7 +96,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
     taken = sum(amount for amount, reply in zip(amounts, replies, strict=True) if not reply.code)
     assert await payer.balance() == FULL - taken * 100 >= 0
     assert await payer.account("in_flight") == taken * 100
-    # Nothing that would have fitted was refused in the end.
+    # No payout was rejected that the final balance would have covered.
     left = await payer.balance() // 100
     if left >= MINIMUM:
         await payer.pay_out(rail, payout_amount=left)
@@ -107,7 +109,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
 
 
 async def _tell(payer: PayoutMerchant, trx_id: str, news: News) -> bool:
-    """As a provider tells it: again, where nobody had time to hear."""
+    """Sends a webhook as a provider does: again, if nobody had time to receive it."""
     while True:
         with contextlib.suppress(Unavailable):
             return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, news)
@@ -152,7 +154,7 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [told] = await payer.notifications(trx_id)
         assert told["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
-    # One who says that it was paid, where the other gave the money back, is a case.
+    # A report that it was paid, after the money was returned, is a case.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
@@ -166,10 +168,12 @@ async def test_30_a_worker_stalled_past_its_lease_cannot_act_on_a_job_taken_over
     await payer.simulator.run_jobs()
     job = await _job(payer, trx_id)
     await stalled.resume()
-    assert await _job(payer, trx_id) == job  # neither ended nor put off by who has lost it
+    assert (
+        await _job(payer, trx_id) == job
+    )  # neither finished nor rescheduled by the worker that lost it
     [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["amount"]) == (trx_id, 1000)
-    # Only who had saved that it begins may still send, under the same reference: refused as such.
+    # Only the worker that saved the start may still send, under the same reference.
     assert transfer["duplicates"] == (1 if step is Step.BEFORE_SEND else 0)
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
@@ -210,14 +214,14 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
-    """Of two sends, neither is the one and only: no refusal of either is conclusive."""
+    """After two sends, a refusal of either one is not conclusive."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
     stalled = StalledWorker(payer.services, step)
     if step is Step.BEFORE_SAVE:
         await payer.simulator.control("a/faults", {"next": [refusal]})
     await stalled.stall()
-    await payer.simulator.run_jobs()  # another asks, finds nothing, and sends it
+    await payer.simulator.run_jobs()  # another worker queries, finds nothing and sends it
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
     if step is Step.BEFORE_SEND:
         await payer.simulator.control("a/faults", {"next": [refusal]})
@@ -234,7 +238,7 @@ async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_ano
 async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_was_sent(
     payer: PayoutMerchant,
 ) -> None:
-    """An operator tops the provider up and requeues, while its refusal is still on its way."""
+    """An operator funds the provider and requeues while the refusal is still on its way."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds"}
     await payer.simulator.control("a/faults", {"next": [{**refusal, "status": 402}]})
@@ -249,7 +253,7 @@ async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_wa
 
 
 async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> None:
-    """Not even where the job was done and put anew: who was stalled all the while has lost it."""
+    """Even if the job was finished and created again, a stalled worker has lost it."""
     db, trx_id = payer.services.db, await payer.pay_out()
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)

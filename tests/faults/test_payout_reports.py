@@ -1,6 +1,6 @@
-"""Providers that answer late, wrongly, twice or against their own word: money follows none of it.
+"""Providers that respond late, wrongly, twice or against their earlier report.
 
-Each fault's number is that of docs/faults.md.
+The numbers in the test names are those of docs/faults.md.
 """
 
 import asyncio
@@ -24,7 +24,10 @@ FULL, DEBITED = 1_000_000, 900_000
 
 @pytest.fixture(autouse=True)
 async def _provider_decides_when_told_and_says_nothing(payer: PayoutMerchant, db: Database) -> None:
-    """And what other tests have left is nobody's business here."""
+    """The provider settles only on command and sends no webhooks.
+
+    Jobs of other tests are postponed.
+    """
     mine = payer.merchant.new.id
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", mine)
     await db.execute("UPDATE payout SET updated_at = created_at - interval '2 days'")
@@ -52,7 +55,7 @@ async def _settle(
 
 
 async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
-    """A payout that the provider has taken on."""
+    """A payout that the provider has accepted."""
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     assert len(await payer.transfers(rail)) == 1
@@ -60,7 +63,7 @@ async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
 
 
 async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
-    """A payout that reconciliation found decided."""
+    """A payout whose outcome reconciliation found."""
     trx_id = await _sent(payer, rail)
     await _settle(payer, rail, trx_id, status)
     await payer.check_now(trx_id)
@@ -70,7 +73,7 @@ async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
 
 
 async def _is(payer: PayoutMerchant, trx_id: str, status: str, balance: int, *told: str) -> None:
-    """Status, wallet, and the messages that the merchant was sent."""
+    """Status, balance, and the notification messages sent to the merchant."""
     assert (await payer.payout(trx_id)).status == status
     assert await payer.balance() == balance
     assert [each["message"] for each in await payer.notifications(trx_id)] == list(told)
@@ -153,7 +156,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, db: Database, rail: str
 ) -> None:
-    """The refusal may be about the repetition, while the first is on its way."""
+    """The refusal may be about the second send while the first one is on its way."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
     await _faults(payer, rail, lost, {**refusal, "times": None})
@@ -194,7 +197,7 @@ async def test_12_a_provider_that_changes_delivered_to_failed_causes_a_case_and_
 async def test_12_a_failed_webhook_against_the_status_query_causes_a_case_and_no_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    """When asked, the provider goes on saying that it was delivered."""
+    """The status query still returns delivered."""
     trx_id = await _ended(payer, rail, "success")
     reply = await transfer_webhooks.send_webhook(
         site, rail, transfer_webhooks.transfer(rail, trx_id, "failed")
@@ -247,7 +250,7 @@ async def test_14_a_hundred_concurrent_copies_of_a_failed_webhook_cause_one_refu
     replies = await asyncio.gather(
         *(transfer_webhooks.send_webhook(site, rail, message) for message in messages)
     )
-    # A busy machine may ask the provider to come again, which it would.
+    # On a busy machine we may ask the provider to send it again, and it would.
     assert {200} <= {reply.status for reply in replies} <= {200, 503}
     await asyncio.gather(*workers)
     await payer.until(trx_id, "failed")
@@ -295,7 +298,7 @@ async def test_19_a_webhook_that_arrives_before_we_save_the_send_is_matched_by_r
 async def test_20_webhook_status_query_and_reconciliation_together_cause_one_transition(
     payer: PayoutMerchant, site: Site
 ) -> None:
-    """With a provider that is really asked."""
+    """With a provider whose status is really queried."""
     rounds = 20
     await payer.fund("20000")
     before = await payer.balance()
@@ -363,7 +366,7 @@ async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
 async def test_21_a_reversal_without_a_webhook_is_found_by_reconciliation(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """B tells of no transfer at all."""
+    """B sends no webhooks about transfers."""
     trx_id = await _ended(payer, rail, "success")
     await _settle(payer, rail, trx_id, "reversed")
     for _ in range(2):

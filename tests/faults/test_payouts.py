@@ -1,6 +1,6 @@
-"""Processes that die or freeze amid a payout: nothing is lost, nothing is paid twice.
+"""Processes that die or stall during a payout: nothing is lost and nothing is paid twice.
 
-Each fault's number is that of docs/faults.md.
+The numbers in the test names are those of docs/faults.md.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import pytest
 from tests.faults.payout_instance import FAILS_LATER, PayoutInstance, stop_worker
 from tests.payouts.payout_merchant import MANUAL
 
-PAYABLE = 100_000  # of every payout here: its amount, and no fee
+PAYABLE = 100_000  # the amount of every payout here, without a fee
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ async def _books_are_in_order_here(live: PayoutInstance) -> AsyncIterator[None]:
 
 
 async def _warm_up(live: PayoutInstance, rail: str) -> None:
-    """So that the next request needs no look before its debit: its one statement debits."""
+    """Makes the next request debit with its one statement, without a lookup."""
     if rail != MANUAL:
         await live.until_status(await live.pay_out(rail), "completed")
         await live.pay_out(rail)
@@ -117,7 +117,7 @@ async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_p
 async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
     live: PayoutInstance,
 ) -> None:
-    """It is asked about, not found, and sent again under its reference: then it is accepted."""
+    """It is queried, not found, sent again under its reference, and accepted."""
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Request refused", "status": 422}
     await live.control("a/faults", {"next": [refusal]})
@@ -163,14 +163,14 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
 async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     live: PayoutInstance, account: str, status: str
 ) -> None:
-    """That it then goes out is the notifier's to prove."""
+    """Delivery itself is tested with the notifier."""
     live.arm("after_payout_commit")
     trx_id = await live.pay_out(account=account)
     await live.until_crash("after_payout_commit")
     [(notification_id, told, _)] = await live.notifications(trx_id)
     assert told == status
     await live.end_leases()
-    await live.until_status(await live.pay_out(), "completed")  # the new worker lives
+    await live.until_status(await live.pay_out(), "completed")  # the new worker is running
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]
 
 
@@ -204,8 +204,10 @@ async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_tw
 async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
 ) -> None:
-    """Where its transfer has not arrived yet, the other may send it too; the provider takes one."""
-    await live.pay_out()  # what is asked before a debit is known, and costs no time below
+    """If its transfer has not arrived yet, another worker may send it too; the provider accepts
+    one.
+    """
+    await live.pay_out()  # the account name is cached, so resolving it takes no time below
     await live.control("a/faults", {"latency_seconds": 1.5 if has_arrived else 6})
     trx_id = await live.pay_out()
 
@@ -230,7 +232,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     finally:
         os.kill(stalled, signal.SIGCONT)
         stop_worker(other)
-    await live.until_status(await live.pay_out(), "completed")  # by who was stalled
+    await live.until_status(await live.pay_out(), "completed")  # by the worker that was stalled
     assert live.worker() == stalled
     assert await live.payout(trx_id) == finished
     assert [t["reference"] for t in await live.transfers(trx_id)] == [trx_id]

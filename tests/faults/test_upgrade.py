@@ -1,4 +1,4 @@
-"""The previous release is upgraded to this one while merchants call: nobody sees an error."""
+"""Upgrading from the previous release under load causes no errors."""
 
 import asyncio
 import base64
@@ -55,12 +55,12 @@ def _programs(code: Path, folder: Path, on: Settings) -> Iterator[Programs]:
 
 
 class Callers:
-    """Merchants who pay out, take payments and ask about both, without a pause."""
+    """Merchants that create payouts and payments and query both, continuously."""
 
     def __init__(self, keys: dict[str, str], method_id: int) -> None:
         self._keys = keys
         self._method_id = method_id
-        self.ports: list[int] = []  # of the programs that the proxy would send requests to
+        self.ports: list[int] = []  # the ports of processes that the proxy sends requests to
         self.rounds = 0
         self.refusals: list[bytes] = []
         self.payouts: list[str] = []
@@ -147,7 +147,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             await callers.until_more()
             before = callers.rounds
             await asyncio.to_thread(new.command, "migrate")
-            assert callers.rounds > before  # the load went on while the database was migrated
+            assert callers.rounds > before  # there was load while the database was migrated
             assert await migrate.is_current(on.database_url)
             await callers.until_more()
             new.start()
@@ -174,7 +174,7 @@ async def _callers(old: Programs, on: Settings) -> Callers:
 
 
 async def _check_books(on: Settings, callers: Callers) -> None:
-    """Every payout and payment that was answered for is there, and each payout was debited once."""
+    """Every acknowledged payout and payment exists, and each payout was debited once."""
     db = await Database.open(on.database_url, size=1, name="tests")
     try:
         for table, answered in (("payout", callers.payouts), ("payment", callers.payments)):

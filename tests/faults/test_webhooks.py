@@ -1,4 +1,4 @@
-"""Signed webhooks that are about another provider, name another amount, or come again and again."""
+"""Signed webhooks about another provider's transaction, with a wrong amount, or repeated."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def _deliver(site: Site, rail: str, message: Any) -> None:
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
-    """Long enough for every limit per transaction to be over."""
+    """As if every limit per transaction had expired."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET last_received_at = last_received_at - interval '1 hour',
@@ -75,7 +75,10 @@ def _ignored(rail: str) -> float:
 
 
 def _transfer_by(rail: str, trx_id: str, status: str, **data: Any) -> Any:
-    """As this provider writes it; B's contract has none, so that it sends one about a charge."""
+    """A webhook in the provider's format.
+
+    B has none about transfers, so it sends one about a charge.
+    """
     if rail == "b":
         return webhooks.paid("providerb", trx_id)
     document = json.loads(transfer_webhooks.transfer(rail, trx_id, status))
@@ -165,7 +168,7 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert await payer.balance() == DEBITED
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
-    # The provider says the same when it is asked again, on schedule: its own answer decides.
+    # The scheduled status query returns the same, and that decides.
     await _pass_time(payer, trx_id)
     await payer.check_now(trx_id)
     expected = {"success": ("completed", DEBITED), "failed": ("failed", FULL)}[status]

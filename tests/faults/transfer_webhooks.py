@@ -1,4 +1,4 @@
-"""What providers say of transfers by themselves, signed as they sign, in any order and number."""
+"""Signed webhooks about transfers, to send in any order and number."""
 
 import json
 from typing import Any

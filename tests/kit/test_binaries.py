@@ -1,4 +1,4 @@
-"""PostgreSQL started by root from a folder that the server's account cannot read."""
+"""PostgreSQL started by root from a directory that the server's account cannot read."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ asyncio.run(run(*map(Path, sys.argv[1:])))
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """An installation that only root can read, as in root's home under a umask of 077."""
+    """An installation that only root can read, as in root's home with a umask of 077."""
     tmp_path.chmod(0o700)
     package = postgres.find_binaries().parent.parent
     libraries = package.with_name(package.name + ".libs")
@@ -53,7 +53,7 @@ def private(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache() -> Iterator[Path]:
-    """Not below pytest's folder, which other accounts cannot enter."""
+    """Not below pytest's directory, which other accounts cannot enter."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder / "cache"
@@ -77,7 +77,7 @@ class Server:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         for line in self._process.stdout:
-            if line.startswith("/"):  # else it is a warning
+            if line.startswith("/"):  # otherwise it is a warning
                 return Path(line.strip())
         raise AssertionError(self._process.stderr.read())
 

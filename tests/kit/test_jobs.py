@@ -1,4 +1,4 @@
-"""Jobs: done at least once, by one at a time, and never lost with whoever held them."""
+"""Jobs run at least once, in one worker at a time, and are not lost with their worker."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def kind() -> str:
-    """A kind of its own for each test."""
+    """A separate job kind for each test."""
     return f"test.{next(_numbers)}"
 
 
@@ -150,7 +150,7 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
 async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With as many merchants as places, nobody comes behind the last: the first is next."""
+    """With as many merchants as slots, the first one follows the last."""
     stop, done = asyncio.Event(), []
 
     async def do(job: Job) -> None:

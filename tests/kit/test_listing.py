@@ -1,4 +1,4 @@
-"""Lists go on from a key; what comes over the net is not believed."""
+"""Keyset pagination; cursors and filters from clients are validated."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Counts of processes that have ended stay in the sums; their files do not stay."""
+"""Counts of ended processes stay in the totals; their files are removed."""
 
 import os
 import subprocess
@@ -43,4 +43,4 @@ def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_p
     kinds = [file.name for file in tmp_path.glob("*_0.db")]
     assert sorted(kinds) == ["counter_0.db", "gauge_mostrecent_0.db", "histogram_0.db"]
     others = {file.stem.rsplit("_", 1)[1] for file in tmp_path.glob("*.db")} - {"0"}
-    assert len(others) <= 1  # of the last reader, which nobody has merged yet
+    assert len(others) <= 1  # the last reader's file, not merged yet

@@ -1,4 +1,4 @@
-"""PostgreSQL killed under load: what was acknowledged is there, and the rest is told so."""
+"""PostgreSQL killed under load: acknowledged postings are stored, other callers get an error."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
         load = [asyncio.create_task(merchant_pays_in(merchant)) for merchant in MERCHANTS]
         for _ in range(3):
             before = len(acknowledged)
-            while len(acknowledged) < before + 200:  # it goes on
+            while len(acknowledged) < before + 200:  # the load continues
                 await asyncio.sleep(0.01)
             os.kill(instance.postmaster(), signal.SIGKILL)
             await asyncio.sleep(0.5)
@@ -61,7 +61,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
 
 
 async def _are_in_the_books(db: Database, trx_ids: list[str]) -> bool:
-    for _ in range(100):  # the last kill may still be mending
+    for _ in range(100):  # the server may still be recovering from the last kill
         try:
             found = await db.value(
                 "SELECT count(*) FROM posting WHERE trx_id = ANY($1::text[])", trx_ids

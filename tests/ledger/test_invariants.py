@@ -1,4 +1,4 @@
-"""Each invariant finds the damage it is there for, and the books cannot be damaged by us."""
+"""Each invariant finds its violation, and the application cannot cause one."""
 
 import asyncpg
 import pytest

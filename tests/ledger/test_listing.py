@@ -1,4 +1,4 @@
-"""The books as people look at them; and jobs that wait for a person."""
+"""Listing postings and balances, and failed jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

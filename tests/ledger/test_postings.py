@@ -1,4 +1,4 @@
-"""The books under concurrency: any interleaving keeps every promise."""
+"""Concurrent postings: every interleaving keeps all invariants."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ _merchants = iter(range(1_000_000, 2_000_000))
 
 
 async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -> None:
-    """Two wallets (NGN in both environments) and, where asked for, their first money."""
+    """Two NGN wallets (one per environment) and, if given, their opening balance."""
     await db.execute(
         "INSERT INTO wallet (merchant_id, environment, currency)"
         " VALUES ($1, 'sandbox', 'NGN'), ($1, 'production', 'NGN')",
@@ -35,7 +35,7 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
 
 
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
-    """Safe to submit again after Unavailable: what was posted answers as a duplicate."""
+    """Safe to submit again after Unavailable: a stored posting is reported as a duplicate."""
     return Batcher(partial(queries.post, db))
 
 
@@ -127,7 +127,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     crooked = move(merchant, 10)
-    # Past the struct's own assertion, as a faulty caller would be.
+    # Bypasses the struct's own assertion, as a faulty caller might.
     msgspec.structs.force_setattr(crooked, "lines", (Line(posting.ADJUSTMENT, -9),))
     with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
         await queries.post(db, [crooked])
@@ -149,7 +149,7 @@ async def test_an_unknown_account_is_rejected(db: Database) -> None:
 
 
 async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> None:
-    """200 debits of 7 from a wallet of 1000, from 20 connections at once: 142 fit."""
+    """200 concurrent debits of 7 from a wallet of 1000 over 20 connections: 142 succeed."""
     merchant = next(_merchants)
     await open_wallets(db, merchant, 1000)
     results = await asyncio.gather(*(queries.post(db, [move(merchant, -7)]) for _ in range(200)))
@@ -159,7 +159,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
 
 
 async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
-    """So that no two statements can wait for each other, however their items are mixed."""
+    """So that no two statements can deadlock, however their items are mixed."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
         await open_wallets(db, merchant)
@@ -191,7 +191,7 @@ async def test_one_posting_submitted_concurrently_is_posted_once(db: Database) -
 async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
     db: Database,
 ) -> None:
-    """Their locks do not meet; the key of the posting does, and the loser is told so."""
+    """Their wallet locks differ, but the posting's key conflicts: the loser is a duplicate."""
     for _ in range(20):
         merchant = next(_merchants)
         await open_wallets(db, merchant)
@@ -205,7 +205,7 @@ async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
         assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 1}
 
 
-# An order: which wallet, which way, how much; some share a transaction id.
+# An order: wallet, direction and amount; some share a transaction id.
 Order = tuple[int, str, int, int]
 orders = st.lists(
     st.tuples(
@@ -220,7 +220,7 @@ orders = st.lists(
 
 
 def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posting]:
-    # The number names the transaction: equal numbers of one merchant are the same one again.
+    # The number identifies the transaction: equal numbers of one merchant are repetitions.
     return [
         move(merchants[who], minor, Environment(where), trx_id=f"TXN{merchants[who]}{number:02}")
         for who, where, minor, number in chosen

@@ -1,4 +1,4 @@
-"""Makes notifications happen, and delivers them when a test says so."""
+"""Creates notifications and delivers them when a test says so."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ class Deliveries:
     async def finish_payment(
         self, outcome: SandboxOutcome = SandboxOutcome.PAY, ipn_url: str | None = None
     ) -> str:
-        """A payment of the sandbox that ends; its transaction id."""
+        """Creates a sandbox payment with this outcome and returns its transaction id."""
         body = order(ipn_url=ipn_url or self.receiver.url)
         reply = await self.merchant.post(INITIATE, body)
         assert reply.status == 200, reply.body
@@ -45,7 +45,7 @@ class Deliveries:
         return trx_id
 
     async def deliver(self) -> None:
-        """One round of what is due."""
+        """One round of due deliveries."""
         db, works = self.services.db, self.delivery.works()
         claimed, _ = await claims.claim_fairly(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
@@ -53,8 +53,8 @@ class Deliveries:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def skip_to_next_attempt(self) -> float:
-        """Until the next attempt is due; how long that would have been."""
-        # As the schema's owner: the application may not change an attempt.
+        """Makes the next attempt due. Returns how long the wait would have been."""
+        # As the schema's owner, because the application may not change an attempt.
         connection = await connect(self.owner_url)
         try:
             seconds: float = await connection.fetchval(

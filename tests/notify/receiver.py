@@ -1,4 +1,4 @@
-"""A merchant's side of notifications: an HTTP server that behaves as a test tells it to."""
+"""A merchant's notification receiver: an HTTP server whose behavior a test controls."""
 
 import asyncio
 import contextlib
@@ -23,11 +23,11 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Answers by raw bytes, so that it can also answer badly."""
+    """Responds with raw bytes, so that it can also respond incorrectly."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.answers: list[Behave] = []  # used up one by one; then 200
+        self.answers: list[Behave] = []  # used one by one; then 200
         self.port = 0
 
     @property
@@ -61,7 +61,7 @@ def answer(status: int, body: bytes = b"ok", *headers: str) -> Behave:
 
 
 def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Behave:
-    """Sends the parts with a pause after each, and closes."""
+    """Sends the parts with a pause after each, then closes."""
 
     async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -79,12 +79,12 @@ def hang() -> Behave:
 
 
 def drip() -> Behave:
-    """A byte now and then, without end."""
+    """Sends a byte now and then, forever."""
     return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x"] * 1000, pause_seconds=0.1)
 
 
 def endless() -> Behave:
-    """Two gigabytes, if anybody takes them."""
+    """Sends up to two gigabytes."""
     return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x" * 65536] * 32768)
 
 

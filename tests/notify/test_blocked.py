@@ -1,4 +1,4 @@
-"""A merchant is warned when notifications cannot be delivered because their host is private."""
+"""A merchant is warned if notifications cannot be delivered because the host is private."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def visitor(deliveries: Deliveries) -> SignedInUser:
 
 
 async def _pages(visitor: SignedInUser) -> list[bool]:
-    """Whether the warning is on the first page, and on the notifications' own."""
+    """Whether the warning is on the home page and on the notifications page."""
     replies = [await visitor.get(path) for path in (HOME, PAGE)]
     assert [reply.status for reply in replies] == [200, 200]
     return [b"Notifications are not sent to" in reply.body for reply in replies]

@@ -1,4 +1,4 @@
-"""Notifications as people look for them."""
+"""Listing and filtering notifications."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,7 +44,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     assert await found(until=began) == []
     await db.execute(
         "UPDATE notification SET event = 'payment.success' WHERE merchant_id = $1 AND trx_id = $2",
-        *(merchant.new.id, second),  # as the older endpoint has it
+        *(merchant.new.id, second),  # in the legacy format
     )
     assert await found(event="payment") == [third, second, first]
     [told] = await listing.of_transaction(db, merchant.new.id, first)

@@ -1,4 +1,4 @@
-"""A stock library of Standard Webhooks verifies what we send, without knowing of us."""
+"""A Standard Webhooks library verifies our notifications without changes."""
 
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError

@@ -1,4 +1,4 @@
-"""The tables of the documents that are made from the code: `make docs` writes them anew."""
+"""Tables in the documents that are generated from the code. `make docs` rewrites them."""
 
 import re
 import sys
@@ -68,7 +68,7 @@ def collectors() -> list[Any]:
 
 
 def exposed() -> set[str]:
-    """Every name that a scraper sees."""
+    """Every metric name that is exported."""
     return {each._name + suffix for each in collectors() for suffix in SUFFIXES[type(each)]}
 
 
@@ -91,7 +91,7 @@ class Made(msgspec.Struct, frozen=True):
     make: Callable[[], str]
 
     def written_into(self, text: str) -> str:
-        """The document, with the table between its two marks as the code has it."""
+        """The document with the generated table between its two marks."""
         marks = re.compile(
             rf"(<!-- {self.name}: made by `make docs` -->\n\n).*?(\n<!-- end -->)", re.DOTALL
         )

@@ -5,7 +5,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-# Hides the packages from the interpreter, as where they are not installed.
+# Hides the packages from the interpreter, as if they were not installed.
 WITHOUT = """
 import sys
 class Hidden:

@@ -1,4 +1,4 @@
-"""The manual and the code say the same: tables, metrics, cases, commands, links and units."""
+"""The manual matches the code: tables, metrics, cases, commands, links and units."""
 
 import ast
 import json
@@ -25,7 +25,7 @@ QUERY_WORDS = re.compile(
     r"\{[^}]*\}|\b(by|without) \([^)]*\)|\[\d+[smhd]\]|\bhistogram_quantile\b", re.DOTALL
 )
 OPERATING = "docs/operating"
-ELSEWHERE = {"reference", "client"}  # what merchants run
+ELSEWHERE = {"reference", "client"}  # run by merchants
 
 
 def documents(project: Path) -> list[Path]:
@@ -103,7 +103,7 @@ def test_every_alert_is_documented_and_links_to_an_existing_section(project: Pat
 
 
 def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) -> None:
-    """A comparison with a metric that does not exist is empty, and so never fires."""
+    """A comparison with a metric that does not exist is empty and so never fires."""
     about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
     assert len(about_times) >= 3
     for rule in about_times:
@@ -120,7 +120,7 @@ def test_every_link_in_the_manual_resolves(project: Path) -> None:
 
 
 def _anchors(file: Path) -> set[str]:
-    """As the page of a document names its headings."""
+    """The anchors of a document's headings."""
     headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
     bare = [re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", each).lower()) for each in headings]
     return {each.replace(" ", "-") for each in bare}
@@ -146,7 +146,7 @@ def test_every_command_in_the_manual_exists_with_its_options(project: Path) -> N
 
 def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
     for script in sorted((project / "deploy").glob("*.sh")):
-        # What others only source has no interpreter line, and is not to be run.
+        # Scripts that are only sourced have no interpreter line and are not executable.
         assert bool(script.stat().st_mode & 0o111) is script.read_text().startswith("#!")
         subprocess.run(["sh", "-n", script], check=True)
 
@@ -154,7 +154,7 @@ def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
 def test_the_manuals_command_loads_the_whole_environment_file(
     project: Path, tmp_path: Path
 ) -> None:
-    """A shell that reads the file as a program ends a value at the first ampersand."""
+    """A shell that sources the file ends a value at the first ampersand."""
     example = (project / "deploy/systemd/manilla.env.example").read_text()
     (tmp_path / "manilla.env").write_text(example)
     manual = (project / OPERATING / "installing.md").read_text()

@@ -1,4 +1,4 @@
-"""The drill: an older backup is restored, and no transfer that was made since is made twice."""
+"""The restore drill: after restoring an older backup, no transfer is sent twice."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 
 
 async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:
-    """Runs one of `deploy/`, as an operator does; what it said."""
+    """Runs a script of `deploy/` as an operator does, and returns its output."""
     program = file.with_name("programs") / "manilla"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m manilla "$@"\n')
@@ -77,7 +77,7 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
         taken, waiting = await payer.pay_out(), await payer.pay_out()
         await script(project, "backup.sh", tmp_path / "backup", cluster, before)
 
-        # Since the backup: one that it has is sent, and one that it has not.
+        # After the backup, one payout that it contains is sent, and one that it does not contain.
         await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
         await simulator.run_job_now("transfer", taken)
         lost = await payer.pay_out()
@@ -117,7 +117,7 @@ async def check_restored(
     assert said_of[taken][-3:] == ["will", "be", "queried"]
     assert said_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
-    # Held: what is new is taken and not sent; what was sent is asked about.
+    # During the hold new payouts are accepted and not sent; sent ones are queried.
     new = await payer.pay_out()
     for reference in (under_way, taken):
         await payer.settle("a", reference, "success")

@@ -25,7 +25,7 @@ FOLDER = Path("deploy/systemd")
 
 
 def _variables(*files: Path) -> dict[str, str]:
-    """As systemd reads them."""
+    """The variables as systemd reads them."""
     lines = [line for file in files for line in file.read_text().splitlines()]
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -67,7 +67,7 @@ async def test_a_url_without_certificates_is_rejected_with_the_reason(urls: list
 
 
 class Server:
-    """Speaks TLS with a certificate of its own authority, and PostgreSQL up to a refusal."""
+    """A TLS server with its own certificate authority that speaks PostgreSQL up to a rejection."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate = folder / "certificate.pem"
@@ -88,12 +88,12 @@ class Server:
                 return
             with plain:
                 plain.settimeout(10)
-                plain.recv(8)  # the request for TLS
+                plain.recv(8)  # the TLS request
                 plain.sendall(b"S")
                 try:
                     with self._context.wrap_socket(plain, server_side=True) as secure:
                         self.heard.append(secure.recv(1024))
-                except OSError:  # the client does not trust us
+                except OSError:  # the client does not trust the certificate
                     continue
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Payouts held: nothing is sent, what was sent is asked about, and a release sends once."""
+"""Payouts on hold: nothing is sent, sent payouts are queried, and a release sends once."""
 
 from collections.abc import AsyncIterator
 
@@ -33,7 +33,7 @@ async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
 
 
 async def forget_the_send(db: Database, trx_id: str) -> None:
-    """As in a database that was restored from before it: taken, and never sent."""
+    """As in a database restored from before the send: accepted and never sent."""
     await db.execute(
         "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
     )
@@ -53,7 +53,7 @@ def transfer(reference: str) -> TransferOrder:
 
 
 async def look_at(services: Services, trx_id: str) -> Found:
-    """Of what other tests have left open, nothing is said here."""
+    """Ignores payouts that other tests left open."""
     found = await holding.look(services.db, services.rails)
     return next(each for each in found if each.payout.trx_id == trx_id)
 
@@ -110,7 +110,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
 async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """Not even where the provider would refuse it for another reason than its repetition."""
+    """Not even if the provider would refuse it for another reason than the repetition."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )
@@ -150,7 +150,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 ) -> None:
     trx_id = await payer.pay_out()
     await holding.hold(db)
-    later = await payer.pay_out()  # never sent by anybody: it stands in nobody's way
+    later = await payer.pay_out()  # never sent, so it does not block the release
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
         await holding.release(db, services.rails)
@@ -165,7 +165,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """Elsewhere a payout that was never sent by our books is a person's to end."""
+    """Without a hold, an administrator may reject a payout that was never sent."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )

@@ -1,4 +1,4 @@
-"""What a worker measures is what is there, and is gone when that is gone."""
+"""A worker's backlog metrics match the database and return to zero."""
 
 import re
 
@@ -22,7 +22,7 @@ async def measured(db: Database) -> dict[str, float]:
 async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    await payer.order()  # what earlier tests have left is put off
+    await payer.order()  # postpone what earlier tests have left
     before = await measured(db)
     await holding.hold(db)
     trx_id = await payer.pay_out()
@@ -44,4 +44,4 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
     assert after["manilla_payouts_held"] == 0
     decided = 'manilla_payouts_decided_total{event="delivered"}'
-    assert after[decided] >= before.get(decided, 0) + 1  # others that waited may end as well
+    assert after[decided] >= before.get(decided, 0) + 1  # other waiting payouts may end as well

@@ -1,4 +1,4 @@
-"""One `manilla serve` after the other is restarted under load: a proxy notices nothing."""
+"""Restarting one `manilla serve` after the other under load: the proxy sees no error."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ class Backend:
         )
 
     async def check(self) -> None:
-        """As a proxy does: again and again, whether it may send requests there."""
+        """Health checks like a proxy's: polls whether it may send requests there."""
         while True:
             try:
                 self.is_ready = (await Site(self.port).send("GET", "/readyz")).status == 200
@@ -78,7 +78,7 @@ async def backends(settings: Settings) -> AsyncIterator[list[Backend]]:
 
 
 class Load:
-    """Callers that keep their connections, as a proxy's do."""
+    """Callers with persistent connections, like a proxy's."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self._backends = backends
@@ -115,6 +115,6 @@ async def test_a_rolling_restart_drops_no_connection_and_loses_no_request(
     for backend in backends:
         await backend.restart()
     load.is_done = True
-    await asyncio.gather(*calling)  # raises where a connection was refused or reset
+    await asyncio.gather(*calling)  # raises if a connection was refused or reset
     assert set(load.answers) == {"200 kept", "200 closed"}
     assert load.answers["200 closed"] >= CALLERS // 2

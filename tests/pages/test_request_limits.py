@@ -1,4 +1,4 @@
-"""Limits on what a client sends hold for every kind of route."""
+"""Limits on a client's request apply to every kind of route."""
 
 import asyncio
 
