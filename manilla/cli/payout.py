@@ -13,7 +13,7 @@ from manilla.kit.listing import first
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import holding, listing, lost, manual, queue
+from manilla.payouts import decisions, holding, listing, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.platform.settings import payouts_held_since
@@ -53,7 +53,7 @@ def list_payouts(
             waiting = await first(queue.all_on_hold(tools.db, scope, search), LIST_MAX)
             return [_row(each.payout, each.hold) for each in waiting]
         found = await first(listing.all_payouts(tools.db, scope, wanted), LIST_MAX)
-        holds = await manual.holds_of(tools.db, found)
+        holds = await decisions.holds_of(tools.db, found)
         return [_row(payout, holds.get(payout.trx_id)) for payout in found]
 
     print_rows(run(data, command), as_json=as_json, empty="There are no payouts.")
@@ -64,7 +64,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     """Show a payout, its beneficiary and its timeline."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await manual.find(tools.db, trx_id))
+        return await _described(tools, await decisions.find(tools.db, trx_id))
 
     described = run(data, command)
     if as_json:
@@ -89,7 +89,7 @@ def complete(
     """Record that a manual payout was paid; exit 1 if it is already final or on hold."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        done = await manual.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
+        done = await decisions.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
         return await _described(tools, done)
 
     _print(run(data, command), as_json)
@@ -110,7 +110,7 @@ def reject(
         async with open_session() as session:
             rails = configured_rails(tools, session)
             await rails.load()
-            return await _described(tools, await lost.reject(tools.db, rails, trx_id, reason))
+            return await _described(tools, await decisions.reject(tools.db, rails, trx_id, reason))
 
     _print(run(data, command), as_json)
 
@@ -120,7 +120,7 @@ def requeue(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     """Process an open automatic payout now; it keeps its reference, so it is never sent twice."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        return await _described(tools, await manual.requeue(tools.db, trx_id))
+        return await _described(tools, await decisions.requeue(tools.db, trx_id))
 
     _print(run(data, command), as_json)
 
@@ -186,7 +186,7 @@ def _row(payout: Payout, hold: OutgoingHold | None) -> dict[str, Any]:
 
 async def _described(tools: Tools, payout: Payout) -> dict[str, Any]:
     steps = await timeline.steps(tools.db, payout.merchant_id, payout.trx_id)
-    hold = await manual.hold_of(tools.db, payout)
+    hold = await decisions.hold_of(tools.db, payout)
     return {
         **_row(payout, hold),
         "on_hold_reason": hold.text if hold else None,

@@ -14,8 +14,8 @@ from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import merchants, roster
-from manilla.payouts import listing, lost, manual, queue
-from manilla.payouts.manual import NotToDecide
+from manilla.payouts import decisions, listing, queue
+from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Stuck, Waiting
 from manilla.payouts.story import PayoutStory, payout_story
@@ -79,7 +79,7 @@ class PayoutDesk:
             "queue_payouts.html",
             rows=found.rows,
             names=await roster.names(db, (row.merchant_id for row in found.rows)),
-            holds=await manual.holds_of(db, found.rows),
+            holds=await decisions.holds_of(db, found.rows),
             listing=lists.ListView(request, found.next, views=queues.VIEWS),
             has_stuck=bool(stuck.rows),
         )
@@ -118,7 +118,7 @@ class PayoutDesk:
     async def complete(self, request: PageRequest) -> Answer:
         reference = request.form.text("bank_reference")
         try:
-            await manual.complete(
+            await decisions.complete(
                 self._desk.db,
                 request.parameter("payout"),
                 reference,
@@ -131,14 +131,14 @@ class PayoutDesk:
     async def reject(self, request: PageRequest) -> Answer:
         desk, reason = self._desk, request.form.text("reason")
         try:
-            await lost.reject(desk.db, desk.rails, request.parameter("payout"), reason)
+            await decisions.reject(desk.db, desk.rails, request.parameter("payout"), reason)
         except Refusal as refusal:
             return await self._refused(request, refusal)
         return _done(request, "reject")
 
     async def requeue(self, request: PageRequest) -> Answer:
         try:
-            await manual.requeue(self._desk.db, request.parameter("payout"))
+            await decisions.requeue(self._desk.db, request.parameter("payout"))
         except Refusal as refusal:
             return await self._refused(request, refusal)
         return _done(request, "requeue")
@@ -160,8 +160,8 @@ class PayoutDesk:
             "happenings": story.of_payout(told, all_accounts=True),
             "progress": await queue.progress(db, payout),
             "cases": await self._cases(payout),
-            "decision": await manual.decision(db, payout),
-            "hold": await manual.hold_of(db, payout),
+            "decision": await decisions.decision(db, payout),
+            "hold": await decisions.hold_of(db, payout),
             "lines": await audit.listed(db, about),
             "NO_ANSWER": Kind.NO_ANSWER,
             "providers": NAMES,

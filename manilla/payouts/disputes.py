@@ -5,8 +5,8 @@ from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
 from manilla.kit.db import Connection, Database
 from manilla.payouts import states
-from manilla.payouts.payout import PayoutErrorCode
-from manilla.payouts.states import ADMINISTRATOR, Event, News
+from manilla.providers.port import RefusalCode
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 
 async def resolve(db: Database | Connection, case_id: int, note: str, action: Action) -> Case:
@@ -15,7 +15,11 @@ async def resolve(db: Database | Connection, case_id: int, note: str, action: Ac
 
 async def _reverse(connection: Connection, case: Case) -> None:
     """Reverses a completed payout that did not arrive, as if its provider had reversed it."""
-    source = f"{ADMINISTRATOR}, case {case.id}"
-    news = News(Event.REVERSED, source, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
-    if not await states.settle_within(connection, case.merchant_id, case.reference, news):
+    event = SettlementEvent(
+        TransferEvent.REVERSED,
+        Source.ADMINISTRATOR,
+        RefusalCode.GATEWAY_PAYOUT_FAILED,
+        circumstance=f", case {case.id}",
+    )
+    if not await states.settle_within(connection, case.merchant_id, case.reference, event):
         raise CaseRefused("The payout is no longer completed.")

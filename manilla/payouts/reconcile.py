@@ -13,10 +13,18 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import queries, states
-from manilla.payouts.payout import Payout, PayoutErrorCode
-from manilla.payouts.states import Event, News
-from manilla.providers.port import Adapter, Answer, Done, Provider, TransferState, TransferStatus
+from manilla.payouts.payout import Payout
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    Done,
+    Provider,
+    RefusalCode,
+    TransferState,
+    TransferStatus,
+)
 from manilla.providers.rails import Rails
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 CURRENCY = "NGN"
 LOOK_BACK = timedelta(days=7)  # banks return transfers within days
@@ -216,8 +224,10 @@ async def _compare_transfers(
             continue
         differ.append(payout.trx_id)
         if state.status is TransferStatus.REVERSED:
-            news = News(Event.REVERSED, "reconciliation", PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
-            await states.settle(db, payout.merchant_id, payout.trx_id, news)
+            event = SettlementEvent(
+                TransferEvent.REVERSED, Source.RECONCILIATION, RefusalCode.GATEWAY_PAYOUT_FAILED
+            )
+            await states.settle(db, payout.merchant_id, payout.trx_id, event)
         else:
             detail = states.contradiction(payout, state.status)
             await states.report(db, payout, Kind.CONTRADICTION, detail)

@@ -1,16 +1,14 @@
 """The states of a payout, and the only functions that change them.
 
-Each function runs in one transaction that locks the payout's row. Status, money, timeline and
+Each function runs in one transaction that locks the payout's row. PayoutStatus, money, timeline and
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 import msgspec
 
 from manilla import metrics
-from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, jobs
@@ -23,35 +21,31 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
-from manilla.providers.port import EventKind, TransferStatus
-
-ADMINISTRATOR = "an administrator"  # gets an error directly, so no case is opened
-
-
-class Event(StrEnum):
-    DELIVERED = "delivered"
-    FAILED = "failed"
-    REVERSED = "reversed"  # the bank returned it after delivery
-    REJECTED = "rejected"  # by an administrator
-
+from manilla.providers.port import EventKind, RefusalCode, TransferStatus
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Those that contradict the current status open a
 # case.
-NEXT: dict[tuple[PayoutStatus, Event], PayoutStatus] = {
-    (PayoutStatus.PENDING, Event.DELIVERED): PayoutStatus.COMPLETED,
-    (PayoutStatus.PENDING, Event.FAILED): PayoutStatus.FAILED,
-    (PayoutStatus.PENDING, Event.REVERSED): PayoutStatus.FAILED,
-    (PayoutStatus.PENDING, Event.REJECTED): PayoutStatus.CANCELED,
-    (PayoutStatus.COMPLETED, Event.REVERSED): PayoutStatus.FAILED,
+NEXT: dict[tuple[PayoutStatus, TransferEvent], PayoutStatus] = {
+    (PayoutStatus.PENDING, TransferEvent.DELIVERED): PayoutStatus.COMPLETED,
+    (PayoutStatus.PENDING, TransferEvent.FAILED): PayoutStatus.FAILED,
+    (PayoutStatus.PENDING, TransferEvent.REVERSED): PayoutStatus.FAILED,
+    (PayoutStatus.PENDING, TransferEvent.REJECTED): PayoutStatus.CANCELED,
+    (PayoutStatus.COMPLETED, TransferEvent.REVERSED): PayoutStatus.FAILED,
+}
+CODES = {
+    RefusalCode.PROVIDER_INSUFFICIENT_BALANCE: PayoutErrorCode.PROVIDER_INSUFFICIENT_BALANCE,
+    RefusalCode.INVALID_BENEFICIARY: PayoutErrorCode.INVALID_BENEFICIARY,
+    RefusalCode.PAYOUT_FAILED: PayoutErrorCode.PAYOUT_FAILED,
 }
 # Events that confirm the current status.
-AGREES: frozenset[tuple[PayoutStatus, Event]] = frozenset(
+AGREES: frozenset[tuple[PayoutStatus, TransferEvent]] = frozenset(
     (
-        (PayoutStatus.COMPLETED, Event.DELIVERED),
-        (PayoutStatus.FAILED, Event.FAILED),
-        (PayoutStatus.FAILED, Event.REVERSED),
-        (PayoutStatus.CANCELED, Event.REJECTED),
-        (PayoutStatus.CANCELED, Event.FAILED),
+        (PayoutStatus.COMPLETED, TransferEvent.DELIVERED),
+        (PayoutStatus.FAILED, TransferEvent.FAILED),
+        (PayoutStatus.FAILED, TransferEvent.REVERSED),
+        (PayoutStatus.CANCELED, TransferEvent.REJECTED),
+        (PayoutStatus.CANCELED, TransferEvent.FAILED),
     )
 )
 
@@ -76,20 +70,13 @@ def fits(payout: Payout, said: TransferStatus) -> bool:
     return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
-class News(msgspec.Struct, frozen=True):
-    """An event of a payout, with the source that reported it."""
-
-    event: Event
-    source: str
-    error_code: PayoutErrorCode | None = None
-    guidance: str | None = None
-    provider_reference: str | None = None
-    provider_fee: Money | None = None
-    bank_reference: str | None = None
-
-
 async def settle(
-    db: Database, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
+    db: Database,
+    merchant_id: int,
+    trx_id: str,
+    event: SettlementEvent,
+    *,
+    holder: Job | None = None,
 ) -> bool:
     """Applies the event to the payout. Returns True if its status has changed.
 
@@ -98,27 +85,33 @@ async def settle(
     transfer in the meantime.
     """
     async with db.transaction() as connection:
-        if not await settle_within(connection, merchant_id, trx_id, news, holder=holder):
+        if not await settle_within(connection, merchant_id, trx_id, event, holder=holder):
             return False
         crash.point("before_payout_commit")
     crash.point("after_payout_commit")
-    metrics.payouts_decided.labels(news.event).inc()
     return True
 
 
 async def settle_within(
-    connection: Connection, merchant_id: int, trx_id: str, news: News, *, holder: Job | None = None
+    connection: Connection,
+    merchant_id: int,
+    trx_id: str,
+    event: SettlementEvent,
+    *,
+    holder: Job | None = None,
 ) -> bool:
     """Does the same as `settle`, within the caller's transaction."""
     payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
     if holder is not None and not await jobs.is_held(connection, holder):
         return False
-    status = NEXT.get((payout.status, news.event))
+    status = NEXT.get((payout.status, event.event))
     if status is not None:
-        payout = await _change(connection, payout, status, news)
-    elif (payout.status, news.event) not in AGREES and news.source != ADMINISTRATOR:
-        await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, news.event))
+        metrics.payouts_decided.labels(event.event).inc()
+        payout = await _change(connection, payout, status, event)
+    elif (payout.status, event.event) not in AGREES and event.source is not Source.ADMINISTRATOR:
+        # An administrator gets an error directly, so no case is opened.
+        await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, event.event))
     await _report_contradicting_webhooks(connection, payout)
     return status is not None
 
@@ -162,18 +155,18 @@ async def _report_disagreement(
 
 
 async def _change(
-    connection: Connection, before: Payout, status: PayoutStatus, news: News
+    connection: Connection, before: Payout, status: PayoutStatus, event: SettlementEvent
 ) -> Payout:
     is_done = status is PayoutStatus.COMPLETED
     after = msgspec.structs.replace(
         before,
         status=status,
-        error_code=None if is_done else news.error_code or PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
-        guidance=None if is_done else news.guidance,
-        is_reversed=news.event is Event.REVERSED,
-        provider_reference=news.provider_reference or before.provider_reference,
-        provider_fee_minor=_fee_minor(before, news),
-        bank_reference=news.bank_reference or before.bank_reference,
+        error_code=None if is_done else code_of(event) or PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
+        guidance=None if is_done else event.guidance,
+        is_reversed=event.event is TransferEvent.REVERSED,
+        provider_reference=event.provider_reference or before.provider_reference,
+        provider_fee_minor=_fee_minor(before, event),
+        bank_reference=event.bank_reference or before.bank_reference,
     )
     await queries.change_payout(connection, after)
     crash.point("between_status_and_refund")
@@ -187,37 +180,29 @@ async def _change(
         connection,
         after.merchant_id,
         after.trx_id,
-        news.event,
+        event.event,
         before=before.status,
         after=status,
-        detail=_detail(news),
+        detail=_detail(event),
     )
     await _forget_jobs(connection, after)
     await notices.enqueue(connection, after)
-    if news.source == ADMINISTRATOR:
-        await _record(connection, before, after)
     return after
 
 
-async def _record(connection: Connection, before: Payout, after: Payout) -> None:
-    await audit.record(
-        connection,
-        "payout.complete" if after.status is PayoutStatus.COMPLETED else "payout.reject",
-        f"payout:{after.trx_id}",
-        merchant_id=after.merchant_id,
-        changed={"status": {"before": before.status, "after": after.status}},
-        amount=after.amount,
-        bank_reference=after.bank_reference,
-        reason=after.guidance,
-    )
+def _fee_minor(before: Payout, event: SettlementEvent) -> int | None:
+    return before.provider_fee_minor if event.provider_fee is None else event.provider_fee.minor
 
 
-def _fee_minor(before: Payout, news: News) -> int | None:
-    return before.provider_fee_minor if news.provider_fee is None else news.provider_fee.minor
+def code_of(event: SettlementEvent) -> PayoutErrorCode | None:
+    """Returns the merchants' error code for the provider's."""
+    if event.error_code is None:
+        return None
+    return CODES.get(event.error_code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
 
 
-def _detail(news: News) -> str:
-    parts = [news.source, news.error_code, news.guidance, news.bank_reference]
+def _detail(event: SettlementEvent) -> str:
+    parts = [event.source_text, code_of(event), event.guidance, event.bank_reference]
     return ": ".join(part for part in parts if part)
 
 

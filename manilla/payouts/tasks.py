@@ -19,9 +19,8 @@ from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import queries, sandbox, sending, states
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
+from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.sending import Accepted
-from manilla.payouts.states import Event, News
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
     Adapter,
@@ -39,6 +38,7 @@ from manilla.providers.port import (
     after_unknown,
 )
 from manilla.providers.rails import Rails
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Maximum age of a payout, and the seconds between its status queries. The queries never stop: a
 # payout that stays open for too long becomes a case, but is still queried.
@@ -56,16 +56,9 @@ HELD_SECONDS = 5.0
 NARRATION_LENGTH_MAX = 100
 
 EVENTS = {
-    TransferStatus.DELIVERED: Event.DELIVERED,
-    TransferStatus.FAILED: Event.FAILED,
-    TransferStatus.REVERSED: Event.REVERSED,
-}
-
-
-CODES = {
-    RefusalCode.PROVIDER_INSUFFICIENT_BALANCE: PayoutErrorCode.PROVIDER_INSUFFICIENT_BALANCE,
-    RefusalCode.INVALID_BENEFICIARY: PayoutErrorCode.INVALID_BENEFICIARY,
-    RefusalCode.PAYOUT_FAILED: PayoutErrorCode.PAYOUT_FAILED,
+    TransferStatus.DELIVERED: TransferEvent.DELIVERED,
+    TransferStatus.FAILED: TransferEvent.FAILED,
+    TransferStatus.REVERSED: TransferEvent.REVERSED,
 }
 
 
@@ -95,11 +88,13 @@ class PayoutTasks:
         fails = payout.scenario == Scenario.FAILED or (
             payout.scenario is None and payout.beneficiary.get("account_number") == sandbox.FAILS
         )
-        news = News(Event.DELIVERED, "sandbox")
+        event = SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX)
         if fails:
             guidance = "The sandbox was instructed to fail this payout."
-            news = News(Event.FAILED, "sandbox", PayoutErrorCode.GATEWAY_PAYOUT_FAILED, guidance)
-        await states.settle(self._db, job.merchant_id, job.subject, news)
+            event = SettlementEvent(
+                TransferEvent.FAILED, Source.SANDBOX, RefusalCode.GATEWAY_PAYOUT_FAILED, guidance
+            )
+        await states.settle(self._db, job.merchant_id, job.subject, event)
         return None
 
     async def advance(self, job: Job) -> float | None:
@@ -126,9 +121,10 @@ class PayoutTasks:
         answer = await adapter.send(order)
         crash.point("after_transfer_is_sent")
         if isinstance(answer, Refused):
-            code = CODES.get(answer.code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
-            news = News(Event.FAILED, "rejected by the provider", code, answer.guidance)
-            await states.settle(self._db, payout.merchant_id, payout.trx_id, news, holder=job)
+            event = SettlementEvent(
+                TransferEvent.FAILED, Source.PROVIDER, answer.code, answer.guidance
+            )
+            await states.settle(self._db, payout.merchant_id, payout.trx_id, event, holder=job)
             return 0  # if this worker had lost the job, the worker that holds it continues
         sent = msgspec.structs.replace(payout, began_at=datetime.now(UTC))
         return await self._after_send(sent, answer)
@@ -206,16 +202,16 @@ class PayoutTasks:
             return wait_seconds
         if await states.report_other_amount(self._db, payout, state.amount):
             return SELDOM_SECONDS if payout.status is PayoutStatus.PENDING else None
-        event = EVENTS[state.status]
-        news = News(
-            event=event,
-            source="status query",
-            error_code=None if event is Event.DELIVERED else PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
+        is_delivered = state.status is TransferStatus.DELIVERED
+        event = SettlementEvent(
+            event=EVENTS[state.status],
+            source=Source.STATUS_QUERY,
+            error_code=None if is_delivered else RefusalCode.GATEWAY_PAYOUT_FAILED,
             guidance=state.message or None,
             provider_reference=state.provider_reference,
             provider_fee=state.fee,
         )
-        await states.settle(self._db, payout.merchant_id, payout.trx_id, news)
+        await states.settle(self._db, payout.merchant_id, payout.trx_id, event)
         return None
 
     async def _wait(self, payout: Payout, reason: str, at_least_seconds: float = 0) -> float | None:

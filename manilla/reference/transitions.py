@@ -11,6 +11,7 @@ from manilla.payouts import sandbox
 from manilla.payouts import states as payouts
 from manilla.payouts.payout import PayoutStatus
 from manilla.providers.port import Provider
+from manilla.transfers.events import TransferEvent
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -39,17 +40,17 @@ PAYMENT_TEXTS: Mapping[tuple[PaymentState, payments.PaymentEvent], str] = {
     (PaymentState.CANCELED, payments.PaymentEvent.PAID): "the customer paid despite canceling",
     (PaymentState.EXPIRED, payments.PaymentEvent.PAID): "a bank transfer arrives late",
 }
-PAYOUT_TEXTS: Mapping[tuple[PayoutStatus, payouts.Event], str] = {
-    (PayoutStatus.PENDING, payouts.Event.DELIVERED): (
+PAYOUT_TEXTS: Mapping[tuple[PayoutStatus, TransferEvent], str] = {
+    (PayoutStatus.PENDING, TransferEvent.DELIVERED): (
         "the provider confirms delivery, or an administrator completes a manual payout"
     ),
-    (PayoutStatus.PENDING, payouts.Event.FAILED): "the provider rejects the transfer, or it fails",
+    (PayoutStatus.PENDING, TransferEvent.FAILED): "the provider rejects the transfer, or it fails",
     (
         PayoutStatus.PENDING,
-        payouts.Event.REVERSED,
+        TransferEvent.REVERSED,
     ): "the transfer is reversed before delivery was confirmed",
-    (PayoutStatus.PENDING, payouts.Event.REJECTED): "an administrator rejects the payout",
-    (PayoutStatus.COMPLETED, payouts.Event.REVERSED): "the bank returns the money",
+    (PayoutStatus.PENDING, TransferEvent.REJECTED): "an administrator rejects the payout",
+    (PayoutStatus.COMPLETED, TransferEvent.REVERSED): "the bank returns the money",
 }
 
 

@@ -23,11 +23,12 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
 from manilla.notify import redeliver
-from manilla.payouts import accounts, manual
+from manilla.payouts import accounts, decisions
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
-from manilla.refunds import decisions, initiate
+from manilla.refunds import decisions as refund_decisions
+from manilla.refunds import initiate
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.shop import Shop
@@ -120,9 +121,9 @@ async def test_payouts_and_saved_accounts(
     first, second = await payer.pay_out(MANUAL), await payer.pay_out(MANUAL)
     automatic = await payer.pay_out("a")
     with acting(ADA):
-        await manual.complete(db, first, "FT-1")
-        await manual.reject(db, second, "The bank is closed.")
-        await manual.requeue(db, automatic)
+        await decisions.complete(db, first, "FT-1")
+        await decisions.reject(db, services.rails, second, "The bank is closed.")
+        await decisions.requeue(db, automatic)
         given = {"bank_code": "058", "account_number": "0123456789"}
         saved = await accounts.add(db, merchant.new.id, "providera_ngn_transfer", given)
         assert await accounts.remove(db, merchant.new.id, saved)
@@ -165,8 +166,8 @@ async def test_refunds_cases_settlements_and_notifications(
     [case] = [each for each in await cases.cases(db) if each.reference == paid.trx_id]
     note: str = await db.value("SELECT id FROM notification WHERE trx_id = $1", started.trx_id)
     with acting(ADA):
-        await decisions.decide(db, paid.trx_id, is_paid=True, detail="by bank")
-        await decisions.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
+        await refund_decisions.decide(db, paid.trx_id, is_paid=True, detail="by bank")
+        await refund_decisions.decide(db, unpaid.trx_id, is_paid=False, detail="not ours")
         await cases.resolve(db, case.id, "looked at", Action.NOTHING)
         await redeliver.redeliver(db, note)
         await db.execute(

@@ -13,16 +13,17 @@ import pytest
 from manilla.kit import jobs
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import claims
-from manilla.payouts import manual, sending, states
-from manilla.payouts.manual import NotToDecide
+from manilla.payouts import decisions, sending, states
+from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
-from manilla.payouts.states import Event, News
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Reply
 from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 
 FULL, DEBITED = 1_000_000, 900_000
 MINIMUM = 500  # valid for every method
+FAILED = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
 
 
 @pytest.fixture(autouse=True)
@@ -108,11 +109,11 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
         )
 
 
-async def _tell(payer: PayoutMerchant, trx_id: str, news: News) -> bool:
+async def _tell(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
     """Sends a webhook as a provider does: again, if nobody had time to receive it."""
     while True:
         with contextlib.suppress(Unavailable):
-            return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, news)
+            return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, event)
 
 
 async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchant) -> None:
@@ -122,7 +123,10 @@ async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchan
     replies, _ = await asyncio.gather(
         _ask_at_once(payer, orders),
         asyncio.gather(
-            *(_tell(payer, trx_id, News(Event.FAILED, "a webhook")) for trx_id in failing * 3)
+            *(
+                _tell(payer, trx_id, SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY))
+                for trx_id in failing * 3
+            )
         ),
     )
     taken = sum(reply.status == 200 for reply in replies)
@@ -138,15 +142,15 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
     for number in range(20):
         before = await payer.balance()
         trx_id = await payer.pay_out(MANUAL)
-        decisions = [
-            manual.complete(db, trx_id, "BANK-1"),
-            manual.complete(db, trx_id, "BANK-2")
+        both = [
+            decisions.complete(db, trx_id, "BANK-1"),
+            decisions.complete(db, trx_id, "BANK-2")
             if both_agree
-            else manual.reject(db, trx_id, "The name is another."),
+            else decisions.reject(db, payer.services.rails, trx_id, "The name is another."),
         ]
         if number % 2:
-            decisions.reverse()
-        results = await asyncio.gather(*decisions, return_exceptions=True)
+            both.reverse()
+        results = await asyncio.gather(*both, return_exceptions=True)
         [winner] = [result for result in results if isinstance(result, Payout)]
         [loser] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(loser, NotToDecide)
@@ -244,7 +248,7 @@ async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_wa
     await payer.simulator.control("a/faults", {"next": [{**refusal, "status": 402}]})
     slow = StalledWorker(payer.services, Step.BEFORE_SAVE)
     await slow.stall(lease_ends=False)
-    await manual.requeue(payer.services.db, trx_id)
+    await decisions.requeue(payer.services.db, trx_id)
     await payer.simulator.run_jobs()
     await slow.resume()
     is_refunded = (await payer.payout(trx_id)).status == "failed"
@@ -280,12 +284,13 @@ async def test_20_a_thousand_payouts_settled_three_times_concurrently_change_onc
         replies = await _ask_at_once(payer, [{**order, "ref_trx": ref} for ref in references])
         trx_ids = [reply.json["trx_id"] for reply in replies]
         delivered, failed = trx_ids[::2], trx_ids[1::2]
-        sources = ("a webhook", "reconciliation")
+        outcomes = ((TransferEvent.DELIVERED, delivered), (TransferEvent.FAILED, failed))
+        sources = (Source.STATUS_QUERY, Source.RECONCILIATION)
         await asyncio.gather(
             *(
-                _tell(payer, trx_id, News(event, source))
+                _tell(payer, trx_id, SettlementEvent(event, source))
                 for source in sources
-                for event, those in ((Event.DELIVERED, delivered), (Event.FAILED, failed))
+                for event, those in outcomes
                 for trx_id in those
             ),
             *(caller.verify(trx_id) for trx_id in trx_ids),

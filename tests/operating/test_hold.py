@@ -11,13 +11,14 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.payouts import holding, lost
+from manilla.payouts import decisions, holding
+from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.holding import Found, NotHeld, NotReleased
-from manilla.payouts.manual import NotToDecide
 from manilla.platform import settings as platform
 from manilla.providers.port import Done, Provider, TransferOrder, TransferState, TransferStatus
-from manilla.refunds import decisions, initiate
+from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import holding as refund_holding
+from manilla.refunds import initiate
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
@@ -181,7 +182,7 @@ async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     assert await payer.cases() == [("no_answer", trx_id)]
     assert (await payer.payout(trx_id)).began_at is None
     with pytest.raises(NotToDecide, match="transfer is pending"):
-        await lost.reject(db, services.rails, trx_id, "It takes too long.")
+        await decisions.reject(db, services.rails, trx_id, "It takes too long.")
     assert await payer.balance() == 900_000
     await payer.settle("a", trx_id, "success")
     await payer.check_until(trx_id, "completed")
@@ -250,4 +251,4 @@ async def test_refunds_are_held_as_well(
     await shop.simulator.run_job_now("refund", refund.trx_id)
     sent = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     assert len(sent) == (1 if is_asked else 0)
-    assert (await decisions.find(db, refund.trx_id)).by_operator is not is_asked
+    assert (await refund_decisions.find(db, refund.trx_id)).by_operator is not is_asked

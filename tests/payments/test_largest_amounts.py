@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.ledger import balances, posting, trx_ids
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting
-from manilla.payouts import manual
+from manilla.payouts import decisions
 from tests.client import Merchant
 from tests.payments import steps
 from tests.payments.shop import Shop
@@ -111,7 +111,7 @@ async def test_returned_money_may_exceed_the_wallet_limit(shop: Shop) -> None:
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     trx_id = await payer.pay_out("platform")
     await _fill(shop, 0)
-    await manual.reject(shop.services.db, trx_id, "Wrong account")
+    await decisions.reject(shop.services.db, shop.services.rails, trx_id, "Wrong account")
     assert await shop.balance() > WALLET_MAX
 
 

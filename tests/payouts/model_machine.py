@@ -21,7 +21,7 @@ from manilla.kit.jobs.runner import Runner
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts import lost, manual
+from manilla.payouts import decisions
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
@@ -307,11 +307,11 @@ class Machine:
         is_decided = self.model.decide(order, status)
         try:
             if status == "completed":
-                await manual.complete(db, trx_id, None)
+                await decisions.complete(db, trx_id, None)
             elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
                 raise Refusal  # what a person may do then has tests of its own
             else:
-                await lost.reject(db, self.stage.services.rails, trx_id, "By the machine.")
+                await decisions.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
             _same("whether an administrator decides", False, is_decided)
         else:
@@ -332,7 +332,7 @@ class Machine:
     async def requeue(self, order: Order) -> None:
         is_open = order.status == "pending" and order.rail != MANUAL
         try:
-            await manual.requeue(self.stage.services.db, self.trx_ids[order.ref_trx])
+            await decisions.requeue(self.stage.services.db, self.trx_ids[order.ref_trx])
         except Refusal:
             _same("whether it is requeued", False, is_open)
         else:

@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
-from manilla.payouts import accounts, figures, listing, manual
+from manilla.payouts import accounts, decisions, figures, listing
 from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
 from manilla.payouts.story import payout_story
@@ -32,7 +32,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
         MANUAL, payout_amount=500, beneficiary=beneficiary, ref_trx="50%_of it"
     )
     waiting = await payer.pay_out(MANUAL, payout_amount=900)
-    await manual.reject(db, by_hand, "not today")
+    await decisions.reject(db, payer.services.rails, by_hand, "not today")
     others = await sandbox_payer.pay_out(MANUAL)
     sent = await payer.pay_out("a")
     await db.execute(

@@ -9,13 +9,17 @@ import pytest
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.payouts import listing, manual
+from manilla.payouts import decisions, listing
+from manilla.payouts.decisions import NotToDecide, PayoutNotFound
 from manilla.payouts.listing import PayoutFilter
-from manilla.payouts.manual import NotToDecide, PayoutNotFound
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.services import Services
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
+
+
+async def _reject(payer: PayoutMerchant, trx_id: str, reason: str) -> Payout:
+    return await decisions.reject(payer.services.db, payer.services.rails, trx_id, reason)
 
 
 async def test_a_manual_payout_is_debited_immediately_and_waits(payer: PayoutMerchant) -> None:
@@ -35,7 +39,7 @@ async def test_completing_it_debits_our_bank_account(
 ) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
         trx_id = await payer.pay_out(MANUAL, payout_amount=1000.5)
-    done = await manual.complete(services.db, trx_id, "FT-2026-7")
+    done = await decisions.complete(services.db, trx_id, "FT-2026-7")
     assert (done.status, done.bank_reference) == ("completed", "FT-2026-7")
     assert done == await payer.payout(trx_id)
     assert await payer.account("in_flight") == 0
@@ -72,7 +76,7 @@ async def test_rejecting_it_returns_the_full_amount_with_a_reason(
 ) -> None:
     async with method(services, MANUAL, fee_fixed="25.75"):
         trx_id = await payer.pay_out(MANUAL, payout_amount=1000.5)
-    rejected = await manual.reject(services.db, trx_id, "The bank is closed.")
+    rejected = await decisions.reject(services.db, services.rails, trx_id, "The bank is closed.")
     assert rejected.status == "canceled"
     assert await payer.balance() == 1_000_000
     assert await payer.account("in_flight") == await payer.account("payout_fee") == 0
@@ -90,7 +94,7 @@ async def test_rejecting_it_returns_the_full_amount_with_a_reason(
 
 async def test_a_bank_reference_is_optional(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out(MANUAL)
-    assert (await manual.complete(payer.services.db, trx_id, None)).bank_reference is None
+    assert (await decisions.complete(payer.services.db, trx_id, None)).bank_reference is None
 
 
 @pytest.mark.parametrize("first", ["complete", "reject"])
@@ -98,8 +102,8 @@ async def test_a_bank_reference_is_optional(payer: PayoutMerchant) -> None:
 async def test_it_can_be_decided_only_once(payer: PayoutMerchant, first: str, second: str) -> None:
     db, trx_id = payer.services.db, await payer.pay_out(MANUAL)
     decide = {
-        "complete": lambda: manual.complete(db, trx_id, "FT-1"),
-        "reject": lambda: manual.reject(db, trx_id, "no"),
+        "complete": lambda: decisions.complete(db, trx_id, "FT-1"),
+        "reject": lambda: _reject(payer, trx_id, "no"),
     }
     decided = await decide[first]()
     balance = await payer.balance()
@@ -118,13 +122,19 @@ async def test_of_two_administrators_deciding_concurrently_one_gets_an_error(
     for _ in range(5):
         trx_id = await payer.pay_out(MANUAL)
         before = await payer.balance()
-        decisions = await asyncio.gather(
-            *(manual.complete(db, trx_id, "FT-1"), manual.reject(db, trx_id, "no")),
-            *(manual.complete(db, trx_id, "FT-2"), manual.reject(db, trx_id, "never")),
+        decided = await asyncio.gather(
+            *(
+                decisions.complete(db, trx_id, "FT-1"),
+                _reject(payer, trx_id, "no"),
+            ),
+            *(
+                decisions.complete(db, trx_id, "FT-2"),
+                _reject(payer, trx_id, "never"),
+            ),
             return_exceptions=True,
         )
-        [won] = [each for each in decisions if isinstance(each, Payout)]
-        told = [each for each in decisions if isinstance(each, NotToDecide)]
+        [won] = [each for each in decided if isinstance(each, Payout)]
+        told = [each for each in decided if isinstance(each, NotToDecide)]
         assert len(told) == 3
         assert {each.text for each in told} == {f"The payout is {won.status} already."}
         assert await payer.payout(trx_id) == won
@@ -138,7 +148,10 @@ async def test_a_payout_sent_to_a_provider_cannot_be_decided_manually(
     payer: PayoutMerchant, rail: str
 ) -> None:
     db, trx_id = payer.services.db, await payer.pay_out(rail)
-    for decision in (manual.complete(db, trx_id, None), manual.reject(db, trx_id, "no")):
+    for decision in (
+        decisions.complete(db, trx_id, None),
+        _reject(payer, trx_id, "no"),
+    ):
         with pytest.raises(NotToDecide, match="provider"):
             await decision
     assert (await payer.payout(trx_id)).status == "pending"
@@ -150,7 +163,10 @@ async def test_a_reason_and_a_bank_reference_are_short_and_printable(
     payer: PayoutMerchant, text: str
 ) -> None:
     db, trx_id = payer.services.db, await payer.pay_out(MANUAL)
-    for decision in (manual.complete(db, trx_id, text), manual.reject(db, trx_id, text)):
+    for decision in (
+        decisions.complete(db, trx_id, text),
+        _reject(payer, trx_id, text),
+    ):
         with pytest.raises(Refusal, match="1 to 200 printable characters"):
             await decision
     assert (await payer.payout(trx_id)).status == "pending"
@@ -163,10 +179,10 @@ async def test_only_payouts_are_found(payer: PayoutMerchant) -> None:
     unknown = trx_ids.new(payer.merchant.new.id)
     for trx_id in (payment_id, unknown, "TXN1", "", "x" * 33):
         for call in (
-            manual.find(db, trx_id),
-            manual.complete(db, trx_id, None),
-            manual.reject(db, trx_id, "no"),
-            manual.requeue(db, trx_id),
+            decisions.find(db, trx_id),
+            decisions.complete(db, trx_id, None),
+            _reject(payer, trx_id, "no"),
+            decisions.requeue(db, trx_id),
         ):
             with pytest.raises(PayoutNotFound):
                 await call
@@ -181,7 +197,7 @@ async def test_requeueing_queries_immediately_and_never_sends_twice(payer: Payou
     await payer.settle("a", trx_id, "success")
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "pending"
-    requeued = await manual.requeue(payer.services.db, trx_id)
+    requeued = await decisions.requeue(payer.services.db, trx_id)
     assert requeued.trx_id == trx_id
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "completed"
@@ -193,7 +209,7 @@ async def test_requeueing_restarts_a_failed_job(payer: PayoutMerchant) -> None:
     await db.execute("UPDATE job SET parked_at = now(), failures = 12 WHERE subject = $1", trx_id)
     await payer.simulator.run_jobs()
     assert await payer.transfers() == []
-    await manual.requeue(db, trx_id)
+    await decisions.requeue(db, trx_id)
     await payer.simulator.run_jobs()
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
 
@@ -205,16 +221,16 @@ async def test_a_decided_payout_or_one_without_a_job_cannot_be_requeued(
     done = await payer.pay_out()
     await payer.check_until(done, "completed")
     with pytest.raises(NotToDecide, match="is completed already"):
-        await manual.requeue(db, done)
+        await decisions.requeue(db, done)
     for trx_id in (await payer.pay_out(MANUAL), await sandbox_payer.pay_out()):
         with pytest.raises(NotToDecide):
-            await manual.requeue(db, trx_id)
+            await decisions.requeue(db, trx_id)
 
 
 async def test_manual_payouts_are_listed_for_administrators(payer: PayoutMerchant) -> None:
     by_hand, automatic = await payer.pay_out(MANUAL), await payer.pay_out()
     done = await payer.pay_out(MANUAL)
-    await manual.complete(payer.services.db, done, None)
+    await decisions.complete(payer.services.db, done, None)
 
     async def listed(status: PayoutStatus | None, *, manual_only: bool) -> list[str]:
         scope = Everyone(payer.merchant.new.id)

@@ -11,9 +11,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts import holding, lost, manual, queue, sending
+from manilla.payouts import decisions, holding, queue, sending
+from manilla.payouts.decisions import NotToDecide, OnHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.manual import NotToDecide, OnHold
 from manilla.platform import settings as platform
 from manilla.services import Services
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
@@ -163,7 +163,7 @@ async def test_an_administrator_rejects_a_waiting_payout(
     trx_id = await payer.pay_out()
     await payer.change(off)
     await payer.check_now(trx_id)
-    await lost.reject(db, services.rails, trx_id, "The merchant has closed its account.")
+    await decisions.reject(db, services.rails, trx_id, "The merchant has closed its account.")
     assert await payer.balance() == 1_000_000
     await payer.change(on)
     await payer.simulator.run_jobs()
@@ -185,7 +185,7 @@ async def test_an_administrator_cannot_reject_a_disabled_merchants_sent_payout(
     await payer.simulator.run_jobs()
     await payer.change(DISABLE)
     with pytest.raises(NotToDecide, match="provider decides"):
-        await lost.reject(db, services.rails, trx_id, "No.")
+        await decisions.reject(db, services.rails, trx_id, "No.")
     assert await payer.balance() == 900_000
 
 
@@ -195,10 +195,10 @@ async def test_a_manual_payout_is_paid_only_once_its_merchant_is_enabled(
     trx_id = await payer.pay_out(MANUAL)
     await payer.change(DISABLE)
     with pytest.raises(OnHold, match="The merchant is disabled"):
-        await manual.complete(db, trx_id, "BANK-1")
+        await decisions.complete(db, trx_id, "BANK-1")
     assert (await payer.payout(trx_id)).status == "pending"
     await payer.change(ENABLE)
-    assert (await manual.complete(db, trx_id, "BANK-1")).status == "completed"
+    assert (await decisions.complete(db, trx_id, "BANK-1")).status == "completed"
 
 
 async def test_an_already_paid_manual_payout_can_be_recorded_for_any_merchant(
@@ -206,10 +206,10 @@ async def test_an_already_paid_manual_payout_can_be_recorded_for_any_merchant(
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
     await payer.change(DISABLE)
-    done = await manual.complete(db, trx_id, "BANK-1", already_paid=True)
+    done = await decisions.complete(db, trx_id, "BANK-1", already_paid=True)
     assert done.status == "completed"
     with pytest.raises(Refusal, match="completed already"):
-        await manual.reject(db, trx_id, "No.")
+        await decisions.reject(db, payer.services.rails, trx_id, "No.")
     assert await payer.balance() == 900_000
 
 
@@ -218,7 +218,9 @@ async def test_a_disabled_merchants_manual_payout_can_be_rejected(
 ) -> None:
     trx_id = await payer.pay_out(MANUAL)
     await payer.change(DISABLE)
-    assert (await manual.reject(db, trx_id, "Closed.")).status == "canceled"
+    assert (
+        await decisions.reject(db, payer.services.rails, trx_id, "Closed.")
+    ).status == "canceled"
     assert await payer.balance() == 1_000_000
 
 
@@ -239,7 +241,7 @@ async def test_a_waiting_sandbox_payout_can_be_rejected(
     before = await sandbox_payer.balance()
     trx_id = await sandbox_payer.pay_out()
     await sandbox_payer.change(DISABLE)
-    await lost.reject(db, services.rails, trx_id, "Closed.")
+    await decisions.reject(db, services.rails, trx_id, "Closed.")
     assert (await sandbox_payer.payout(trx_id)).status == "canceled"
     assert await sandbox_payer.balance() == before
 

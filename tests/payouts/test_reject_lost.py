@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from manilla.kit.db import Database
-from manilla.payouts import lost
-from manilla.payouts.manual import NotToDecide
+from manilla.payouts import decisions
+from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from tests.client import Site
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, clear_credentials
@@ -24,7 +24,7 @@ async def _silent(payer: PayoutMerchant) -> None:
 
 async def reject(payer: PayoutMerchant, trx_id: str) -> Payout:
     services = payer.services
-    return await lost.reject(services.db, services.rails, trx_id, "The provider has lost it.")
+    return await decisions.reject(services.db, services.rails, trx_id, "The provider has lost it.")
 
 
 async def pass_time(db: Database, trx_id: str, age: str) -> None:

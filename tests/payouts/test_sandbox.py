@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from manilla.payouts import manual
+from manilla.payouts import decisions
 from manilla.providers.port import Direction, Provider
 from manilla.services import Services
 from tests.client import Reply
@@ -104,7 +104,7 @@ async def test_a_manual_payout_waits_for_an_administrator_in_the_sandbox_too(
 ) -> None:
     trx_id = await sandbox_payer.pay_out(MANUAL)
     assert await jobs_of(sandbox_payer, trx_id) == []
-    await manual.complete(sandbox_payer.services.db, trx_id, None)
+    await decisions.complete(sandbox_payer.services.db, trx_id, None)
     await assert_ended(sandbox_payer, trx_id, "completed", None)
 
 

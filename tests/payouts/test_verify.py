@@ -11,7 +11,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
-from manilla.payouts import manual
+from manilla.payouts import decisions
 from manilla.services import Services
 from tests.client import Site, new_merchant
 from tests.payments.orders import VERIFY as VERIFY_PAYMENT
@@ -73,7 +73,7 @@ async def test_a_delivered_payout_has_exactly_the_documented_fields(
 
 async def test_a_description_that_was_not_sent_is_null(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out(MANUAL)
-    await manual.complete(payer.services.db, trx_id, "FT-1")
+    await decisions.complete(payer.services.db, trx_id, "FT-1")
     assert (await payer.verify(trx_id)).json["description"] is None
 
 
@@ -96,7 +96,7 @@ async def test_a_failed_payout_has_exactly_the_documented_fields(payer: PayoutMe
 async def test_a_canceled_payout_is_returned_as_failed(payer: PayoutMerchant) -> None:
     sent = await payer.order(MANUAL)
     trx_id = (await payer.send(sent)).json["trx_id"]
-    await manual.reject(payer.services.db, trx_id, "The bank is closed.")
+    await decisions.reject(payer.services.db, payer.services.rails, trx_id, "The bank is closed.")
     assert (await payer.verify(trx_id)).json == {
         "status": "failed",
         "event": "payout",

@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.db import Database
 from manilla.payments.checkout import SandboxOutcome
-from manilla.payouts import manual
+from manilla.payouts import decisions
 from manilla.reference import examples
 from manilla.refunds import initiate
 from manilla.refunds.refund import SEND
@@ -159,7 +159,7 @@ async def test_payout_responses_and_notifications_match_their_examples(
     await product.told("payout", failed)
 
     rejected = await product.initiate_payout("manual")
-    await manual.reject(db, rejected, "The bank is closed.")
+    await decisions.reject(db, product.simulator.services.rails, rejected, "The bank is closed.")
     await product.told("payout", rejected)
 
 

@@ -1,0 +1,290 @@
+"""Decisions of administrators on manual payouts and on stuck automatic ones.
+
+A rejection of a repeated send is not conclusive, so a payout whose provider does not know it would
+stay open forever. An administrator can reject it after a day if a case says that it is stuck,
+nothing is in transit any more, and the provider says at that moment that it does not know the
+transfer. A payout that was never sent because its merchant's money is on hold can be rejected at
+any time.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from manilla.audit import audit
+from manilla.audit.audit import AuditFilter
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit import jobs
+from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.jobs import Job
+from manilla.kit.texts import is_line
+from manilla.ledger import trx_ids
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.payouts import queries, sending, states
+from manilla.payouts.initiate import SEND
+from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.states import NEXT
+from manilla.providers.port import (
+    Done,
+    Provider,
+    RefusalCode,
+    Refused,
+    TransferState,
+    TransferStatus,
+    Unknown,
+)
+from manilla.providers.rails import Rails
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+
+# A transfer that was sent has arrived by then, or never will: one call takes at most 15 seconds.
+QUIET = timedelta(minutes=10)
+TEXT_LENGTH_MAX = 200
+
+
+class PayoutNotFound(Refusal):
+    status, code = 404, "TRANSACTION_NOT_FOUND"
+    message = "There is no such payout."
+
+
+class NotToDecide(Refusal):
+    message = "An administrator cannot decide this payout."
+
+
+class OnHold(NotToDecide):
+    code = "PAYOUT_ON_HOLD"
+    message = "The payout is on hold: do not pay it."
+
+
+async def find(db: Database | Connection, trx_id: str) -> Payout:
+    merchant_id = trx_ids.merchant_of(trx_id)
+    payout = None if merchant_id is None else await queries.payout(db, merchant_id, trx_id)
+    if payout is None:
+        raise PayoutNotFound(f"There is no payout {trx_id}.")
+    return payout
+
+
+async def complete(
+    db: Database, trx_id: str, bank_reference: str | None, *, already_paid: bool = False
+) -> Payout:
+    """Records that the administrator has paid it.
+
+    `already_paid`: the administrator paid before seeing the hold. This must be recorded even during
+    a hold, or a later rejection would refund money that was already paid out.
+    """
+    if bank_reference is not None:
+        check_text(bank_reference, "A bank reference")
+    payout = await find(db, trx_id)
+    hold = await hold_of(db, payout)
+    if payout.is_manual and hold is not None and not already_paid:
+        raise OnHold(
+            f"{hold.text} Do not pay this payout: wait, or reject it. "
+            "If you have paid it already, confirm that."
+        )
+    event = SettlementEvent(
+        TransferEvent.DELIVERED, Source.ADMINISTRATOR, bank_reference=bank_reference
+    )
+    return await _decide(db, payout, event, may_decide=payout.is_manual)
+
+
+async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
+    """Rejects any payout that an administrator may reject, and refunds the wallet once."""
+    payout = await find(db, trx_id)
+    check_text(reason, "A reason")
+    if payout.is_manual or payout.is_sandbox:
+        may_decide = payout.is_manual or await hold_of(db, payout) is not None
+        return await _decide(db, payout, _rejection(reason), may_decide=may_decide)
+    await _check_stuck(db, payout)
+    job = await sending.hold(db, payout.merchant_id, trx_id)
+    if job is None:
+        raise NotToDecide("A worker is processing the payout: try again in a minute.")
+    try:
+        # From here on no worker can send the payout. An earlier send must have had time to arrive.
+        await _check_quiet(db, payout)
+        await _end(db, payout, job, await _ending(db, rails, payout, reason))
+    finally:
+        await sending.release(db, job)
+    return await find(db, trx_id)
+
+
+async def _check_stuck(db: Database, payout: Payout) -> None:
+    _check_pending(payout)
+    if await hold_of(db, payout) is not None:
+        return  # it was never sent, and cannot be sent during the hold
+    if not await cases.is_open(db, payout.merchant_id, Kind.NO_ANSWER, payout.trx_id):
+        raise NotToDecide(
+            "The provider decides the outcome of this payout. You can reject it only if it has an "
+            "open no_answer case, or if it is on hold."
+        )
+
+
+async def _check_quiet(db: Database, payout: Payout) -> None:
+    if await queries.was_sent_within(db, payout, QUIET):
+        minutes = QUIET.seconds // 60
+        raise NotToDecide(
+            f"The payout was sent within the last {minutes} minutes and may still arrive: "
+            "try again later."
+        )
+    said = {claim.status for claim in await states.claims_about(db, payout) if claim.status}
+    if not said <= {TransferStatus.FAILED}:
+        raise NotToDecide(
+            f"A signed webhook says that the transfer exists: {', '.join(sorted(said))}."
+        )
+
+
+async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> SettlementEvent:
+    """Returns the event that ends the payout: it was never sent, has failed, or is unknown.
+
+    Raises `NotToDecide` if the provider has the transfer or gives no usable answer.
+    """
+    current = await find(db, payout.trx_id)
+    hold = await hold_of(db, current)
+    event = TransferEvent.FAILED if hold is None else TransferEvent.REJECTED
+    if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
+        # Only the holder of the job can start to send, and we hold it, so the payout was never
+        # sent. This does not apply while all payouts are on hold, because the database may then be
+        # older than a send.
+        return _rejection(reason, event, "; it was never sent")
+    state = await _ask(rails, payout)
+    if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
+        return SettlementEvent(
+            TransferEvent.FAILED,
+            Source.STATUS_QUERY,
+            RefusalCode.GATEWAY_PAYOUT_FAILED,
+            state.message or None,
+        )
+    if state.status is TransferStatus.NOT_FOUND:
+        return _rejection(reason, event, "; the provider knows no such transfer")
+    raise NotToDecide(
+        f"The provider says that the transfer is {state.status}: nothing was changed."
+    )
+
+
+def _rejection(
+    reason: str, event: TransferEvent = TransferEvent.REJECTED, circumstance: str = ""
+) -> SettlementEvent:
+    return SettlementEvent(
+        event,
+        Source.ADMINISTRATOR,
+        RefusalCode.PAYOUT_FAILED,
+        reason,
+        circumstance=circumstance,
+    )
+
+
+async def _ask(rails: Rails, payout: Payout) -> TransferState:
+    adapter = rails.adapter(Provider(payout.provider or ""))
+    if adapter is None:
+        raise NotToDecide(f"{payout.provider} is not configured, so it cannot be queried.")
+    answer = await adapter.transfer_state(payout.trx_id)
+    match answer:
+        case Done(state):
+            return state
+        case Refused(_, reason) | Unknown(reason):
+            raise NotToDecide(f"{payout.provider} gave no usable answer: {reason}.")
+
+
+async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -> None:
+    merchant_id, trx_id = payout.merchant_id, payout.trx_id
+    async with db.transaction() as connection:
+        if not await states.settle_within(connection, merchant_id, trx_id, event, holder=job):
+            raise NotToDecide("The payout has changed in the meantime: check its status.")
+        resolution = f"payout rejected: {event.guidance or event.source_text}"
+        await cases.close(connection, merchant_id, Kind.NO_ANSWER, trx_id, resolution)
+        await _record(connection, payout, event, source=event.source_text)
+
+
+def _is_unsent(payout: Payout) -> bool:
+    return payout.status is PayoutStatus.PENDING and payout.began_at is None
+
+
+async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
+    """Returns why an unsent payout is on hold; None if it is not on hold, or was sent."""
+    if not _is_unsent(payout):
+        return None
+    return await outgoing.hold(db, payout.merchant_id, payout.environment)
+
+
+async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
+    """Does the same for several payouts; the keys are their transaction ids."""
+    unsent = [
+        each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
+    ]
+    holds = await outgoing.holds(db, {(each.merchant_id, each.environment) for each in unsent})
+    found = {each.trx_id: holds.get((each.merchant_id, each.environment)) for each in unsent}
+    return {trx_id: hold for trx_id, hold in found.items() if hold is not None}
+
+
+async def requeue(db: Database, trx_id: str) -> Payout:
+    """Makes the job of an open automatic payout due now, even if the job has failed."""
+    payout = await find(db, trx_id)
+    _check_pending(payout)
+    if payout.is_manual or payout.is_sandbox:
+        raise NotToDecide("Only automatic payouts in production can be requeued.")
+    async with db.transaction() as connection:
+        await jobs.put(connection, payout.merchant_id, SEND, payout.trx_id)
+        await audit.record(
+            connection,
+            "payout.requeue",
+            f"payout:{payout.trx_id}",
+            merchant_id=payout.merchant_id,
+        )
+    return payout
+
+
+async def decision(db: Database, payout: Payout) -> str | None:
+    """Returns a sentence that says who decided and how; None if no administrator has."""
+    about = AuditFilter(
+        action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
+    )
+    for line in await audit.listed(db, about):
+        match line.action:
+            case "payout.complete":
+                reference = line.detail.get("bank_reference")
+                under = f", bank reference {reference}" if reference else ""
+                return f"{line.actor_name} has paid it{under}."
+            case "payout.reject":
+                return f"{line.actor_name} has rejected it: {line.detail.get('reason')}"
+    return None
+
+
+async def _decide(
+    db: Database, payout: Payout, event: SettlementEvent, *, may_decide: bool
+) -> Payout:
+    if not may_decide:
+        raise NotToDecide("The provider decides the outcome of this payout.")
+    _check_pending(payout)
+    async with db.transaction() as connection:
+        if not await states.settle_within(connection, payout.merchant_id, payout.trx_id, event):
+            # Another administrator decided a moment earlier.
+            current = await find(connection, payout.trx_id)
+            raise NotToDecide(f"The payout is {current.status} already.")
+        await _record(connection, payout, event, bank_reference=event.bank_reference)
+    return await find(db, payout.trx_id)
+
+
+async def _record(
+    connection: Connection, before: Payout, event: SettlementEvent, **more: str | None
+) -> None:
+    is_paid = event.event is TransferEvent.DELIVERED
+    await audit.record(
+        connection,
+        "payout.complete" if is_paid else "payout.reject",
+        f"payout:{before.trx_id}",
+        merchant_id=before.merchant_id,
+        changed={"status": {"before": before.status, "after": NEXT[before.status, event.event]}},
+        amount=before.amount,
+        reason=event.guidance,
+        **more,
+    )
+
+
+def _check_pending(payout: Payout) -> None:
+    if payout.status is not PayoutStatus.PENDING:
+        raise NotToDecide(f"The payout is {payout.status} already.")
+
+
+def check_text(text: str, what: str) -> None:
+    if not is_line(text, TEXT_LENGTH_MAX):
+        raise NotToDecide(f"{what} must have 1 to {TEXT_LENGTH_MAX} printable characters.")
