@@ -21,96 +21,84 @@ from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.providers.port import Provider
-from manilla.services import Services
 from manilla.web import lists
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import said, title
 from manilla.web.layout import NotHere
 from manilla.web.lists import ROWS, ListView
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 
-class ApprovalPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest) -> Answer:
+    db = request.services.db
+    before = listing.read_cursor(int, lists.after(request))
+    waiting = await approvals.waiting(db) if before is None else []
+    rows = await approvals.listed(db, before, ROWS)
+    following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
+    return request.page(
+        "approvals.html",
+        waiting=[
+            (each, _in_words(each, plain(await _current_values(request, each)))) for each in waiting
+        ],
+        decided=[row for row in rows if row.status != "waiting"],
+        listing=ListView(request, following),
+        is_own=_is_own,
+        place=_place,
+        in_words=_in_words,
+    )
 
-    def routes(self) -> list[Route]:
-        one = "/approvals/{approval:int}"
-        return [
-            page("/approvals", self.show, Permission.CONSOLE_VIEW),
-            # Only administrators can approve, because they could make every such change themselves.
-            # The operations role can only request changes.
-            form(one + "/approve", self.approve, Permission.PLATFORM, step_up=True),
-            form(one + "/refuse", self.refuse, Permission.PAYOUT_DESK, step_up=True),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        db = self._desk.db
-        before = listing.read_cursor(int, lists.after(request))
-        waiting = await approvals.waiting(db) if before is None else []
-        rows = await approvals.listed(db, before, ROWS)
-        following = listing.cursor(rows[-1].id) if len(rows) == ROWS else None
-        return request.page(
-            "approvals.html",
-            waiting=[
-                (each, _in_words(each, plain(await self._current_values(each)))) for each in waiting
-            ],
-            decided=[row for row in rows if row.status != "waiting"],
-            listing=ListView(request, following),
-            is_own=_is_own,
-            place=_place,
-            in_words=_in_words,
-        )
+async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:
+    """Returns the current values of what the change would set.
 
-    async def _current_values(self, asked: Approval) -> dict[str, Any]:
-        """Returns the current values of what the change would set.
+    They may differ from those at the time of the request.
+    """
+    db, (_, *about) = request.services.db, asked.subject.split(":")
+    match asked.kind:
+        case "setting":
+            current = settings.in_mode(
+                await settings.load(db), is_development=request.services.is_development
+            )
+            return _named(msgspec.structs.asdict(current), about)
+        case "merchant":
+            merchant = await merchants.get(db, int(about[0]))
+            return _named(msgspec.structs.asdict(merchant), asked.detail)
+        case "method":
+            method = next(m for m in await catalogue.load(db) if m.code == about[0])
+            return _named(_method_current_values(method), asked.detail)
+        case "wallet_funding" | "wallet_adjustment":
+            wallet = await wallets.get(db, int(about[0]), Environment(about[1]), about[2])
+            return {"balance": Money(wallet.currency, wallet.balance_minor)}
+        case "provider":
+            given = await credentials.load(db, request.services.keyring)
+            return _named(given[Provider(about[0])].shown(), asked.detail)
+    return {}
 
-        They may differ from those at the time of the request.
-        """
-        db, (_, *about) = self._desk.db, asked.subject.split(":")
-        match asked.kind:
-            case "setting":
-                current = settings.in_mode(
-                    await settings.load(db), is_development=self._desk.is_development
-                )
-                return _named(msgspec.structs.asdict(current), about)
-            case "merchant":
-                merchant = await merchants.get(db, int(about[0]))
-                return _named(msgspec.structs.asdict(merchant), asked.detail)
-            case "method":
-                method = next(m for m in await catalogue.load(db) if m.code == about[0])
-                return _named(_method_current_values(method), asked.detail)
-            case "wallet_funding" | "wallet_adjustment":
-                wallet = await wallets.get(db, int(about[0]), Environment(about[1]), about[2])
-                return {"balance": Money(wallet.currency, wallet.balance_minor)}
-            case "provider":
-                given = await credentials.load(db, self._desk.keyring)
-                return _named(given[Provider(about[0])].shown(), asked.detail)
-        return {}
 
-    async def approve(self, request: PageRequest) -> Answer:
-        number = _number(request)
-        try:
-            await approvals.approve(self._desk.approvals, number)
-        except approvals.ApprovalNotFound:
-            raise
-        except Refusal as refusal:
-            return request.sent_back("/approvals", refusal)
-        return request.redirect("/approvals", done=f"Approval {number}: the change was applied.")
+async def approve(request: PageRequest) -> Answer:
+    number = _number(request)
+    try:
+        await approvals.approve(request.services.approvals, number)
+    except approvals.ApprovalNotFound:
+        raise
+    except Refusal as refusal:
+        return request.sent_back("/approvals", refusal)
+    return request.redirect("/approvals", done=f"Approval {number}: the change was applied.")
 
-    async def refuse(self, request: PageRequest) -> Answer:
-        """Rejects a change. The operations role can only withdraw its own requests."""
-        number = _number(request)
-        asked = await approvals.find(self._desk.db, number)
-        if not (request.may(Permission.PLATFORM) or _is_own(asked)):
-            raise NotAllowed
-        try:
-            reason = request.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
-            await approvals.refuse(self._desk.approvals, number, reason)
-        except Refusal as refusal:
-            return request.sent_back("/approvals", refusal)
-        return request.redirect("/approvals", done=f"Approval {number} was rejected.")
+
+async def refuse(request: PageRequest) -> Answer:
+    """Rejects a change. The operations role can only withdraw its own requests."""
+    number = _number(request)
+    asked = await approvals.find(request.services.db, number)
+    if not (request.may(Permission.PLATFORM) or _is_own(asked)):
+        raise NotAllowed
+    try:
+        reason = request.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
+        await approvals.refuse(request.services.approvals, number, reason)
+    except Refusal as refusal:
+        return request.sent_back("/approvals", refusal)
+    return request.redirect("/approvals", done=f"Approval {number} was rejected.")
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:

@@ -7,15 +7,14 @@ from manilla.audit.audit import AuditFilter
 from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
-from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 VERIFY_SECONDS = 20.0
+_VERIFYING = asyncio.Lock()  # one verification at a time
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
 COLUMNS = listing.FIELDS.select(
@@ -23,40 +22,30 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-class AuditPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._verifying = asyncio.Lock()
+async def show(request: PageRequest) -> Answer:
+    db, wanted = request.services.db, _filter(request)
+    if exports.is_wanted(request):
+        return exports.send(request, "audit", COLUMNS, listing.all_entries(db, wanted))
+    found = await listing.entries(db, wanted, after=lists.after(request))
+    return request.page("audit.html", lines=found.rows, listing=ListView(request, found.next))
 
-    def routes(self) -> list[Route]:
-        return [
-            page("/audit", self.show, Permission.CONSOLE_VIEW),
-            form("/audit/verify", self.verify, Permission.CONSOLE_VIEW),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        db, wanted = self._desk.db, _filter(request)
-        if exports.is_wanted(request):
-            return exports.send(request, "audit", COLUMNS, listing.all_entries(db, wanted))
-        found = await listing.entries(db, wanted, after=lists.after(request))
-        return request.page("audit.html", lines=found.rows, listing=ListView(request, found.next))
-
-    async def verify(self, request: PageRequest) -> Answer:
-        """Verifies the whole log. Only one verification runs at a time, with a time limit."""
-        if self._verifying.locked():
-            return request.redirect(
-                "/audit", failed="The log is already being verified. Try again later."
-            )
-        async with self._verifying:
-            try:
-                # Verification runs many short statements. In total they may take longer than the
-                # limit of other pages.
-                with deadline.limited(VERIFY_SECONDS):
-                    verdict = await audit.verify(self._desk.db)
-            except Unavailable:
-                return request.redirect("/audit", failed=TOO_LONG)
-        last = await audit.listed(self._desk.db, limit=1)
-        return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
+async def verify(request: PageRequest) -> Answer:
+    """Verifies the whole log. Only one verification runs at a time, with a time limit."""
+    if _VERIFYING.locked():
+        return request.redirect(
+            "/audit", failed="The log is already being verified. Try again later."
+        )
+    async with _VERIFYING:
+        try:
+            # Verification runs many short statements. In total they may take longer than the
+            # limit of other pages.
+            with deadline.limited(VERIFY_SECONDS):
+                verdict = await audit.verify(request.services.db)
+        except Unavailable:
+            return request.redirect("/audit", failed=TOO_LONG)
+    last = await audit.listed(request.services.db, limit=1)
+    return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
 
 
 def _filter(request: PageRequest) -> AuditFilter:

@@ -1,16 +1,14 @@
 """Failed jobs: what failed, why, and retrying it."""
 
-from manilla.console import queues
+from manilla.console import list_pages
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.merchants import roster
-from manilla.people.roles import Permission
 from manilla.platform import work
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 # Pages of a job's subject, by kind of job.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
@@ -18,38 +16,29 @@ PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notificatio
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
 
 
-class JobPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest) -> Answer:
+    kind, subject = request.query.text("kind"), request.query.text("q")
+    wanted = FailedJobFilter(
+        merchant_id=list_pages.merchant(request), kind=kind or None, search=subject or None
+    )
+    if exports.is_wanted(request):
+        pages = failed.all_failed_jobs(request.services.db, wanted)
+        return exports.send(request, "failed-jobs", COLUMNS, pages)
+    found = await failed.failed_jobs(request.services.db, wanted, after=lists.after(request))
+    return request.page(
+        "jobs.html",
+        rows=found.rows,
+        names=await roster.names(request.services.db, (row.merchant_id for row in found.rows)),
+        listing=lists.ListView(request, found.next),
+        paths=PATHS,
+    )
 
-    def routes(self) -> list[Route]:
-        return [
-            page("/jobs", self.show, Permission.CONSOLE_VIEW),
-            form("/jobs/retry", self.retry, Permission.SUPPORT_TOOLS),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        kind, subject = request.query.text("kind"), request.query.text("q")
-        wanted = FailedJobFilter(
-            merchant_id=queues.merchant(request), kind=kind or None, search=subject or None
-        )
-        if exports.is_wanted(request):
-            pages = failed.all_failed_jobs(self._desk.db, wanted)
-            return exports.send(request, "failed-jobs", COLUMNS, pages)
-        found = await failed.failed_jobs(self._desk.db, wanted, after=lists.after(request))
-        return request.page(
-            "jobs.html",
-            rows=found.rows,
-            names=await roster.names(self._desk.db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(request, found.next),
-            paths=PATHS,
-        )
-
-    async def retry(self, request: PageRequest) -> Answer:
-        given = request.form
-        try:
-            merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
-            await work.retry(self._desk.db, merchant_id, kind, given.needed("subject"))
-        except Refusal as refusal:
-            return request.sent_back("/jobs", refusal)
-        return request.redirect("/jobs", done="The job will run again now.")
+async def retry(request: PageRequest) -> Answer:
+    given = request.form
+    try:
+        merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
+        await work.retry(request.services.db, merchant_id, kind, given.needed("subject"))
+    except Refusal as refusal:
+        return request.sent_back("/jobs", refusal)
+    return request.redirect("/jobs", done="The job will run again now.")

@@ -15,12 +15,10 @@ from manilla.ledger import listing as books
 from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import PostedEntry, PostingFilter, PostingLine
 from manilla.ledger.scope import Everyone
-from manilla.people.roles import Permission
 from manilla.proofs import proofs
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page, part
+from manilla.web.routes import Answer
 
 EXPLANATIONS = {
     "wallet": "Total balance of all merchant wallets",
@@ -49,54 +47,46 @@ COLUMNS = books.ENTRY_FIELDS.select(
 )
 
 
-class LedgerPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest) -> Answer:
+    sums = await _sums(request)
+    return request.page(
+        "ledger.html",
+        proof=await proofs.last(request.services.db),
+        sums=None if sums is None else _grouped(sums),
+        explain=_explain,
+        shown=_shown,
+    )
 
-    def routes(self) -> list[Route]:
-        return [
-            page("/ledger", self.show, Permission.CONSOLE_VIEW),
-            page("/ledger/postings", self.show_postings, Permission.CONSOLE_VIEW),
-            part("/ledger/proof", self.show_proof, Permission.CONSOLE_VIEW),
-            form("/ledger/proof", self.prove, Permission.PAYOUT_DESK),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        sums = await self._sums()
-        return request.page(
-            "ledger.html",
-            proof=await proofs.last(self._desk.db),
-            sums=None if sums is None else _grouped(sums),
-            explain=_explain,
-            shown=_shown,
-        )
+async def show_proof(request: PageRequest) -> Answer:
+    """The result of the check alone, for the script that polls for it."""
+    return request.page("ledger_proof.html", proof=await proofs.last(request.services.db))
 
-    async def show_proof(self, request: PageRequest) -> Answer:
-        """The result of the check alone, for the script that polls for it."""
-        return request.page("ledger_proof.html", proof=await proofs.last(self._desk.db))
 
-    async def prove(self, request: PageRequest) -> Answer:
-        await proofs.ask(self._desk.db)
-        return request.redirect("/ledger", done="A worker is checking the ledger.")
+async def prove(request: PageRequest) -> Answer:
+    await proofs.ask(request.services.db)
+    return request.redirect("/ledger", done="A worker is checking the ledger.")
 
-    async def show_postings(self, request: PageRequest) -> Answer:
-        scope, wanted = _scope(request), _filter(request)
-        db = self._desk.db
-        if exports.is_wanted(request):
-            lines = _entries(books.all_postings(db, scope, wanted))
-            return exports.send(request, "postings", COLUMNS, lines)
-        found = await books.postings(db, scope, wanted, after=lists.after(request))
-        return request.page(
-            "postings.html", rows=found.rows, listing=lists.ListView(request, found.next)
-        )
 
-    async def _sums(self) -> list[AccountBalance] | None:
-        """Returns None if calculating the balances takes too long for a page."""
-        try:
-            async with asyncio.timeout(OPTIONAL_SECONDS):
-                return await balances.balances(self._desk.db)
-        except (TimeoutError, Unavailable):
-            return None
+async def show_postings(request: PageRequest) -> Answer:
+    scope, wanted = _scope(request), _filter(request)
+    db = request.services.db
+    if exports.is_wanted(request):
+        lines = _entries(books.all_postings(db, scope, wanted))
+        return exports.send(request, "postings", COLUMNS, lines)
+    found = await books.postings(db, scope, wanted, after=lists.after(request))
+    return request.page(
+        "postings.html", rows=found.rows, listing=lists.ListView(request, found.next)
+    )
+
+
+async def _sums(request: PageRequest) -> list[AccountBalance] | None:
+    """Returns None if calculating the balances takes too long for a page."""
+    try:
+        async with asyncio.timeout(OPTIONAL_SECONDS):
+            return await balances.balances(request.services.db)
+    except (TimeoutError, Unavailable):
+        return None
 
 
 def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBalance]]]:

@@ -12,7 +12,7 @@ from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
-from manilla.console import answers
+from manilla.console import responses
 from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -33,13 +33,12 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, links, mail, members, persons
 from manilla.people.mail import Email
-from manilla.people.roles import Permission, Realm, Role
-from manilla.services import Services
+from manilla.people.roles import Realm, Role
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 QUEUE_ROWS = 10
 RECENT_ROWS = 5
@@ -72,203 +71,194 @@ COLUMNS = roster.FIELDS.select(
 )
 
 
-class MerchantPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_all(request: PageRequest) -> Answer:
+    db = request.services.db
+    wanted = listing.read_filter(
+        MerchantFilter,
+        {"status": request.query.text("status"), "search": request.query.text("q")},
+    )
+    if exports.is_wanted(request):
+        return exports.send(request, "merchants", COLUMNS, roster.all_merchants(db, wanted))
+    found = await roster.merchants(db, wanted, after=lists.after(request))
+    view = lists.ListView(request, found.next)
+    is_plain = not (view.is_filtered or view.is_later)
+    return request.page(
+        "merchants.html",
+        rows=found.rows,
+        listing=view,
+        queue=await roster.pending(db, QUEUE_ROWS) if is_plain else [],
+        pending=await roster.count_pending(db) if is_plain else 0,
+        statuses=[(status.value, status.value.title()) for status in MerchantStatus],
+    )
 
-    def routes(self) -> list[Route]:
-        one, needs = "/merchants/{merchant:int}", Permission.MERCHANTS
-        return [
-            page("/merchants", self.show_all, Permission.CONSOLE_VIEW),
-            page("/merchants/new", self.show_new, needs),
-            form("/merchants/new", self.create, needs, step_up=True),
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/status", self.decide, needs, step_up=True),
-            form(one + "/checks", self.check, needs, step_up=True),
-            form(one + "/commission", self.set_commission, Permission.PLATFORM, step_up=True),
-            form(one + "/currencies", self.switch_currency, needs),
-            form(
-                one + "/wallets/{environment:str}/{currency:str}/status",
-                self.set_wallet,
-                needs,
-                step_up=True,
-            ),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        db = self._desk.db
-        wanted = listing.read_filter(
-            MerchantFilter,
-            {"status": request.query.text("status"), "search": request.query.text("q")},
-        )
-        if exports.is_wanted(request):
-            return exports.send(request, "merchants", COLUMNS, roster.all_merchants(db, wanted))
-        found = await roster.merchants(db, wanted, after=lists.after(request))
-        view = lists.ListView(request, found.next)
-        is_plain = not (view.is_filtered or view.is_later)
-        return request.page(
-            "merchants.html",
-            rows=found.rows,
-            listing=view,
-            queue=await roster.pending(db, QUEUE_ROWS) if is_plain else [],
-            pending=await roster.count_pending(db) if is_plain else 0,
-            statuses=[(status.value, status.value.title()) for status in MerchantStatus],
-        )
+async def show_new(request: PageRequest) -> Answer:
+    return request.page("merchant_new.html", currencies=_currencies(request.services.methods))
 
-    async def show_new(self, request: PageRequest) -> Answer:
-        return request.page("merchant_new.html", currencies=_currencies(self._desk.methods))
 
-    async def create(self, request: PageRequest) -> Answer:
-        """Renders a page instead of redirecting, because the keys are shown only once.
+async def create(request: PageRequest) -> Answer:
+    """Renders a page instead of redirecting, because the keys are shown only once.
 
-        In production mode the console never shows production keys: whoever has them could pay out
-        the merchant's money through the API alone. The owner rotates them in the dashboard.
-        """
-        try:
-            email = persons.read_email(request.form.needed("email"))
-            new = await merchants.create(
-                self._desk.db,
-                self._desk.keyring,
-                name=request.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
-                email=email,
-                status=_first_status(request),
-                currencies=[request.form.needed("currency")],
-            )
-        except Refusal as refusal:
-            return request.refused(
-                "merchant_new.html", refusal, currencies=_currencies(self._desk.methods)
-            )
-        if self._desk.is_development:
-            return request.page("merchant_keys.html", new=new, shows_production=True)
-        return request.page(
-            "merchant_keys.html",
-            new=new,
+    In production mode the console never shows production keys: whoever has them could pay out
+    the merchant's money through the API alone. The owner rotates them in the dashboard.
+    """
+    try:
+        email = persons.read_email(request.form.needed("email"))
+        new = await merchants.create(
+            request.services.db,
+            request.services.keyring,
+            name=request.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
             email=email,
-            shows_production=False,
-            is_invited=await self._invite_owner(request, new.id, email),
+            status=_first_status(request),
+            currencies=[request.form.needed("currency")],
         )
-
-    async def _invite_owner(self, request: PageRequest, merchant_id: int, email: str) -> bool:
-        """Invites the owner by mail only, because whoever has the link becomes an owner."""
-        if not self._desk.mailer.is_open:
-            return False
-        token = await invitations.invite(
-            self._desk.db, request.visitor.person_id, merchant_id, email, Role.OWNER
+    except Refusal as refusal:
+        return request.refused(
+            "merchant_new.html", refusal, currencies=_currencies(request.services.methods)
         )
-        link = links.invitation(self._desk.base_url, Realm.DASHBOARD, token)
-        self._desk.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
-        return True
+    if request.services.is_development:
+        return request.page("merchant_keys.html", new=new, shows_production=True)
+    return request.page(
+        "merchant_keys.html",
+        new=new,
+        email=email,
+        shows_production=False,
+        is_invited=await _invite_owner(request, new.id, email),
+    )
 
-    async def show(self, request: PageRequest) -> Answer:
-        merchant = await self._merchant(request)
-        db = self._desk.db
-        waiting = await approvals.waiting(db)
-        return request.page(
-            "merchant.html",
-            merchant=merchant,
-            decisions=DECISIONS[MerchantStatus(merchant.status)],
-            settings=self._desk.platform.now,
-            approvals=[each for each in waiting if each.merchant_id == merchant.id],
-            wallets=await queries.wallets(db, merchant.id),
-            keys=await self._keys(merchant.id),
-            others=[
-                code
-                for code in _currencies(self._desk.methods)
-                if code[0] not in merchant.currencies
-            ],
-            **await self._recent(merchant.id),
-            people=await members.list_of(db, merchant.id),
-            lines=await audit.listed(db, AuditFilter(merchant_id=merchant.id), limit=AUDIT_ROWS),
+
+async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> bool:
+    """Invites the owner by mail only, because whoever has the link becomes an owner."""
+    if not request.services.mailer.is_open:
+        return False
+    token = await invitations.invite(
+        request.services.db, request.visitor.person_id, merchant_id, email, Role.OWNER
+    )
+    link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
+    request.services.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
+    return True
+
+
+async def show(request: PageRequest) -> Answer:
+    merchant = await _merchant(request)
+    db = request.services.db
+    waiting = await approvals.waiting(db)
+    return request.page(
+        "merchant.html",
+        merchant=merchant,
+        decisions=DECISIONS[MerchantStatus(merchant.status)],
+        settings=request.services.platform.now,
+        approvals=[each for each in waiting if each.merchant_id == merchant.id],
+        wallets=await queries.wallets(db, merchant.id),
+        keys=await _keys(request, merchant.id),
+        others=[
+            code
+            for code in _currencies(request.services.methods)
+            if code[0] not in merchant.currencies
+        ],
+        **await _recent(request, merchant.id),
+        people=await members.list_of(db, merchant.id),
+        lines=await audit.listed(db, AuditFilter(merchant_id=merchant.id), limit=AUDIT_ROWS),
+    )
+
+
+async def decide(request: PageRequest) -> Answer:
+    """If two administrators decide at the same time, the second one gets an error."""
+    merchant = await _merchant(request)
+    back = f"/merchants/{merchant.id}"
+    try:
+        status = request.form.choice("status", MerchantStatus)
+        was = request.form.choice("was", MerchantStatus)
+        if status not in [to for to, _ in DECISIONS[was]]:
+            raise BadForm(errors={"status": "Choose one of the options."})
+        reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
+        await merchants.decide(
+            request.services.db, request.services.keyring, merchant.id, status, reason, was=was
         )
+    except Refusal as refusal:
+        return request.sent_back(back, refusal)
+    return request.redirect(back, done=DONE[status])
 
-    async def decide(self, request: PageRequest) -> Answer:
-        """If two administrators decide at the same time, the second one gets an error."""
-        merchant = await self._merchant(request)
-        back = f"/merchants/{merchant.id}"
-        try:
-            status = request.form.choice("status", MerchantStatus)
-            was = request.form.choice("was", MerchantStatus)
-            if status not in [to for to, _ in DECISIONS[was]]:
-                raise BadForm(errors={"status": "Choose one of the options."})
-            reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
-            await merchants.decide(
-                self._desk.db, self._desk.keyring, merchant.id, status, reason, was=was
-            )
-        except Refusal as refusal:
-            return request.sent_back(back, refusal)
-        return request.redirect(back, done=DONE[status])
 
-    async def check(self, request: PageRequest) -> Answer:
-        """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
-        kept.
-        """
-        merchant = await self._merchant(request)
-        if request.form.text("what") not in CHECKS:
-            raise BadForm(errors={"what": "Choose one of the options."})
-        field, title = CHECKS[request.form.text("what")]
-        is_on = request.form.is_ticked("is_on")
-        wanted = msgspec.convert({field: is_on}, MerchantUpdate)
-        await merchants.change(self._desk.db, self._desk.keyring, merchant.id, wanted)
-        words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
-        done = f"{title}: {words[0] if is_on else words[1]}."
-        return request.redirect(f"/merchants/{merchant.id}", done=done)
+async def check(request: PageRequest) -> Answer:
+    """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
+    kept.
+    """
+    merchant = await _merchant(request)
+    if request.form.text("what") not in CHECKS:
+        raise BadForm(errors={"what": "Choose one of the options."})
+    field, title = CHECKS[request.form.text("what")]
+    is_on = request.form.is_ticked("is_on")
+    wanted = msgspec.convert({field: is_on}, MerchantUpdate)
+    await merchants.change(request.services.db, request.services.keyring, merchant.id, wanted)
+    words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
+    done = f"{title}: {words[0] if is_on else words[1]}."
+    return request.redirect(f"/merchants/{merchant.id}", done=done)
 
-    async def set_commission(self, request: PageRequest) -> Answer:
-        merchant = await self._merchant(request)
-        back = f"/merchants/{merchant.id}"
-        try:
-            percent: Decimal = request.form.decimal("commission_percent")
-            change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
-            result = await apply_or_ask(self._desk.approvals, change, request.form.text("reason"))
-        except Refusal as refusal:
-            return request.sent_back(
-                back,
-                refusal,
-                keep=("commission_percent", "reason"),
-                at=((merchants.BadMerchant, "commission_percent"),),
-            )
-        return answers.done_or_asked(request, back, result, f"Commission set to {percent} %.")
 
-    async def switch_currency(self, request: PageRequest) -> Answer:
-        merchant = await self._merchant(request)
-        code, is_on = request.form.text("currency").upper(), request.form.is_ticked("is_on")
-        back = f"/merchants/{merchant.id}"
-        try:
-            await merchants.switch_currency(self._desk.db, merchant.id, code, is_on=is_on)
-        except Refusal as refusal:
-            return request.sent_back(back, refusal)
-        return request.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
-
-    async def set_wallet(self, request: PageRequest) -> Answer:
-        merchant = await self._merchant(request)
-        currency, status = (
-            request.parameter("currency"),
-            request.form.choice("status", WalletStatus),
+async def set_commission(request: PageRequest) -> Answer:
+    merchant = await _merchant(request)
+    back = f"/merchants/{merchant.id}"
+    try:
+        percent: Decimal = request.form.decimal("commission_percent")
+        change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
+        result = await apply_or_ask(request.services.approvals, change, request.form.text("reason"))
+    except Refusal as refusal:
+        return request.sent_back(
+            back,
+            refusal,
+            keep=("commission_percent", "reason"),
+            at=((merchants.BadMerchant, "commission_percent"),),
         )
-        await wallets.set_status(self._desk.db, merchant.id, request.environment, currency, status)
-        done = f"The {request.environment} wallet in {currency} is now {status}."
-        return request.redirect(f"/merchants/{merchant.id}", done=done)
+    return responses.done_or_asked(request, back, result, f"Commission set to {percent} %.")
 
-    async def _merchant(self, request: PageRequest) -> MerchantRow:
-        return await merchants.get(self._desk.db, merchant_number(request))
 
-    async def _recent(self, merchant_id: int) -> dict[str, Any]:
-        db, scope, limit = self._desk.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
-        recent = await notifications.notifications(db, scope, NotificationFilter(), limit=limit)
-        return {
-            "payments": (await payments.payments(db, scope, PaymentFilter(), limit=limit)).rows,
-            "payouts": (await payouts.payouts(db, scope, PayoutFilter(), limit=limit)).rows,
-            "cases": (await cases.cases(db, scope, CaseFilter(), limit=limit)).rows,
-            "notifications": recent.rows,
-        }
+async def switch_currency(request: PageRequest) -> Answer:
+    merchant = await _merchant(request)
+    code, is_on = request.form.text("currency").upper(), request.form.is_ticked("is_on")
+    back = f"/merchants/{merchant.id}"
+    try:
+        await merchants.switch_currency(request.services.db, merchant.id, code, is_on=is_on)
+    except Refusal as refusal:
+        return request.sent_back(back, refusal)
+    return request.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
 
-    async def _keys(self, merchant_id: int) -> list[Any]:
-        """The newest credential of each environment, without its secret."""
-        found = [
-            await queries.credentials(self._desk.db, merchant_id, environment)
-            for environment in Environment
-        ]
-        return [rows[0] for rows in found if rows]
+
+async def set_wallet(request: PageRequest) -> Answer:
+    merchant = await _merchant(request)
+    currency, status = (
+        request.parameter("currency"),
+        request.form.choice("status", WalletStatus),
+    )
+    await wallets.set_status(
+        request.services.db, merchant.id, request.environment, currency, status
+    )
+    done = f"The {request.environment} wallet in {currency} is now {status}."
+    return request.redirect(f"/merchants/{merchant.id}", done=done)
+
+
+async def _merchant(request: PageRequest) -> MerchantRow:
+    return await merchants.get(request.services.db, merchant_number(request))
+
+
+async def _recent(request: PageRequest, merchant_id: int) -> dict[str, Any]:
+    db, scope, limit = request.services.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
+    recent = await notifications.notifications(db, scope, NotificationFilter(), limit=limit)
+    return {
+        "payments": (await payments.payments(db, scope, PaymentFilter(), limit=limit)).rows,
+        "payouts": (await payouts.payouts(db, scope, PayoutFilter(), limit=limit)).rows,
+        "cases": (await cases.cases(db, scope, CaseFilter(), limit=limit)).rows,
+        "notifications": recent.rows,
+    }
+
+
+async def _keys(request: PageRequest, merchant_id: int) -> list[Any]:
+    """The newest credential of each environment, without its secret."""
+    found = [
+        await queries.credentials(request.services.db, merchant_id, environment)
+        for environment in Environment
+    ]
+    return [rows[0] for rows in found if rows]
 
 
 def merchant_number(request: PageRequest) -> int:

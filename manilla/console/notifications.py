@@ -2,19 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 
-from manilla.console import queues
+from manilla.console import list_pages
 from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
-from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
@@ -24,70 +22,61 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-class NotificationDesk:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_all(request: PageRequest) -> Answer:
+    db, scope = request.services.db, list_pages.scope(request)
+    state = list_pages.selected(request, "state", STATES)
+    wanted = NotificationFilter(
+        state=None if state == list_pages.ALL else NotificationState(state),
+        since=lists.day(request.query, "since"),
+        until=lists.day(request.query, "until", is_end=True),
+        search=request.query.text("q") or None,
+    )
+    if exports.is_wanted(request):
+        pages = listing.all_notifications(db, scope, wanted)
+        return exports.send(request, "notifications", COLUMNS, pages)
+    found = await listing.notifications(db, scope, wanted, after=lists.after(request))
+    return request.page(
+        "notifications.html",
+        rows=found.rows,
+        names=await roster.names(db, (row.merchant_id for row in found.rows)),
+        listing=lists.ListView(request, found.next),
+        state=state,
+        a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
+    )
 
-    def routes(self) -> list[Route]:
-        one, needs = "/notifications/{notification:str}", Permission.SUPPORT_TOOLS
-        return [
-            page("/notifications", self.show_all, Permission.CONSOLE_VIEW),
-            form("/notifications/redeliver-failed", self.redeliver_failed, needs),
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/redeliver", self.redeliver, needs),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        db, scope = self._desk.db, queues.scope(request)
-        state = queues.shown(request, "state", STATES)
-        wanted = NotificationFilter(
-            state=None if state == queues.ALL else NotificationState(state),
-            since=lists.day(request.query, "since"),
-            until=lists.day(request.query, "until", is_end=True),
-            search=request.query.text("q") or None,
-        )
-        if exports.is_wanted(request):
-            pages = listing.all_notifications(db, scope, wanted)
-            return exports.send(request, "notifications", COLUMNS, pages)
-        found = await listing.notifications(db, scope, wanted, after=lists.after(request))
-        return request.page(
-            "notifications.html",
-            rows=found.rows,
-            names=await roster.names(db, (row.merchant_id for row in found.rows)),
-            listing=lists.ListView(request, found.next),
-            state=state,
-            a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
-        )
+async def show(request: PageRequest) -> Answer:
+    db, found = request.services.db, await _notification(request)
+    return request.page(
+        "notification.html",
+        notification=found,
+        attempts=await queries.attempts(db, found.merchant_id, found.id),
+        names=await roster.names(db, [found.merchant_id]),
+    )
 
-    async def show(self, request: PageRequest) -> Answer:
-        db, found = self._desk.db, await self._notification(request)
-        return request.page(
-            "notification.html",
-            notification=found,
-            attempts=await queries.attempts(db, found.merchant_id, found.id),
-            names=await roster.names(db, [found.merchant_id]),
-        )
 
-    async def redeliver(self, request: PageRequest) -> Answer:
-        found = await self._notification(request)
-        await redeliver.redeliver(self._desk.db, found.id)
-        done = "The notification is being sent again under the same id."
-        return request.redirect(f"/notifications/{found.id}", done=done)
+async def resend(request: PageRequest) -> Answer:
+    found = await _notification(request)
+    await redeliver.redeliver(request.services.db, found.id)
+    done = "The notification is being sent again under the same id."
+    return request.redirect(f"/notifications/{found.id}", done=done)
 
-    async def redeliver_failed(self, request: PageRequest) -> Answer:
-        try:
-            since, merchant_id = _moment(request.form, "since"), queues.merchant(request)
-            sent = await redeliver.redeliver_failed(self._desk.db, since, merchant_id)
-        except Refusal as refusal:
-            return request.sent_back("/notifications", refusal)
-        done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
-        return request.redirect("/notifications", done=done)
 
-    async def _notification(self, request: PageRequest) -> Notification:
-        found = await queries.notification(self._desk.db, request.parameter("notification"))
-        if found is None:
-            raise NotHere
-        return found
+async def resend_failed(request: PageRequest) -> Answer:
+    try:
+        since, merchant_id = _moment(request.form, "since"), list_pages.merchant(request)
+        sent = await redeliver.redeliver_failed(request.services.db, since, merchant_id)
+    except Refusal as refusal:
+        return request.sent_back("/notifications", refusal)
+    done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
+    return request.redirect("/notifications", done=done)
+
+
+async def _notification(request: PageRequest) -> Notification:
+    found = await queries.notification(request.services.db, request.parameter("notification"))
+    if found is None:
+        raise NotHere
+    return found
 
 
 def _moment(given: Form, name: str) -> datetime:

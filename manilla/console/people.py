@@ -7,10 +7,9 @@ from manilla.people import console_people, links, mail, persons, resets, second_
 from manilla.people.mail import Email
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
-from manilla.services import Services
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 ID_MAX = 2**63 - 1
 ROLES = (
@@ -28,143 +27,133 @@ class OperatorNeeded(Refusal):
     )
 
 
-class PeoplePages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest, link: str | None = None, about: str = "") -> Answer:
+    return request.page(
+        "people.html",
+        people=await console_people.list_all(request.services.db),
+        roles=ROLES,
+        link=link,
+        about=about,
+    )
 
-    def routes(self) -> list[Route]:
-        one, needs = "/people/{person:int}", Permission.PEOPLE
-        return [
-            page("/people", self.show, needs),
-            form("/people/add", self.add, needs, step_up=True),
-            form(one + "/role", self.change_role, needs, step_up=True),
-            form(one + "/disable", self.disable, needs, step_up=True),
-            form(one + "/enable", self.enable, needs, step_up=True),
-            form(one + "/second-factor-off", self.reset_second_factor, needs, step_up=True),
-            form(one + "/sign-out", self.sign_out, needs, step_up=True),
-            form(one + "/link", self.new_link, needs, step_up=True),
-        ]
 
-    async def show(self, request: PageRequest, link: str | None = None, about: str = "") -> Answer:
-        return request.page(
-            "people.html",
-            people=await console_people.list_all(self._desk.db),
-            roles=ROLES,
-            link=link,
-            about=about,
-        )
-
-    async def add(self, request: PageRequest) -> Answer:
-        try:
-            role = request.form.choice("role", ConsoleRole)
-            self._require_operator(role)
-            new = await console_people.create(
-                self._desk.db,
-                email=request.form.needed("email"),
-                name=request.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
-                role=role,
-                by=request.visitor.person_id,
-            )
-        except Refusal as refusal:
-            keep = ("name", "email", "role")
-            return request.sent_back(
-                "/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),)
-            )
-        assert new.token is not None
-        return await self._invited(request, new.person, new.token)
-
-    async def new_link(self, request: PageRequest) -> Answer:
-        """Creates a link to choose a password, either the first one or a new one."""
-        db, person = self._desk.db, await self._person(request)
-        try:
-            self._require_operator_for(request, person)
-        except Refusal as refusal:
-            return request.sent_back("/people", refusal)
-        if not person.has_password:
-            token = await console_people.invite_again(db, person.id, request.visitor.person_id)
-            return await self._invited(request, person, token)
-        link = links.reset(self._desk.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
-        self._desk.mailer.send_later(Email(mail.MailKind.RESET, person.email, link))
-        return await self.show(
-            request, link, f"{person.email} can use it to choose a new password."
-        )
-
-    async def change_role(self, request: PageRequest) -> Answer:
+async def add(request: PageRequest) -> Answer:
+    try:
         role = request.form.choice("role", ConsoleRole)
-
-        async def change(person: Person) -> None:
-            self._require_operator(role, person.console_role)
-            await console_people.change_role(self._desk.db, person.id, role)
-
-        return await self._do(request, change, f"role changed to {role}.")
-
-    async def disable(self, request: PageRequest) -> Answer:
-        return await self._do(
-            request,
-            lambda person: persons.disable(self._desk.db, person.id),
-            "disabled and signed out everywhere.",
+        _require_operator(request, role)
+        new = await console_people.create(
+            request.services.db,
+            email=request.form.needed("email"),
+            name=request.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
+            role=role,
+            by=request.visitor.person_id,
         )
+    except Refusal as refusal:
+        keep = ("name", "email", "role")
+        return request.sent_back("/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),))
+    assert new.token is not None
+    return await _invited(request, new.person, new.token)
 
-    async def enable(self, request: PageRequest) -> Answer:
-        return await self._do(
-            request,
-            lambda person: persons.enable(self._desk.db, person.id),
-            "enabled. The user can sign in again.",
-        )
 
-    async def reset_second_factor(self, request: PageRequest) -> Answer:
-        async def reset(person: Person) -> None:
-            self._require_operator_for(request, person)
-            await second_factor.remove(self._desk.db, person.id)
+async def new_link(request: PageRequest) -> Answer:
+    """Creates a link to choose a password, either the first one or a new one."""
+    db, person = request.services.db, await _person(request)
+    try:
+        _require_operator_for(request, person)
+    except Refusal as refusal:
+        return request.sent_back("/people", refusal)
+    if not person.has_password:
+        token = await console_people.invite_again(db, person.id, request.visitor.person_id)
+        return await _invited(request, person, token)
+    link = links.reset(request.services.base_url, Realm.CONSOLE, await resets.begin(db, person.id))
+    request.services.mailer.send_later(Email(mail.MailKind.RESET, person.email, link))
+    return await show(request, link, f"{person.email} can use it to choose a new password.")
 
-        done = "second factor removed and all sessions ended. A new one is set up at sign-in."
-        return await self._do(request, reset, done)
 
-    async def sign_out(self, request: PageRequest) -> Answer:
-        return await self._do(
-            request,
-            lambda person: persons.sign_out(self._desk.db, person.id),
-            "signed out everywhere.",
-        )
+async def change_role(request: PageRequest) -> Answer:
+    role = request.form.choice("role", ConsoleRole)
 
+    async def change(person: Person) -> None:
+        _require_operator(request, role, person.console_role)
+        await console_people.change_role(request.services.db, person.id, role)
+
+    return await _do(request, change, f"role changed to {role}.")
+
+
+async def disable(request: PageRequest) -> Answer:
+    return await _do(
+        request,
+        lambda person: persons.disable(request.services.db, person.id),
+        "disabled and signed out everywhere.",
+    )
+
+
+async def enable(request: PageRequest) -> Answer:
+    return await _do(
+        request,
+        lambda person: persons.enable(request.services.db, person.id),
+        "enabled. The user can sign in again.",
+    )
+
+
+async def reset_second_factor(request: PageRequest) -> Answer:
+    async def reset(person: Person) -> None:
+        _require_operator_for(request, person)
+        await second_factor.remove(request.services.db, person.id)
+
+    done = "second factor removed and all sessions ended. A new one is set up at sign-in."
+    return await _do(request, reset, done)
+
+
+async def sign_out(request: PageRequest) -> Answer:
+    return await _do(
+        request,
+        lambda person: persons.sign_out(request.services.db, person.id),
+        "signed out everywhere.",
+    )
+
+
+def _require_operator(request: PageRequest, role: str | None, before: str | None = None) -> None:
     # One person must not be able to both request and approve a change. An administrator who could
     # add an operations user or another administrator would hold that user's sign-in link, or could
     # set up their second factor, and so act as both. The support role can do neither, so it may be
     # added here.
+    if request.services.is_development:
+        return
+    may = permissions_of(role)
+    if Permission.PAYOUT_DESK in may and not may <= permissions_of(before):
+        raise OperatorNeeded
 
-    def _require_operator(self, role: str | None, before: str | None = None) -> None:
-        if self._desk.is_development:
-            return
-        may = permissions_of(role)
-        if Permission.PAYOUT_DESK in may and not may <= permissions_of(before):
-            raise OperatorNeeded
 
-    def _require_operator_for(self, request: PageRequest, person: Person) -> None:
-        if person.id != request.visitor.person_id:
-            self._require_operator(person.console_role)
+def _require_operator_for(request: PageRequest, person: Person) -> None:
+    if person.id != request.visitor.person_id:
+        _require_operator(request, person.console_role)
 
-    async def _do(
-        self, request: PageRequest, work: Callable[[Person], Awaitable[object]], done: str
-    ) -> Answer:
-        person = await self._person(request)
-        try:
-            await work(person)
-        except Refusal as refusal:
-            return request.sent_back("/people", refusal)
-        return request.redirect("/people", done=f"{person.email}: {done}")
 
-    async def _invited(self, request: PageRequest, person: Person, token: str) -> Answer:
-        """Shows the link once, whether or not mail can be sent."""
-        link = links.invitation(self._desk.base_url, Realm.CONSOLE, token)
-        self._desk.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
-        return await self.show(request, link, f"{person.email} can use it to choose a password.")
+async def _do(
+    request: PageRequest, work: Callable[[Person], Awaitable[object]], done: str
+) -> Answer:
+    person = await _person(request)
+    try:
+        await work(person)
+    except Refusal as refusal:
+        return request.sent_back("/people", refusal)
+    return request.redirect("/people", done=f"{person.email}: {done}")
 
-    async def _person(self, request: PageRequest) -> Person:
-        """Returns a console user. Merchants' users are managed by their owners."""
-        number = int(request.parameter("person"))
-        if not 0 < number <= ID_MAX:
-            raise NotHere
-        person = await persons.get(self._desk.db, number)
-        if person.realm != Realm.CONSOLE:
-            raise NotHere
-        return person
+
+async def _invited(request: PageRequest, person: Person, token: str) -> Answer:
+    """Shows the link once, whether or not mail can be sent."""
+    link = links.invitation(request.services.base_url, Realm.CONSOLE, token)
+    request.services.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
+    return await show(request, link, f"{person.email} can use it to choose a password.")
+
+
+async def _person(request: PageRequest) -> Person:
+    """Returns a console user. Merchants' users are managed by their owners."""
+    number = int(request.parameter("person"))
+    if not 0 < number <= ID_MAX:
+        raise NotHere
+    person = await persons.get(request.services.db, number)
+    if person.realm != Realm.CONSOLE:
+        raise NotHere
+    return person

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
-from manilla.console.answers import done_or_asked
+from manilla.console.responses import done_or_asked
 from manilla.kit.deadline import OPTIONAL_SECONDS
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
@@ -16,16 +16,14 @@ from manilla.kit.money import DECIMALS, Money
 from manilla.ledger import settlements
 from manilla.ledger.settlements import SettlementKind
 from manilla.payouts import figures, reconcile
-from manilla.people.roles import Permission
 from manilla.providers import connection_test, credentials
 from manilla.providers.credentials import FIELDS, Credentials
 from manilla.providers.port import Direction, Done, Provider
 from manilla.providers.queries import RailHealth
-from manilla.services import Services
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 BANKS_SINCE = timedelta(days=7)
 COMPARE_SECONDS = 25.0
@@ -56,142 +54,135 @@ class Rail(msgspec.Struct, frozen=True):
     health: RailHealth | None  # None if the rail was never called
 
 
-class ProviderPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_all(request: PageRequest) -> Answer:
+    current = await credentials.load(request.services.db, request.services.keyring)
+    health = await request.services.rails.health.overview()
+    rows = [(NAMES[each], current[each], _rails(current[each], health)) for each in Provider]
+    return request.page("providers.html", rows=rows)
 
-    def routes(self) -> list[Route]:
-        one = "/providers/{provider:str}"
-        return [
-            page("/providers", self.show_all, Permission.CONSOLE_VIEW),
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/credentials", self.change, Permission.PLATFORM, step_up=True),
-            form(one + "/clear", self.clear, Permission.PLATFORM, step_up=True),
-            form(one + "/switches", self.switch, Permission.PLATFORM, step_up=True),
-            form(one + "/test", self.try_out, Permission.PLATFORM),
-            form(one + "/reconcile", self.compare, Permission.PAYOUT_DESK),
-            form(one + "/settle", self.settle, Permission.MONEY_ALONE, step_up=True),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        current = await credentials.load(self._desk.db, self._desk.keyring)
-        health = await self._desk.rails.health.overview()
-        rows = [(NAMES[each], current[each], _rails(current[each], health)) for each in Provider]
-        return request.page("providers.html", rows=rows)
+async def show(request: PageRequest) -> Answer:
+    return request.page("provider.html", **await _about(request, _provider(request)))
 
-    async def show(self, request: PageRequest) -> Answer:
-        return request.page("provider.html", **await self._about(_provider(request)))
 
-    async def change(self, request: PageRequest) -> Answer:
-        provider = _provider(request)
-        current = await self._current(provider)
-        try:
-            wanted = _wanted(request.form, current)
-            if not wanted:
-                raise BadForm("Nothing to save: no value was changed.")
-            result = await apply_or_ask(self._desk.approvals, ProviderChange(provider, wanted))
-        except Refusal as refusal:
-            return request.refused("provider.html", refusal, **await self._about(provider))
-        return done_or_asked(request, _path(provider), result, "Credentials saved.")
+async def change(request: PageRequest) -> Answer:
+    provider = _provider(request)
+    current = await _current(request, provider)
+    try:
+        wanted = _wanted(request.form, current)
+        if not wanted:
+            raise BadForm("Nothing to save: no value was changed.")
+        result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
+    except Refusal as refusal:
+        return request.refused("provider.html", refusal, **await _about(request, provider))
+    return done_or_asked(request, _path(provider), result, "Credentials saved.")
 
-    async def clear(self, request: PageRequest) -> Answer:
-        provider = _provider(request)
-        result = await apply_or_ask(self._desk.approvals, ProviderClearing(provider))
-        done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
-        return done_or_asked(request, _path(provider), result, done)
 
-    async def switch(self, request: PageRequest) -> Answer:
-        """Changes only the switches that this user changed, so that concurrent changes are kept."""
-        provider, given = _provider(request), request.form
-        ticked = {
-            field.name: "true" if given.is_ticked(field.name) else "false"
-            for field in FIELDS[provider]
-            if field.is_switch
-        }
-        wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
-        try:
-            result = await apply_or_ask(self._desk.approvals, ProviderChange(provider, wanted))
-        except Refusal as refusal:
-            return request.sent_back(_path(provider), refusal)
-        return done_or_asked(request, _path(provider), result, "Switches saved.")
+async def clear(request: PageRequest) -> Answer:
+    provider = _provider(request)
+    result = await apply_or_ask(request.services.approvals, ProviderClearing(provider))
+    done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
+    return done_or_asked(request, _path(provider), result, done)
 
-    async def try_out(self, request: PageRequest) -> Answer:
-        provider = _provider(request)
-        try:
-            tried = await connection_test.run_test(self._desk.rails, provider)
-        except Refusal as refusal:
-            return request.sent_back(_path(provider), refusal)
-        if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
-            failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
-            return request.redirect(_path(provider), failed=failed)
-        banks = len(tried.banks.value)
-        done = f"Connected to {NAMES[provider]}: balance {money(tried.balance.value)}, {banks}"
-        return request.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
-    async def compare(self, request: PageRequest) -> Answer:
-        """Compares the balance and recent transfers with the provider now."""
-        provider = _provider(request)
-        adapter = self._desk.rails.adapter(provider)
-        if adapter is None:
-            return request.redirect(_path(provider), failed="Set the credentials first.")
-        try:
-            async with asyncio.timeout(COMPARE_SECONDS):
-                report = await reconcile.reconcile_one(self._desk.db, adapter, provider)
-        except (TimeoutError, Unavailable):
-            failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
-            return request.redirect(_path(provider), failed=failed)
-        about = {**await self._about(provider), "report": report}
-        return request.page("provider.html", **about)
+async def switch(request: PageRequest) -> Answer:
+    """Changes only the switches that this user changed, so that concurrent changes are kept."""
+    provider, given = _provider(request), request.form
+    ticked = {
+        field.name: "true" if given.is_ticked(field.name) else "false"
+        for field in FIELDS[provider]
+        if field.is_switch
+    }
+    wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
+    try:
+        result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
+    except Refusal as refusal:
+        return request.sent_back(_path(provider), refusal)
+    return done_or_asked(request, _path(provider), result, "Switches saved.")
 
-    async def settle(self, request: PageRequest) -> Answer:
-        provider = _provider(request)
-        try:
-            currency = request.form.text("currency").upper()
-            if currency not in DECIMALS:
-                raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
-            settled = await settlements.settle(
-                self._desk.db,
-                request.form.choice("kind", SettlementKind),
-                provider,
-                request.form.money("amount", currency),
-                request.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
-                request.form.needed("once"),
-            )
-        except Refusal as refusal:
-            return request.refused("provider.html", refusal, **await self._about(provider))
-        done = f"Recorded {money(settled.amount)} as {settled.trx_id}."
-        return request.redirect(_path(provider), done=done)
 
-    async def _current(self, provider: Provider) -> Credentials:
-        return (await credentials.load(self._desk.db, self._desk.keyring))[provider]
+async def try_out(request: PageRequest) -> Answer:
+    provider = _provider(request)
+    try:
+        tried = await connection_test.run_test(request.services.rails, provider)
+    except Refusal as refusal:
+        return request.sent_back(_path(provider), refusal)
+    if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
+        failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
+        return request.redirect(_path(provider), failed=failed)
+    banks = len(tried.banks.value)
+    done = f"Connected to {NAMES[provider]}: balance {money(tried.balance.value)}, {banks}"
+    return request.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
-    async def _about(self, provider: Provider) -> dict[str, Any]:
-        db, current = self._desk.db, await self._current(provider)
-        since = datetime.now(UTC) - BANKS_SINCE
-        return {
-            "provider": provider,
-            "name": NAMES[provider],
-            "current": current,
-            "shown": current.shown(),
-            "labels": LABELS,
-            "fields": [field for field in FIELDS[provider] if not field.is_switch],
-            "switches": [field for field in FIELDS[provider] if field.is_switch],
-            "rails": _rails(current, await self._desk.rails.health.overview()),
-            "banks": await figures.by_bank(db, provider, since),
-            "books": await self._books(provider),
-            "settlements": SETTLEMENTS,
-            "once": settlements.new_id(),
-            "report": None,
-        }
 
-    async def _books(self, provider: Provider) -> Money | None:
-        """Returns None if the query takes too long for a page."""
-        try:
-            async with asyncio.timeout(OPTIONAL_SECONDS):
-                books = await reconcile.in_our_books(self._desk.db, provider)
-        except (TimeoutError, Unavailable):
-            return None
-        return Money(reconcile.CURRENCY, books.ledger)
+async def compare(request: PageRequest) -> Answer:
+    """Compares the balance and recent transfers with the provider now."""
+    provider = _provider(request)
+    adapter = request.services.rails.adapter(provider)
+    if adapter is None:
+        return request.redirect(_path(provider), failed="Set the credentials first.")
+    try:
+        async with asyncio.timeout(COMPARE_SECONDS):
+            report = await reconcile.reconcile_one(request.services.db, adapter, provider)
+    except (TimeoutError, Unavailable):
+        failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
+        return request.redirect(_path(provider), failed=failed)
+    about = {**await _about(request, provider), "report": report}
+    return request.page("provider.html", **about)
+
+
+async def settle(request: PageRequest) -> Answer:
+    provider = _provider(request)
+    try:
+        currency = request.form.text("currency").upper()
+        if currency not in DECIMALS:
+            raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
+        settled = await settlements.settle(
+            request.services.db,
+            request.form.choice("kind", SettlementKind),
+            provider,
+            request.form.money("amount", currency),
+            request.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
+            request.form.needed("once"),
+        )
+    except Refusal as refusal:
+        return request.refused("provider.html", refusal, **await _about(request, provider))
+    done = f"Recorded {money(settled.amount)} as {settled.trx_id}."
+    return request.redirect(_path(provider), done=done)
+
+
+async def _current(request: PageRequest, provider: Provider) -> Credentials:
+    return (await credentials.load(request.services.db, request.services.keyring))[provider]
+
+
+async def _about(request: PageRequest, provider: Provider) -> dict[str, Any]:
+    db, current = request.services.db, await _current(request, provider)
+    since = datetime.now(UTC) - BANKS_SINCE
+    return {
+        "provider": provider,
+        "name": NAMES[provider],
+        "current": current,
+        "shown": current.shown(),
+        "labels": LABELS,
+        "fields": [field for field in FIELDS[provider] if not field.is_switch],
+        "switches": [field for field in FIELDS[provider] if field.is_switch],
+        "rails": _rails(current, await request.services.rails.health.overview()),
+        "banks": await figures.by_bank(db, provider, since),
+        "books": await _books(request, provider),
+        "settlements": SETTLEMENTS,
+        "once": settlements.new_id(),
+        "report": None,
+    }
+
+
+async def _books(request: PageRequest, provider: Provider) -> Money | None:
+    """Returns None if the query takes too long for a page."""
+    try:
+        async with asyncio.timeout(OPTIONAL_SECONDS):
+            books = await reconcile.in_our_books(request.services.db, provider)
+    except (TimeoutError, Unavailable):
+        return None
+    return Money(reconcile.CURRENCY, books.ledger)
 
 
 def _wanted(given: Form, current: Credentials) -> dict[str, str]:

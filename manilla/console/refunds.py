@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
-from manilla.console import queues
+from manilla.console import list_pages
 from manilla.console.providers import NAMES
 from manilla.kit import listing
 from manilla.kit.display import money
@@ -13,17 +13,15 @@ from manilla.ledger import trx_ids
 from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants, roster
 from manilla.payments.payment import Payment
-from manilla.people.roles import Permission
 from manilla.refunds import decisions, initiate, queries
 from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
-from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
@@ -34,135 +32,126 @@ COLUMNS = listed_refunds.FIELDS.select(
 )
 
 
-class RefundPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_new(request: PageRequest) -> Answer:
+    return request.page(NEW, **await _about_payment(request))
 
-    def routes(self) -> list[Route]:
-        one, needs = "/refunds/{refund:str}", Permission.PAYOUT_DESK
-        return [
-            page("/refunds", self.show_all, Permission.CONSOLE_VIEW),
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/confirm", self.confirm, needs, step_up=True),
-            form(one + "/reject", self.reject, needs, step_up=True),
-            page("/transactions/{trx_id:str}/refund", self.show_new, needs),
-            form("/transactions/{trx_id:str}/refund", self.start, needs, step_up=True),
-        ]
 
-    async def show_new(self, request: PageRequest) -> Answer:
-        return request.page(NEW, **await self._about_payment(request))
-
-    async def start(self, request: PageRequest) -> Answer:
-        """Starts a refund on the merchant's behalf, whatever the merchant's status."""
-        about = await self._about_payment(request)
-        payment: Payment = about["payment"]
-        try:
-            given = request.form.text("amount")
-            amount = request.form.money("amount", payment.currency) if given else None
-            refund = await initiate.start(
-                self._desk.db,
-                payment.trx_id,
-                None if amount is None else f"{amount.amount:f}",
-                request.form.needed("reason", at_most=REASON_LENGTH_MAX),
-                refunded_before=request.form.whole("refunded_before"),
-                on_behalf=True,
-                with_commission=request.form.is_ticked("with_commission"),
-            )
-        except Refusal as refusal:
-            return request.refused(NEW, refusal, **about)
-        done = f"Refund of {money(refund.amount)} started."
-        return request.redirect(f"/refunds/{refund.trx_id}", done=done)
-
-    async def _about_payment(self, request: PageRequest) -> dict[str, Any]:
-        db, trx_id = self._desk.db, request.parameter("trx_id")
-        merchant_id = trx_ids.merchant_of(trx_id)
-        told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
-        if told is None:
-            raise NotHere
-        payment = told.payment
-        return {
-            "payment": payment,
-            "merchant": await merchants.get(db, payment.merchant_id),
-            "refundable": payment.refundable,
-            "commission": payment.quote.customer_pays - payment.amount,
-        }
-
-    async def show_all(self, request: PageRequest) -> Answer:
-        db, scope = self._desk.db, queues.money_scope(request)
-        wanted = listing.read_filter(
-            RefundFilter,
-            {"status": request.query.text("status"), "search": request.query.text("q")},
+async def start(request: PageRequest) -> Answer:
+    """Starts a refund on the merchant's behalf, whatever the merchant's status."""
+    about = await _about_payment(request)
+    payment: Payment = about["payment"]
+    try:
+        given = request.form.text("amount")
+        amount = request.form.money("amount", payment.currency) if given else None
+        refund = await initiate.start(
+            request.services.db,
+            payment.trx_id,
+            None if amount is None else f"{amount.amount:f}",
+            request.form.needed("reason", at_most=REASON_LENGTH_MAX),
+            refunded_before=request.form.whole("refunded_before"),
+            on_behalf=True,
+            with_commission=request.form.is_ticked("with_commission"),
         )
-        if exports.is_wanted(request):
-            pages = listed_refunds.all_refunds(db, scope, wanted)
-            return exports.send(request, "refunds", COLUMNS, pages)
-        found = await listed_refunds.refunds(db, scope, wanted, after=lists.after(request))
-        view = lists.ListView(request, found.next, views=queues.VIEWS)
-        is_plain = not (view.is_filtered or view.is_later)
-        waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
-        return request.page(
-            "queue_refunds.html",
-            rows=found.rows,
-            waiting=waiting,
-            is_plain=is_plain,
-            names=await roster.names(db, (row.merchant_id for row in [*waiting, *found.rows])),
-            listing=view,
-            statuses=[(status.value, status.value.title()) for status in RefundStatus],
+    except Refusal as refusal:
+        return request.refused(NEW, refusal, **about)
+    done = f"Refund of {money(refund.amount)} started."
+    return request.redirect(f"/refunds/{refund.trx_id}", done=done)
+
+
+async def _about_payment(request: PageRequest) -> dict[str, Any]:
+    db, trx_id = request.services.db, request.parameter("trx_id")
+    merchant_id = trx_ids.merchant_of(trx_id)
+    told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
+    if told is None:
+        raise NotHere
+    payment = told.payment
+    return {
+        "payment": payment,
+        "merchant": await merchants.get(db, payment.merchant_id),
+        "refundable": payment.refundable,
+        "commission": payment.quote.customer_pays - payment.amount,
+    }
+
+
+async def show_all(request: PageRequest) -> Answer:
+    db, scope = request.services.db, list_pages.money_scope(request)
+    wanted = listing.read_filter(
+        RefundFilter,
+        {"status": request.query.text("status"), "search": request.query.text("q")},
+    )
+    if exports.is_wanted(request):
+        pages = listed_refunds.all_refunds(db, scope, wanted)
+        return exports.send(request, "refunds", COLUMNS, pages)
+    found = await listed_refunds.refunds(db, scope, wanted, after=lists.after(request))
+    view = lists.ListView(request, found.next, views=list_pages.VIEWS)
+    is_plain = not (view.is_filtered or view.is_later)
+    waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
+    return request.page(
+        "queue_refunds.html",
+        rows=found.rows,
+        waiting=waiting,
+        is_plain=is_plain,
+        names=await roster.names(db, (row.merchant_id for row in [*waiting, *found.rows])),
+        listing=view,
+        statuses=[(status.value, status.value.title()) for status in RefundStatus],
+    )
+
+
+async def show(request: PageRequest) -> Answer:
+    return request.page(TEMPLATE, **await _details(request))
+
+
+async def confirm(request: PageRequest) -> Answer:
+    return await _decide(request, "note", "Confirmed. The merchant is notified.", is_paid=True)
+
+
+async def reject(request: PageRequest) -> Answer:
+    done = "Rejected. The money was returned to the merchant's wallet."
+    return await _decide(request, "reason", done, is_paid=False)
+
+
+async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool) -> Answer:
+    trx_id = request.parameter("refund")
+    try:
+        await decisions.decide(
+            request.services.db, trx_id, is_paid=is_paid, detail=request.form.text(field)
         )
+    except Refusal as refusal:
+        return await _refused(request, refusal)
+    return request.redirect(f"/refunds/{trx_id}", done=done)
 
-    async def show(self, request: PageRequest) -> Answer:
-        return request.page(TEMPLATE, **await self._details(request))
 
-    async def confirm(self, request: PageRequest) -> Answer:
-        return await self._decide(
-            request, "note", "Confirmed. The merchant is notified.", is_paid=True
-        )
+async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
+    """If somebody else has already decided the refund, the error includes that decision."""
+    details = await _details(request)
+    if details["decision"] is not None and isinstance(refusal, RefundRefused):
+        refusal = RefundRefused(f"{refusal.text} {details['decision']}")
+    return request.refused(TEMPLATE, refusal, **details)
 
-    async def reject(self, request: PageRequest) -> Answer:
-        done = "Rejected. The money was returned to the merchant's wallet."
-        return await self._decide(request, "reason", done, is_paid=False)
 
-    async def _decide(
-        self, request: PageRequest, field: str, done: str, *, is_paid: bool
-    ) -> Answer:
-        trx_id = request.parameter("refund")
-        try:
-            await decisions.decide(
-                self._desk.db, trx_id, is_paid=is_paid, detail=request.form.text(field)
-            )
-        except Refusal as refusal:
-            return await self._refused(request, refusal)
-        return request.redirect(f"/refunds/{trx_id}", done=done)
+async def _details(request: PageRequest) -> dict[str, Any]:
+    db, refund = request.services.db, await _refund(request)
+    told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
+    assert told is not None
+    about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
+    return {
+        "refund": refund,
+        "payment": told.payment,
+        "merchant": await merchants.get(db, refund.merchant_id),
+        "happenings": story.of_payment(told, all_accounts=True),
+        "decision": await decisions.decision(db, refund),
+        "hold": await decisions.hold_of(db, refund),
+        "providers": NAMES,
+        "lines": await audit.listed(db, about),
+    }
 
-    async def _refused(self, request: PageRequest, refusal: Refusal) -> Answer:
-        """If somebody else has already decided the refund, the error includes that decision."""
-        details = await self._details(request)
-        if details["decision"] is not None and isinstance(refusal, RefundRefused):
-            refusal = RefundRefused(f"{refusal.text} {details['decision']}")
-        return request.refused(TEMPLATE, refusal, **details)
 
-    async def _details(self, request: PageRequest) -> dict[str, Any]:
-        db, refund = self._desk.db, await self._refund(request)
-        told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
-        assert told is not None
-        about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
-        return {
-            "refund": refund,
-            "payment": told.payment,
-            "merchant": await merchants.get(db, refund.merchant_id),
-            "happenings": story.of_payment(told, all_accounts=True),
-            "decision": await decisions.decision(db, refund),
-            "hold": await decisions.hold_of(db, refund),
-            "providers": NAMES,
-            "lines": await audit.listed(db, about),
-        }
-
-    async def _refund(self, request: PageRequest) -> Refund:
-        trx_id = request.parameter("refund")
-        merchant_id = trx_ids.merchant_of(trx_id)
-        found = None
-        if merchant_id is not None:
-            found = await queries.refund(self._desk.db, merchant_id, trx_id)
-        if found is None:
-            raise NotHere
-        return found
+async def _refund(request: PageRequest) -> Refund:
+    trx_id = request.parameter("refund")
+    merchant_id = trx_ids.merchant_of(trx_id)
+    found = None
+    if merchant_id is not None:
+        found = await queries.refund(request.services.db, merchant_id, trx_id)
+    if found is None:
+        raise NotHere
+    return found

@@ -5,24 +5,26 @@ from pathlib import Path
 
 from litestar import Router
 
-from manilla.console.approvals import ApprovalPages
-from manilla.console.audit import AuditPages
-from manilla.console.cases import CasePages
-from manilla.console.finding import RequestPages
-from manilla.console.jobs import JobPages
-from manilla.console.ledger import LedgerPages
-from manilla.console.merchants import MerchantPages
-from manilla.console.methods import MethodPages
-from manilla.console.notifications import NotificationDesk
-from manilla.console.overview import Overview
-from manilla.console.payouts import PayoutDesk
-from manilla.console.people import PeoplePages
-from manilla.console.providers import ProviderPages
-from manilla.console.refunds import RefundPages
-from manilla.console.settings import SettingPages
-from manilla.console.system import SystemPages
-from manilla.console.transactions import TransactionPages
-from manilla.console.wallets import WalletPages
+from manilla.console import (
+    approvals,
+    audit,
+    cases,
+    jobs,
+    ledger,
+    lookup,
+    merchants,
+    methods,
+    notifications,
+    overview,
+    payouts,
+    people,
+    providers,
+    refunds,
+    settings,
+    system,
+    transactions,
+    wallets,
+)
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
@@ -32,71 +34,159 @@ from manilla.web.routes import Route
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
 
+VIEW, SUPPORT, PEOPLE = Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS, Permission.PEOPLE
+OPERATIONS, MERCHANTS = Permission.PAYOUT_DESK, Permission.MERCHANTS
+PLATFORM, MONEY_ALONE = Permission.PLATFORM, Permission.MONEY_ALONE
+
 NAVIGATION = (
     Section(
         "",
         (
-            Item("Overview", "/", "home", Permission.CONSOLE_VIEW),
-            Item("Merchants", "/merchants", "building-store", Permission.CONSOLE_VIEW),
-            Item("Transactions", "/transactions", "arrows-exchange", Permission.CONSOLE_VIEW),
+            Item("Overview", "/", "home", VIEW),
+            Item("Merchants", "/merchants", "building-store", VIEW),
+            Item("Transactions", "/transactions", "arrows-exchange", VIEW),
         ),
     ),
     Section(
         "Queues",
         (
-            Item("Manual payouts", "/payouts", "hand-stop", Permission.CONSOLE_VIEW),
-            Item("Refunds", "/refunds", "receipt-refund", Permission.CONSOLE_VIEW),
-            Item("Cases", "/cases", "gavel", Permission.CONSOLE_VIEW),
-            Item("Approvals", "/approvals", "circle-check", Permission.CONSOLE_VIEW),
-            Item("Notifications", "/notifications", "bell", Permission.CONSOLE_VIEW),
-            Item("Failed jobs", "/jobs", "inbox", Permission.CONSOLE_VIEW),
+            Item("Manual payouts", "/payouts", "hand-stop", VIEW),
+            Item("Refunds", "/refunds", "receipt-refund", VIEW),
+            Item("Cases", "/cases", "gavel", VIEW),
+            Item("Approvals", "/approvals", "circle-check", VIEW),
+            Item("Notifications", "/notifications", "bell", VIEW),
+            Item("Failed jobs", "/jobs", "inbox", VIEW),
         ),
     ),
     Section(
         "Money",
         (
-            Item("Providers", "/providers", "plug-connected", Permission.CONSOLE_VIEW),
-            Item("Methods", "/methods", "adjustments", Permission.CONSOLE_VIEW),
-            Item("Ledger", "/ledger", "scale", Permission.CONSOLE_VIEW),
+            Item("Providers", "/providers", "plug-connected", VIEW),
+            Item("Methods", "/methods", "adjustments", VIEW),
+            Item("Ledger", "/ledger", "scale", VIEW),
         ),
     ),
     Section(
         "Platform",
         (
-            Item("Settings", "/settings", "settings", Permission.CONSOLE_VIEW),
-            Item("People", "/people", "users", Permission.PEOPLE),
-            Item("Audit log", "/audit", "history", Permission.CONSOLE_VIEW),
-            Item("System", "/system", "heart-rate-monitor", Permission.CONSOLE_VIEW),
+            Item("Settings", "/settings", "settings", VIEW),
+            Item("People", "/people", "users", PEOPLE),
+            Item("Audit log", "/audit", "history", VIEW),
+            Item("System", "/system", "heart-rate-monitor", VIEW),
         ),
     ),
 )
 
-
-def table(services: Services) -> list[Route]:
-    return [
-        *account.ROUTES,
-        *Overview(services).routes(),
-        *MerchantPages(services).routes(),
-        *WalletPages(services).routes(),
-        *ApprovalPages(services).routes(),
-        *PeoplePages(services).routes(),
-        *AuditPages(services).routes(),
-        *PayoutDesk(services).routes(),
-        *RefundPages(services).routes(),
-        *CasePages(services).routes(),
-        *JobPages(services).routes(),
-        *NotificationDesk(services).routes(),
-        *TransactionPages(services).routes(),
-        *RequestPages(services).routes(),
-        *ProviderPages(services).routes(),
-        *MethodPages(services).routes(),
-        *LedgerPages(services).routes(),
-        *SettingPages(services).routes(),
-        *SystemPages(services).routes(),
-    ]
+ROUTES = [
+    *account.ROUTES,
+    Route("GET", "/", overview.show, VIEW),
+    Route("GET", "/merchants", merchants.show_all, VIEW),
+    Route("GET", "/merchants/new", merchants.show_new, MERCHANTS),
+    Route("POST", "/merchants/new", merchants.create, MERCHANTS, step_up=True),
+    Route("GET", "/merchants/{merchant:int}", merchants.show, VIEW),
+    Route("POST", "/merchants/{merchant:int}/status", merchants.decide, MERCHANTS, step_up=True),
+    Route("POST", "/merchants/{merchant:int}/checks", merchants.check, MERCHANTS, step_up=True),
+    Route(
+        "POST",
+        "/merchants/{merchant:int}/commission",
+        merchants.set_commission,
+        PLATFORM,
+        step_up=True,
+    ),
+    Route("POST", "/merchants/{merchant:int}/currencies", merchants.switch_currency, MERCHANTS),
+    Route(
+        "POST",
+        "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}/status",
+        merchants.set_wallet,
+        MERCHANTS,
+        step_up=True,
+    ),
+    Route(
+        "GET",
+        "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}",
+        wallets.show,
+        VIEW,
+    ),
+    Route(
+        "POST",
+        "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}/adjust",
+        wallets.adjust,
+        OPERATIONS,
+        step_up=True,
+    ),
+    Route("GET", "/approvals", approvals.show, VIEW),
+    # Only administrators can approve, because they could make every such change themselves.
+    # The operations role can only request changes.
+    Route("POST", "/approvals/{approval:int}/approve", approvals.approve, PLATFORM, step_up=True),
+    Route("POST", "/approvals/{approval:int}/refuse", approvals.refuse, OPERATIONS, step_up=True),
+    Route("GET", "/people", people.show, PEOPLE),
+    Route("POST", "/people/add", people.add, PEOPLE, step_up=True),
+    Route("POST", "/people/{person:int}/role", people.change_role, PEOPLE, step_up=True),
+    Route("POST", "/people/{person:int}/disable", people.disable, PEOPLE, step_up=True),
+    Route("POST", "/people/{person:int}/enable", people.enable, PEOPLE, step_up=True),
+    Route(
+        "POST",
+        "/people/{person:int}/second-factor-off",
+        people.reset_second_factor,
+        PEOPLE,
+        step_up=True,
+    ),
+    Route("POST", "/people/{person:int}/sign-out", people.sign_out, PEOPLE, step_up=True),
+    Route("POST", "/people/{person:int}/link", people.new_link, PEOPLE, step_up=True),
+    Route("GET", "/audit", audit.show, VIEW),
+    Route("POST", "/audit/verify", audit.verify, VIEW),
+    Route("GET", "/payouts", payouts.show_all, VIEW),
+    Route("GET", "/payouts/{payout:str}", payouts.show, VIEW),
+    Route("POST", "/payouts/{payout:str}/complete", payouts.complete, OPERATIONS, step_up=True),
+    Route("POST", "/payouts/{payout:str}/reject", payouts.reject, OPERATIONS, step_up=True),
+    Route("POST", "/payouts/{payout:str}/requeue", payouts.requeue, OPERATIONS),
+    Route("GET", "/refunds", refunds.show_all, VIEW),
+    Route("GET", "/refunds/{refund:str}", refunds.show, VIEW),
+    Route("POST", "/refunds/{refund:str}/confirm", refunds.confirm, OPERATIONS, step_up=True),
+    Route("POST", "/refunds/{refund:str}/reject", refunds.reject, OPERATIONS, step_up=True),
+    Route("GET", "/transactions/{trx_id:str}/refund", refunds.show_new, OPERATIONS),
+    Route("POST", "/transactions/{trx_id:str}/refund", refunds.start, OPERATIONS, step_up=True),
+    Route("GET", "/cases", cases.show_all, VIEW),
+    Route("GET", "/cases/{case:int}", cases.show, VIEW),
+    Route("POST", "/cases/{case:int}/ask", cases.ask, OPERATIONS),
+    Route("POST", "/cases/{case:int}/close", cases.close, OPERATIONS),
+    Route("POST", "/cases/{case:int}/resolve", cases.resolve, OPERATIONS, step_up=True),
+    Route("GET", "/jobs", jobs.show, VIEW),
+    Route("POST", "/jobs/retry", jobs.retry, SUPPORT),
+    Route("GET", "/notifications", notifications.show_all, VIEW),
+    Route("POST", "/notifications/redeliver-failed", notifications.resend_failed, SUPPORT),
+    Route("GET", "/notifications/{notification:str}", notifications.show, VIEW),
+    Route("POST", "/notifications/{notification:str}/redeliver", notifications.resend, SUPPORT),
+    Route("GET", "/transactions", transactions.show_all, VIEW),
+    Route("GET", "/transactions/{trx_id:str}", transactions.show, VIEW),
+    Route("GET", "/requests/{request_id:str}", lookup.show_request, VIEW),
+    Route("GET", "/providers", providers.show_all, VIEW),
+    Route("GET", "/providers/{provider:str}", providers.show, VIEW),
+    Route(
+        "POST", "/providers/{provider:str}/credentials", providers.change, PLATFORM, step_up=True
+    ),
+    Route("POST", "/providers/{provider:str}/clear", providers.clear, PLATFORM, step_up=True),
+    Route("POST", "/providers/{provider:str}/switches", providers.switch, PLATFORM, step_up=True),
+    Route("POST", "/providers/{provider:str}/test", providers.try_out, PLATFORM),
+    Route("POST", "/providers/{provider:str}/reconcile", providers.compare, OPERATIONS),
+    Route("POST", "/providers/{provider:str}/settle", providers.settle, MONEY_ALONE, step_up=True),
+    Route("GET", "/methods", methods.show_all, VIEW),
+    Route("GET", "/methods/{code:str}", methods.show, VIEW),
+    Route("GET", "/methods/{code:str}/fee", methods.show_fee, VIEW, is_page=False),
+    Route("POST", "/methods/{code:str}", methods.change, PLATFORM, step_up=True),
+    Route("GET", "/ledger", ledger.show, VIEW),
+    Route("GET", "/ledger/postings", ledger.show_postings, VIEW),
+    Route("GET", "/ledger/proof", ledger.show_proof, VIEW, is_page=False),
+    Route("POST", "/ledger/proof", ledger.prove, OPERATIONS),
+    Route("GET", "/settings", settings.show_all, VIEW),
+    Route("GET", "/settings/{setting:str}", settings.show, VIEW),
+    Route("POST", "/settings/{setting:str}", settings.change, PLATFORM, step_up=True),
+    Route("POST", "/settings/{setting:str}/reset", settings.reset, PLATFORM, step_up=True),
+    Route("GET", "/system", system.show, VIEW),
+]
 
 
 def build(services: Services) -> Router:
     layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION)
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
-    return authentication.router(table(services))
+    return authentication.router(ROUTES)

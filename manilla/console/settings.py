@@ -8,16 +8,14 @@ from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit import audit
 from manilla.audit.entry import AuditEntry
-from manilla.console.answers import done_or_asked
+from manilla.console.responses import done_or_asked
 from manilla.kit.errors import Refusal
-from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
-from manilla.services import Services
 from manilla.web.forms import Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 DAYS = "payout_days"
 DAY_NAMES = dict(
@@ -73,75 +71,67 @@ class Row(msgspec.Struct, frozen=True):
         return f"{words[:1].upper()}{words[1:]}."
 
 
-class SettingPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_all(request: PageRequest) -> Answer:
+    rows = {row.setting.key: row for row in await _rows(request)}
+    grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
+    if rows:
+        grouped.append(("Other", list(rows.values())))
+    return request.page("settings.html", groups=grouped)
 
-    def routes(self) -> list[Route]:
-        one = "/settings/{setting:str}"
-        return [
-            page("/settings", self.show_all, Permission.CONSOLE_VIEW),
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one, self.change, Permission.PLATFORM, step_up=True),
-            form(one + "/reset", self.reset, Permission.PLATFORM, step_up=True),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        rows = {row.setting.key: row for row in await self._rows()}
-        grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
-        if rows:
-            grouped.append(("Other", list(rows.values())))
-        return request.page("settings.html", groups=grouped)
+async def show(request: PageRequest) -> Answer:
+    return request.page("setting.html", **await _about(request))
 
-    async def show(self, request: PageRequest) -> Answer:
-        return request.page("setting.html", **await self._about(request))
 
-    async def change(self, request: PageRequest) -> Answer:
-        about = await self._about(request)
-        row: Row = about["row"]
-        try:
-            change = SettingChange(row.setting.key, _given(request.form, row))
-            result = await apply_or_ask(self._desk.approvals, change)
-        except Refusal as refusal:
-            return request.refused(
-                "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
-            )
-        return done_or_asked(request, "/settings", result, f"{row.title} saved.")
-
-    async def reset(self, request: PageRequest) -> Answer:
-        row: Row = (await self._about(request))["row"]
-        try:
-            change = SettingChange(row.setting.key, row.setting.default)
-            result: object | ApprovalRequested = await apply_or_ask(self._desk.approvals, change)
-        except Refusal as refusal:
-            return request.sent_back(f"/settings/{row.setting.key}", refusal)
-        return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")
-
-    async def _rows(self) -> list[Row]:
-        changed = await audit.latest(self._desk.db, "setting.change")
-        current = settings.describe(
-            await settings.load(self._desk.db), is_development=self._desk.is_development
+async def change(request: PageRequest) -> Answer:
+    about = await _about(request)
+    row: Row = about["row"]
+    try:
+        change = SettingChange(row.setting.key, _given(request.form, row))
+        result = await apply_or_ask(request.services.approvals, change)
+    except Refusal as refusal:
+        return request.refused(
+            "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
         )
-        return [
-            Row(
-                setting,
-                settings.bounds(setting.key),
-                _title(setting.key),
-                _shown(setting.key, setting.value),
-                _shown(setting.key, setting.default),
-                changed.get(f"setting:{setting.key}"),
-            )
-            for setting in current
-        ]
+    return done_or_asked(request, "/settings", result, f"{row.title} saved.")
 
-    async def _about(self, request: PageRequest) -> dict[str, Any]:
-        key = request.parameter("setting")
-        for row in await self._rows():
-            if row.setting.key == key:
-                chosen = row.setting.value.split(",") if key == DAYS else []
-                days = [(day, DAY_NAMES[day], day in chosen) for day in WEEKDAYS]
-                return {"row": row, "days": days if key == DAYS else None}
-        raise NotHere
+
+async def reset(request: PageRequest) -> Answer:
+    row: Row = (await _about(request))["row"]
+    try:
+        change = SettingChange(row.setting.key, row.setting.default)
+        result: object | ApprovalRequested = await apply_or_ask(request.services.approvals, change)
+    except Refusal as refusal:
+        return request.sent_back(f"/settings/{row.setting.key}", refusal)
+    return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")
+
+
+async def _rows(request: PageRequest) -> list[Row]:
+    changed = await audit.latest(request.services.db, "setting.change")
+    current = settings.describe(
+        await settings.load(request.services.db), is_development=request.services.is_development
+    )
+    return [
+        Row(
+            setting,
+            settings.bounds(setting.key),
+            _title(setting.key),
+            _shown(setting.key, setting.value),
+            _shown(setting.key, setting.default),
+            changed.get(f"setting:{setting.key}"),
+        )
+        for setting in current
+    ]
+
+
+async def _about(request: PageRequest) -> dict[str, Any]:
+    key = request.parameter("setting")
+    for row in await _rows(request):
+        if row.setting.key == key:
+            chosen = row.setting.value.split(",") if key == DAYS else []
+            days = [(day, DAY_NAMES[day], day in chosen) for day in WEEKDAYS]
+            return {"row": row, "days": days if key == DAYS else None}
+    raise NotHere
 
 
 def _given(given: Form, row: Row) -> str:

@@ -18,12 +18,11 @@ from manilla.kit.jobs.queues import job_queues
 from manilla.merchants import request_figures
 from manilla.merchants.request_figures import RequestHour
 from manilla.notify import queries as notify
-from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, page
+from manilla.web.routes import Answer
 
+STARTED_AT = datetime.now(UTC)
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 Value = TypeVar("Value")
@@ -38,46 +37,39 @@ class Disk(msgspec.Struct, frozen=True):
         return self.percent_free < 10
 
 
-class SystemPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-        self._began = datetime.now(UTC)
+async def show(request: PageRequest) -> Answer:
+    db = request.services.db
+    store = await health.server(db)
+    queues = await job_queues(db)
+    hours = await _figures_or_none(request_figures.hourly(db))
+    oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
+    return request.page(
+        "system.html",
+        programs=await health.programs(db),
+        store=store,
+        size=_bytes(store.size_bytes),
+        replicas=await health.replicas(db),
+        queues=queues,
+        oldest=_elapsed_since(min(oldest)) if oldest else None,
+        ago=_elapsed_since,
+        backlog=await notify.backlog(db),
+        waited=duration,
+        disk=_disk(request),
+        version=__version__,
+        python=platform.python_version(),
+        uptime=_elapsed_since(STARTED_AT),
+        hours=hours,
+        charts=None if hours is None else _charts(hours),
+    )
 
-    def routes(self) -> list[Route]:
-        return [page("/system", self.show, Permission.CONSOLE_VIEW)]
 
-    async def show(self, request: PageRequest) -> Answer:
-        db = self._desk.db
-        store = await health.server(db)
-        queues = await job_queues(db)
-        hours = await _figures_or_none(request_figures.hourly(db))
-        oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
-        return request.page(
-            "system.html",
-            programs=await health.programs(db),
-            store=store,
-            size=_bytes(store.size_bytes),
-            replicas=await health.replicas(db),
-            queues=queues,
-            oldest=_elapsed_since(min(oldest)) if oldest else None,
-            ago=_elapsed_since,
-            backlog=await notify.backlog(db),
-            waited=duration,
-            disk=self._disk(),
-            version=__version__,
-            python=platform.python_version(),
-            uptime=_elapsed_since(self._began),
-            hours=hours,
-            charts=None if hours is None else _charts(hours),
-        )
-
-    def _disk(self) -> Disk | None:
-        """Returns None if there is no data folder, because the database runs elsewhere."""
-        folder = self._desk.data_folder
-        if folder is None or not folder.is_dir():
-            return None
-        usage = shutil.disk_usage(folder)
-        return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
+def _disk(request: PageRequest) -> Disk | None:
+    """Returns None if there is no data folder, because the database runs elsewhere."""
+    folder = request.services.data_folder
+    if folder is None or not folder.is_dir():
+        return None
+    usage = shutil.disk_usage(folder)
+    return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
 
 
 async def _figures_or_none(figures: Awaitable[Value]) -> Value | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
-from manilla.console import finding
+from manilla.console import lookup
 from manilla.kit import listing
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
@@ -25,15 +25,13 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout
 from manilla.payouts.story import payout_story
-from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund
-from manilla.services import Services
 from manilla.web import exports, lists, story
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, page
+from manilla.web.routes import Answer
 
 
 class Kind(StrEnum):
@@ -80,101 +78,95 @@ COLUMNS: dict[Kind, Columns[Named]] = {
 }
 
 
-class TransactionPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show_all(request: PageRequest) -> Answer:
+    kind = _kind(request)
+    if exports.is_wanted(request):
+        return exports.send(request, f"{kind}s", COLUMNS[kind], _whole(request, kind))
+    found = await _page(request, kind, lists.after(request), listing.PAGE_ROWS)
+    if not found.rows and _is_search_alone(request):
+        elsewhere = await lookup.path_of(request.services.db, request.query.text("q"))
+        if elsewhere is not None:
+            return request.redirect(elsewhere)
+    return request.page(
+        "transactions.html",
+        kind=kind,
+        kinds=list(Kind),
+        statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
+        rows=await _named(request.services.db, found.rows),
+        listing=_view(request, kind, found.next),
+    )
 
-    def routes(self) -> list[Route]:
-        return [
-            page("/transactions", self.show_all, Permission.CONSOLE_VIEW),
-            page("/transactions/{trx_id:str}", self.show, Permission.CONSOLE_VIEW),
-        ]
 
-    async def show_all(self, request: PageRequest) -> Answer:
-        kind = _kind(request)
-        if exports.is_wanted(request):
-            return exports.send(request, f"{kind}s", COLUMNS[kind], self._whole(request, kind))
-        found = await self._page(request, kind, lists.after(request), listing.PAGE_ROWS)
-        if not found.rows and _is_search_alone(request):
-            elsewhere = await finding.path_of(self._desk.db, request.query.text("q"))
-            if elsewhere is not None:
-                return request.redirect(elsewhere)
-        return request.page(
-            "transactions.html",
-            kind=kind,
-            kinds=list(Kind),
-            statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
-            rows=await _named(self._desk.db, found.rows),
-            listing=_view(request, kind, found.next),
+async def show(request: PageRequest) -> Answer:
+    """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
+    trx_id = request.parameter("trx_id")
+    merchant_id = trx_ids.merchant_of(trx_id)
+    db = request.services.db
+    if merchant_id is None:
+        return await _show_elsewhere(request, trx_id)
+    paid = await payment_story(db, merchant_id, trx_id)
+    if paid is not None:
+        values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
+        happenings = story.of_payment(paid, all_accounts=True)
+        template = "transaction_payment.html"
+        return await _show(request, template, paid.payment, values, happenings)
+    sent = await payout_story(db, merchant_id, trx_id)
+    if sent is not None:
+        happenings = story.of_payout(sent, all_accounts=True)
+        return await _show(
+            request, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
         )
+    return await _show_elsewhere(request, trx_id)
 
-    async def show(self, request: PageRequest) -> Answer:
-        """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
-        trx_id = request.parameter("trx_id")
-        merchant_id = trx_ids.merchant_of(trx_id)
-        db = self._desk.db
-        if merchant_id is None:
-            return await self._show_elsewhere(request, trx_id)
-        paid = await payment_story(db, merchant_id, trx_id)
-        if paid is not None:
-            values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
-            happenings = story.of_payment(paid, all_accounts=True)
-            template = "transaction_payment.html"
-            return await self._show(request, template, paid.payment, values, happenings)
-        sent = await payout_story(db, merchant_id, trx_id)
-        if sent is not None:
-            happenings = story.of_payout(sent, all_accounts=True)
-            return await self._show(
-                request, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
-            )
-        return await self._show_elsewhere(request, trx_id)
 
-    async def _show_elsewhere(self, request: PageRequest, identifier: str) -> Answer:
-        path = await finding.path_of(self._desk.db, identifier)
-        if path is None:
-            raise NotHere
-        return request.redirect(path)
+async def _show_elsewhere(request: PageRequest, identifier: str) -> Answer:
+    path = await lookup.path_of(request.services.db, identifier)
+    if path is None:
+        raise NotHere
+    return request.redirect(path)
 
-    async def _show(
-        self,
-        request: PageRequest,
-        template: str,
-        about: Payment | Payout,
-        values: dict[str, Any],
-        happenings: Sequence[story.Happening],
-    ) -> Answer:
-        db, scope = self._desk.db, Everyone(about.merchant_id)
-        return request.page(
-            template,
-            **values,
-            merchant=await merchants.get(db, about.merchant_id),
-            cases=(await cases.cases(db, scope, CaseFilter(search=about.trx_id))).rows,
-            happenings=happenings,
-        )
 
-    async def _page(
-        self, request: PageRequest, kind: Kind, after: str | None, limit: int
-    ) -> Page[Payment] | Page[Payout] | Page[Refund]:
-        db, scope = self._desk.db, _scope(request)
-        match kind:
-            case Kind.PAYMENT:
-                paid = _filter(request, PaymentFilter)
-                return await payments.payments(db, scope, paid, after=after, limit=limit)
-            case Kind.PAYOUT:
-                sent = _filter(request, PayoutFilter)
-                return await payouts.payouts(db, scope, sent, after=after, limit=limit)
-            case Kind.REFUND:
-                given_back = _filter(request, RefundFilter)
-                return await refunds.refunds(db, scope, given_back, after=after, limit=limit)
+async def _show(
+    request: PageRequest,
+    template: str,
+    about: Payment | Payout,
+    values: dict[str, Any],
+    happenings: Sequence[story.Happening],
+) -> Answer:
+    db, scope = request.services.db, Everyone(about.merchant_id)
+    return request.page(
+        template,
+        **values,
+        merchant=await merchants.get(db, about.merchant_id),
+        cases=(await cases.cases(db, scope, CaseFilter(search=about.trx_id))).rows,
+        happenings=happenings,
+    )
 
-    async def _whole(self, request: PageRequest, kind: Kind) -> AsyncIterator[list[Named]]:
-        """Yields all rows of the list, for exports."""
 
-        async def fetch(after: str | None) -> Page[Any]:
-            return await self._page(request, kind, after, listing.PAGE_ROWS_MAX)
+async def _page(
+    request: PageRequest, kind: Kind, after: str | None, limit: int
+) -> Page[Payment] | Page[Payout] | Page[Refund]:
+    db, scope = request.services.db, _scope(request)
+    match kind:
+        case Kind.PAYMENT:
+            paid = _filter(request, PaymentFilter)
+            return await payments.payments(db, scope, paid, after=after, limit=limit)
+        case Kind.PAYOUT:
+            sent = _filter(request, PayoutFilter)
+            return await payouts.payouts(db, scope, sent, after=after, limit=limit)
+        case Kind.REFUND:
+            given_back = _filter(request, RefundFilter)
+            return await refunds.refunds(db, scope, given_back, after=after, limit=limit)
 
-        async for rows in listing.in_pages(fetch):
-            yield await _named(self._desk.db, rows)
+
+async def _whole(request: PageRequest, kind: Kind) -> AsyncIterator[list[Named]]:
+    """Yields all rows of the list, for exports."""
+
+    async def fetch(after: str | None) -> Page[Any]:
+        return await _page(request, kind, after, listing.PAGE_ROWS_MAX)
+
+    async for rows in listing.in_pages(fetch):
+        yield await _named(request.services.db, rows)
 
 
 async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[Named]:

@@ -5,7 +5,7 @@ import binascii
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
-from manilla.console import answers
+from manilla.console import responses
 from manilla.console.merchants import merchant_number
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
@@ -16,104 +16,95 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, form, page
+from manilla.web.routes import Answer
 
 COLUMNS = listing.STATEMENT_FIELDS.select("time kind trx_id reason currency amount balance")
 
 AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
 
 
-class WalletPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
+async def show(request: PageRequest) -> Answer:
+    merchant, wallet = await _wallet(request)
+    tenant = Tenant(merchant.id, request.environment)
+    wanted = StatementFilter(
+        since=lists.day(request.query, "since"),
+        until=lists.day(request.query, "until", is_end=True),
+        search=request.query.text("q") or None,
+    )
+    if exports.is_wanted(request):
+        lines = listing.whole_statement(request.services.db, tenant, wallet.currency, wanted)
+        return exports.send(request, f"wallet-{merchant.id}-{wallet.currency}", COLUMNS, lines)
+    found = await listing.statement(
+        request.services.db, tenant, wallet.currency, wanted, after=lists.after(request)
+    )
+    return request.page(
+        "wallet.html",
+        merchant=merchant,
+        wallet=wallet,
+        lines=found.rows,
+        listing=ListView(request, found.next),
+        ticket=_ticket(request, merchant.id, wallet.currency),
+        limit=request.services.platform.now.adjustment_limit_in(wallet.currency),
+        is_alone=request.may(Permission.MONEY_ALONE),
+    )
 
-    def routes(self) -> list[Route]:
-        one = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
-        return [
-            page(one, self.show, Permission.CONSOLE_VIEW),
-            form(one + "/adjust", self.adjust, Permission.PAYOUT_DESK, step_up=True),
-        ]
 
-    async def show(self, request: PageRequest) -> Answer:
-        merchant, wallet = await self._wallet(request)
-        tenant = Tenant(merchant.id, request.environment)
-        wanted = StatementFilter(
-            since=lists.day(request.query, "since"),
-            until=lists.day(request.query, "until", is_end=True),
-            search=request.query.text("q") or None,
+async def adjust(request: PageRequest) -> Answer:
+    """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
+    approval.
+    """
+    merchant, wallet = await _wallet(request)
+    back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
+    try:
+        amount = request.form.money("amount", wallet.currency)
+        takes = request.form.text("direction") == "take"
+        change = WalletAdjustment(
+            merchant.id,
+            request.environment,
+            Money(wallet.currency, -amount.minor if takes else amount.minor),
+            request.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
+            needs_second=not request.may(Permission.MONEY_ALONE),
+            trx_id=_read_ticket(request, merchant.id, wallet.currency),
         )
-        if exports.is_wanted(request):
-            lines = listing.whole_statement(self._desk.db, tenant, wallet.currency, wanted)
-            return exports.send(request, f"wallet-{merchant.id}-{wallet.currency}", COLUMNS, lines)
-        found = await listing.statement(
-            self._desk.db, tenant, wallet.currency, wanted, after=lists.after(request)
-        )
-        return request.page(
-            "wallet.html",
-            merchant=merchant,
-            wallet=wallet,
-            lines=found.rows,
-            listing=ListView(request, found.next),
-            ticket=self._ticket(request, merchant.id, wallet.currency),
-            limit=self._desk.platform.now.adjustment_limit_in(wallet.currency),
-            is_alone=request.may(Permission.MONEY_ALONE),
-        )
+        if amount.minor <= 0:
+            raise BadForm(errors={"amount": "The amount must be greater than zero."})
+        result = await apply_or_ask(request.services.approvals, change, change.reason)
+    except Refusal as refusal:
+        return request.sent_back(back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD)
+    done = "Wallet adjusted."
+    return responses.done_or_asked(request, back, result, done)
 
-    async def adjust(self, request: PageRequest) -> Answer:
-        """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
-        approval.
-        """
-        merchant, wallet = await self._wallet(request)
-        back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
-        try:
-            amount = request.form.money("amount", wallet.currency)
-            takes = request.form.text("direction") == "take"
-            change = WalletAdjustment(
-                merchant.id,
-                request.environment,
-                Money(wallet.currency, -amount.minor if takes else amount.minor),
-                request.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
-                needs_second=not request.may(Permission.MONEY_ALONE),
-                trx_id=self._read_ticket(request, merchant.id, wallet.currency),
-            )
-            if amount.minor <= 0:
-                raise BadForm(errors={"amount": "The amount must be greater than zero."})
-            result = await apply_or_ask(self._desk.approvals, change, change.reason)
-        except Refusal as refusal:
-            return request.sent_back(
-                back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD
-            )
-        done = "Wallet adjusted."
-        return answers.done_or_asked(request, back, result, done)
 
-    async def _wallet(self, request: PageRequest) -> tuple[MerchantRow, WalletRow]:
-        merchant = await merchants.get(self._desk.db, merchant_number(request))
-        wallet = await wallets.get(
-            self._desk.db, merchant.id, request.environment, request.parameter("currency")
-        )
-        return merchant, wallet
+async def _wallet(request: PageRequest) -> tuple[MerchantRow, WalletRow]:
+    merchant = await merchants.get(request.services.db, merchant_number(request))
+    wallet = await wallets.get(
+        request.services.db, merchant.id, request.environment, request.parameter("currency")
+    )
+    return merchant, wallet
 
-    # A form that is submitted twice, by a double click or the back button, must move money only
-    # once. So the form carries its transaction id. The id is encrypted, so that nobody can submit
-    # the id of another transaction in the ledger.
 
-    def _ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:
-        context = _context(request, merchant_id, currency)
-        sealed = self._desk.keyring.seal(trx_ids.new(merchant_id).encode(), context)
-        return base64.urlsafe_b64encode(sealed).decode()
+# A form that is submitted twice, by a double click or the back button, must move money only
+# once. So the form carries its transaction id. The id is encrypted, so that nobody can submit
+# the id of another transaction in the ledger.
 
-    def _read_ticket(self, request: PageRequest, merchant_id: int, currency: str) -> str:
-        context = _context(request, merchant_id, currency)
-        try:
-            sealed = base64.urlsafe_b64decode(request.form.text("ticket", at_most=500))
-            return self._desk.keyring.open(sealed, context).decode()
-        except (binascii.Error, ValueError, SealError):
-            raise BadForm(errors={"ticket": "Fill in the form again."}) from None
+
+def _ticket(request: PageRequest, merchant_id: int, currency: str) -> str:
+    context = _context(request, merchant_id, currency)
+    sealed = request.services.keyring.seal(trx_ids.new(merchant_id).encode(), context)
+    return base64.urlsafe_b64encode(sealed).decode()
+
+
+def _read_ticket(request: PageRequest, merchant_id: int, currency: str) -> str:
+    context = _context(request, merchant_id, currency)
+    try:
+        sealed = base64.urlsafe_b64decode(request.form.text("ticket", at_most=500))
+        return request.services.keyring.open(sealed, context).decode()
+    except (binascii.Error, ValueError, SealError):
+        raise BadForm(errors={"ticket": "Fill in the form again."}) from None
 
 
 def _context(request: PageRequest, merchant_id: int, currency: str) -> str:

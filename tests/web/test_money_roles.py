@@ -43,7 +43,7 @@ async def people(services: Services, site: Site, merchant: Merchant) -> dict[Rol
 def _tables(services: Services) -> list[tuple[list[Route], Mapping[str, Effect], list[str]]]:
     return [
         (dashboard.ROUTES, DASHBOARD, list(Role)),
-        (console.table(services), CONSOLE, list(ConsoleRole)),
+        (console.ROUTES, CONSOLE, list(ConsoleRole)),
     ]
 
 

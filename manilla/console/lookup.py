@@ -7,11 +7,9 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.lookup.find import LookupResult, find, find_request
 from manilla.merchants import merchants
-from manilla.people.roles import Permission
-from manilla.services import Services
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer, Route, page
+from manilla.web.routes import Answer
 
 SECONDS_MAX = 5
 
@@ -40,17 +38,10 @@ def _path(found: LookupResult) -> str:
     return f"/ledger/postings?q={quote(found.id)}"
 
 
-class RequestPages:
-    def __init__(self, desk: Services) -> None:
-        self._desk = desk
-
-    def routes(self) -> list[Route]:
-        return [page("/requests/{request_id:str}", self.show, Permission.CONSOLE_VIEW)]
-
-    async def show(self, request: PageRequest) -> Answer:
-        db = self._desk.db
-        found = await find_request(db, request.parameter("request_id"))
-        if found is None:
-            raise NotHere
-        merchant = await merchants.get(db, found.merchant_id)
-        return request.page("request.html", api_request=found, merchant=merchant)
+async def show_request(request: PageRequest) -> Answer:
+    db = request.services.db
+    found = await find_request(db, request.parameter("request_id"))
+    if found is None:
+        raise NotHere
+    merchant = await merchants.get(db, found.merchant_id)
+    return request.page("request.html", api_request=found, merchant=merchant)

@@ -37,7 +37,7 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
     return number
 
 
-def shown(request: PageRequest, name: str, options: Sequence[str]) -> str:
+def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
     """The selected option, or the first one if the query selects none.
 
     A search without a selected option covers all of them.
