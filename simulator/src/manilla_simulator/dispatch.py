@@ -121,8 +121,12 @@ def _deny(provider: Provider, denial: Denial) -> Reply:
 
 
 def _response(reply: Reply) -> web.Response:
+    headers = {"Retry-After": "1"} if reply.status == 429 else None
     return web.Response(
-        status=reply.status or 502, body=reply.body, content_type=reply.content_type
+        status=reply.status or 502,
+        body=reply.body,
+        content_type=reply.content_type,
+        headers=headers,
     )
 
 

@@ -14,13 +14,16 @@ Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 class CallName(StrEnum):
     CHARGE = "charge"
     CHARGE_STATUS = "charge_status"
+    RECIPIENT = "recipient"
     TRANSFER = "transfer"
+    APPROVE = "approve"
     TRANSFER_STATUS = "transfer_status"
     REFUND = "refund"
     REFUND_STATUS = "refund_status"
     RESOLVE = "resolve"
     BANKS = "banks"
     BALANCE = "balance"
+    STATEMENT = "statement"
     ANY = "*"
 
 

@@ -49,6 +49,7 @@ def _checkout(provider: Provider, page: CheckoutPage) -> Handler:
 async def _show(provider: Provider, charge: Charge, _request: web.Request) -> web.StreamResponse:
     if charge.status is not ChargeStatus.PENDING:
         raise _receipt_of(provider, charge)
+    charge.was_opened = True
     return render("checkout.html", provider=provider, charge=charge)
 
 

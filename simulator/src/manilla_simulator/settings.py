@@ -32,6 +32,14 @@ class CredentialsC(Account, frozen=True):
     webhook_secret: str = "sim_c_webhook"  # noqa: S105
 
 
+class PaystackAccount(Account, frozen=True):
+    # With `sk_test_…`, the sandbox's rules apply.
+    secret_key: str = "sk_live_simulated"  # noqa: S105
+    transfers_need_otp: bool = False
+    customer_pays_fees: bool = False
+    unknown_charge_is_400: bool = False  # otherwise 404; both have been seen
+
+
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: str  # no default: whoever starts the simulator must decide
     base_url: str  # the simulator's own URL, for checkout links
@@ -39,6 +47,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     a: CredentialsA = CredentialsA()
     b: CredentialsB = CredentialsB()
     c: CredentialsC = CredentialsC()
+    paystack: PaystackAccount = PaystackAccount()
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)

@@ -88,6 +88,7 @@ class Charge(msgspec.Struct, kw_only=True):
     redirect_url: str | None = None
     notification_url: str | None = None
     is_hosted: bool = True  # has a hosted page
+    was_opened: bool = False  # the customer has seen the hosted page
     accounts: tuple[VirtualAccount, ...] = ()
     surcharge: Money = NOTHING  # the provider's fee, where the customer pays it on top
     status: ChargeStatus = ChargeStatus.PENDING

@@ -1,0 +1,91 @@
+"""Paystack's contract: envelope, authentication, calls and webhooks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from manilla_simulator import banks, fees
+from manilla_simulator.dialects.paystack import payments, payouts, refunds, statement
+from manilla_simulator.dialects.paystack.common import DENIALS, NEXT_STEPS, account_of
+from manilla_simulator.faults import CallName
+from manilla_simulator.provider import Provider
+from manilla_simulator.signatures import hmac_of_body
+from manilla_simulator.state import TransferStatus
+from manilla_simulator.wire import Call, Denial, Refused, Wire, envelope, require_bearer
+
+NO_HEADER = Denial(401, "No Authorization Header was found", "missing_authorization")
+WRONG_FORMAT = Denial(401, "Format is Authorization Bearer [secret key]", "invalid_authorization")
+INVALID_KEY = Denial(401, "Invalid key", "invalid_Key")
+
+
+def error_envelope(denial: Denial) -> dict[str, Any]:
+    error: dict[str, Any] = {"status": False, "message": denial.message}
+    code = denial.code or ("invalid_params" if denial.field else "")
+    if code:
+        step = NEXT_STEPS.get(code, "Ensure that the value(s) you're passing are valid.")
+        error |= {"meta": {"nextStep": step}, "type": _type(denial.status), "code": code}
+    return error
+
+
+def _type(status: int) -> str:
+    return "api_error" if status >= 500 else "validation_error"
+
+
+def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
+    given = headers.get("Authorization", "")
+    if not given:
+        raise Refused(NO_HEADER)
+    if not given.startswith("Bearer "):
+        raise Refused(WRONG_FORMAT)
+    require_bearer(headers, account_of(provider).secret_key, INVALID_KEY)
+
+
+WIRE = Wire(
+    key="paystack",
+    name="paystack",
+    title="Paystack",
+    account=lambda settings: settings.paystack,
+    account_prefix="96",
+    banks=banks.PAYSTACK,
+    fees=fees.PAYSTACK,
+    denials=DENIALS,
+    calls=(
+        Call(CallName.CHARGE, "POST", "/transaction/initialize", payments.initialize),
+        Call(CallName.CHARGE, "POST", "/charge", payments.charge_by_transfer),
+        Call(CallName.CHARGE_STATUS, "GET", "/transaction/verify/{reference}", payments.verify),
+        Call(CallName.BANKS, "GET", "/bank", payouts.list_banks),
+        Call(CallName.RESOLVE, "GET", "/bank/resolve", payouts.resolve),
+        Call(CallName.RECIPIENT, "POST", "/transferrecipient", payouts.create_recipient),
+        Call(CallName.TRANSFER, "POST", "/transfer", payouts.transfer),
+        Call(CallName.APPROVE, "POST", "/transfer/finalize_transfer", payouts.finalize_transfer),
+        Call(
+            CallName.TRANSFER_STATUS,
+            "GET",
+            "/transfer/verify/{reference}",
+            payouts.verify_transfer,
+        ),
+        Call(CallName.BALANCE, "GET", "/balance", statement.balance),
+        Call(CallName.STATEMENT, "GET", "/balance/ledger", statement.ledger),
+        Call(CallName.REFUND, "POST", "/refund", refunds.create),
+        Call(CallName.REFUND_STATUS, "GET", "/refund", refunds.list_refunds),
+        Call(CallName.REFUND_STATUS, "GET", "/refund/{id}", refunds.fetch),
+    ),
+    envelope=envelope,
+    error_envelope=error_envelope,
+    authenticate=authenticate,
+    sign=hmac_of_body("x-paystack-signature", "sha512"),
+    webhook_secret=lambda account: account.secret_key,
+    charge_notice=payments.charge_notice,
+    transfer_notice=payouts.transfer_notice,
+    refund_notice=refunds.refund_notice,
+    return_query=lambda charge, _canceled: {
+        "trxref": charge.reference,
+        "reference": charge.reference,
+    },
+    accounts_are_exact=True,
+    returned_notice=payments.returned_notice,
+    charge_words=payments.STATUS_WORDS,
+    transfer_words=payouts.STATUS_WORDS,
+    refund_words=refunds.STATUS_WORDS,
+    # `reversed` also ends a transfer that was never delivered.
+    transfer_changes=frozenset({(TransferStatus.PROCESSING, TransferStatus.REVERSED)}),
+)

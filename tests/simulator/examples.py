@@ -1,0 +1,33 @@
+"""The providers' answers as documented, to compare the simulator's with; see fixtures/README.md."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "fixtures"
+
+
+def example(provider: str, name: str, origin: str = "documented") -> Any:
+    return json.loads((FOLDER / provider / f"{origin}.json").read_text())[name]
+
+
+def assert_like(actual: Any, expected: Any, path: str = "") -> None:
+    """Every field of the example exists and has the same JSON type."""
+    if expected is None:
+        return
+    assert _kind(actual) == _kind(expected), path
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert name in actual, f"{path}.{name}"
+            assert_like(actual[name], value, f"{path}.{name}")
+    if isinstance(expected, list) and expected:
+        for item in actual:
+            assert_like(item, expected[0], f"{path}[]")
+        assert actual, path
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    kinds = {dict: "object", list: "array", str: "string", type(None): "null"}
+    return kinds.get(type(value), "number")
