@@ -1,4 +1,4 @@
-"""Manilla and the simulator together: providers over real HTTP, jobs run when a test says so."""
+"""Manilla with simulated providers over real HTTP. Jobs run when a test says so."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ KEYS: dict[Provider, msgspec.Struct] = {
 
 
 class ProviderSimulator:
-    """The three providers as a test steers them, and our own jobs."""
+    """Controls the three simulated providers and runs our jobs."""
 
     def __init__(self, services: Services, session: aiohttp.ClientSession, url: str) -> None:
         self.services = services
@@ -52,25 +52,25 @@ class ProviderSimulator:
             return await reply.json()
 
     async def pay(self, provider: str, reference: str, **how: Any) -> None:
-        """The customer pays; the provider sends its webhook."""
+        """The customer pays, and the provider sends its webhook."""
         await self.control(f"{provider}/charges/{reference}/pay", how)
 
     async def run_jobs(self) -> None:
-        """Everything that is due, and what becomes due because of it."""
+        """Runs all due jobs, and those that become due as a result."""
         works = worker.works(self.services)
         while claimed := await claims.claim(self.services.db, dict.fromkeys(works, 50)):
             runner = Runner(self.services.db, works)
             await asyncio.gather(*(runner._do(job) for job in claimed))
 
     async def run_job_now(self, kind: str, subject: str) -> None:
-        """Time passes until this job is due."""
+        """Makes this job due and runs it."""
         await self.services.db.execute(
             "UPDATE job SET due_at = now() WHERE kind = $1 AND subject = $2", kind, subject
         )
         await self.run_jobs()
 
     async def until(self, is_so: Callable[[], Any]) -> None:
-        """Runs what is due until something is so: webhooks are on their way in the meantime."""
+        """Runs due jobs until the condition holds, while webhooks arrive."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await self.run_jobs()

@@ -1,4 +1,4 @@
-"""The signature as the specification has it, written apart from the product's own."""
+"""The signature as specified, implemented independently of the product."""
 
 import hashlib
 import hmac

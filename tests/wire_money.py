@@ -1,4 +1,4 @@
-"""Money on the wire: every amount has exactly the decimals of its currency."""
+"""Serialized money: every amount has exactly the decimals of its currency."""
 
 import json
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ FIELDS = frozenset(
 
 
 class Number(str):
-    """As it is written."""
+    """A number as written."""
 
     __slots__ = ()
 
 
 def amounts(body: bytes) -> list[tuple[str, str]]:
-    """Every field that holds money, with its number as it is written."""
+    """Every money field with its number as written."""
     document = json.loads(body, parse_int=Number, parse_float=Number)
     return list(_amounts(document))
 
@@ -56,7 +56,7 @@ def _amounts(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def assert_decimals(body: bytes, currency: str) -> set[str]:
-    """The names of the fields that hold money."""
+    """Checks the decimals and returns the names of the money fields."""
     found = amounts(body)
     for name, text in found:
         _, _, decimals = text.partition(".")

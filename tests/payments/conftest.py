@@ -13,7 +13,7 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated; their webhooks reach the site."""
+    """All three providers, simulated. Their webhooks reach the site."""
     async with running_simulator(services) as running:
         yield running
 
@@ -25,7 +25,7 @@ async def production(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 def shop(services: Services, simulator: ProviderSimulator, production: Merchant) -> Shop:
-    """A merchant in production whose customers pay through the simulated providers."""
+    """A production merchant whose customers pay through the simulated providers."""
     return Shop(services, simulator, production)
 
 

@@ -1,4 +1,4 @@
-"""What a merchant asks for, in the simplest case."""
+"""A minimal valid payment request."""
 
 import itertools
 import time
@@ -15,7 +15,7 @@ def new_reference() -> str:
 
 
 def order(**changed: Any) -> dict[str, Any]:
-    """A good order under a new reference; a field that is changed to None is left out."""
+    """A valid request with a new reference. A field set to None is omitted."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",

@@ -1,4 +1,4 @@
-"""The steps that tests of payments are made of."""
+"""Steps shared by the payment tests."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ async def initiate(merchant: Merchant, body: Any, **headers: str | None) -> Repl
 
 
 async def initiate_legacy(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
-    """With what the older API asks for and no more; a header that is None is left out."""
+    """Sends only what the legacy API requires. A header set to None is omitted."""
     given = {
         "Authorization": f"Bearer {merchant.credentials.api_key}",
         "X_Environment": str(merchant.environment),
@@ -55,7 +55,7 @@ async def initiate_legacy(merchant: Merchant, body: Any, **headers: str | None) 
 
 
 async def new_payment(merchant: Merchant, scenario: str | None = None, **changed: Any) -> str:
-    """The trx_id of a new payment."""
+    """Creates a payment and returns its trx_id."""
     reply = await initiate(merchant, order(**changed), X_Sandbox_Scenario=scenario)
     assert reply.status == 200, reply.body
     return trx_id_of(reply)
@@ -70,13 +70,13 @@ def encoded(body: Any) -> bytes:
 
 
 def order_of(amount: str, **changed: Any) -> bytes:
-    """An order whose amount stands in the body as it is written here."""
+    """A request whose amount is written in the body exactly as given here."""
     text = json.dumps(order(payment_amount="@", **changed))
     return text.replace('"@"', amount).encode()
 
 
 def exact(reply: Reply) -> Any:
-    """The answer, with no digit of a number lost."""
+    """The response with exact numbers."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
@@ -87,7 +87,7 @@ def trx_id_of(reply: Reply) -> str:
 
 @contextlib.asynccontextmanager
 async def second_program(services: Services, merchant: Merchant) -> AsyncIterator[Merchant]:
-    """The same merchant, at the same address, calling another web program on the same database."""
+    """The same merchant and IP, calling a second web process on the same database."""
     async with serving(app.build(services)) as port:
         yield msgspec.structs.replace(merchant, site=Site(port, merchant.site.address))
 
@@ -97,7 +97,7 @@ def in_environment(merchant: Merchant, environment: Environment) -> Merchant:
 
 
 async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
-    """Known at once before the merchant's first call, and within a second after it."""
+    """Visible immediately before the merchant's first call, and within a second after it."""
     await merchants.change(services.db, services.keyring, merchant.new.id, MerchantUpdate(**wanted))
 
 
@@ -119,19 +119,19 @@ async def balance(services: Services, merchant: Merchant) -> Decimal:
 
 
 async def complete(services: Services, merchant: Merchant, trx_id: str) -> None:
-    """What the sandbox does by itself, a few seconds after a payment was made."""
+    """Completes a sandbox payment, as the worker does after a few seconds."""
     job = Job(merchant.new.id, COMPLETE_IN_SANDBOX, trx_id, attempts=1, failures=0, fence=1)
     await PaymentTasks(services.db, services.charges).complete_in_sandbox(job)
 
 
 async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
-    """What happens by itself when the time of checkout is over."""
+    """Expires a payment, as the worker does when its checkout time is over."""
     job = Job(merchant.new.id, EXPIRE, trx_id, attempts=1, failures=0, fence=1)
     await PaymentTasks(services.db, services.charges).expire(job)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """The running programs learn of a change within a second."""
+    """Waits for a change: processes see it within a second."""
     ends = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < ends
@@ -139,7 +139,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def configure(services: Services, given: Given) -> None:
-    """The providers have these credentials, and no others."""
+    """Sets exactly these provider credentials."""
     for provider in Provider:
         await credentials.clear(services.db, provider)
         if provider in given:
@@ -157,7 +157,7 @@ async def change_method(services: Services, code: str, **wanted: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def setting(services: Services, key: str, value: int) -> AsyncIterator[None]:
-    """The platform's setting, for a while."""
+    """Changes a platform setting temporarily."""
     before = getattr(services.platform.now, key)
     try:
         await _set(services, key, value)

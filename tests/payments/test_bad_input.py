@@ -1,4 +1,7 @@
-"""Every field, wrong in every way: refused by its name. Whatever is text comes back unharmed."""
+"""Invalid values for every field are rejected with the field's name.
+
+Valid text is returned unchanged.
+"""
 
 import json
 from typing import Any
@@ -25,7 +28,7 @@ async def merchant(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """400, naming exactly these fields, each with a word on what is wrong."""
+    """400 with exactly these fields, each with an explanation."""
     is_amount = set(fields) == {"payment_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -36,7 +39,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """400 for the body as a whole: no field of it is known."""
+    """400 for the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 
@@ -378,7 +381,7 @@ async def test_nesting_is_limited_to_16_levels(
     merchant: Merchant, opening: str, closing: str
 ) -> None:
     def nested(levels: int) -> bytes:
-        """The body is itself the first level."""
+        """The body itself is the first level."""
         inner = opening * (levels - 1) + "1" + closing * (levels - 1)
         return steps.order_of("1000", unknown="?").replace(b'"?"', inner.encode())
 
@@ -430,7 +433,7 @@ OPTIONAL = ("description", "customer_name", "customer_email")
 async def test_empty_optional_text_counts_as_absent(
     merchant: Merchant, services: Services, field: str, escape: bool
 ) -> None:
-    """Bodies with an escape are read field by field."""
+    """Bodies with an escape sequence are read field by field."""
     sent = json.dumps(order(**{field: ""})).encode()
     body = sent.replace(b"ORDER", b"\\u004fRDER") if escape else sent
     reply = await steps.initiate(merchant, body)

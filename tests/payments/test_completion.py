@@ -1,4 +1,4 @@
-"""Whoever brings the news of a payment, in whatever order and however often: it is settled once."""
+"""A payment is settled once, whichever report arrives, in any order and number."""
 
 import asyncio
 import itertools
@@ -143,7 +143,7 @@ async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_cas
 async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database
 ) -> None:
-    """The provider was faster than we were with saving what it answered."""
+    """The provider's webhook arrived before we saved its response."""
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await db.execute("UPDATE charge SET status = 'opening' WHERE reference = $1", charge.reference)
@@ -164,7 +164,7 @@ def _states(amount: Money) -> dict[str, ChargeState]:
 async def test_reports_about_two_charges_in_any_order_end_the_same(
     shop: Shop, order: tuple[str, ...]
 ) -> None:
-    """The first try fails and the second is paid; their news arrive in any order."""
+    """The first charge fails and the second is paid; their webhooks arrive in any order."""
     started = await shop.start()
     first = await shop.choose(started, "providera-ngn")
     second = await shop.choose(started, "providerc-ngn")

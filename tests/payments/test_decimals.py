@@ -1,4 +1,4 @@
-"""Amounts of payments have the decimals of their currency in every answer and notification."""
+"""Payment amounts have their currency's decimals in every response and notification."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which gateways a payment is told it can be paid through, under every rule."""
+"""Which gateways are offered for a payment, under every rule."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -28,7 +28,7 @@ BVN = "12345678901"
 
 @pytest.fixture(scope="module", autouse=True)
 async def _dollars(services: Services) -> AsyncIterator[None]:
-    """A method of another currency, which no payment in naira may see."""
+    """A method in another currency, which must not be offered for payments in naira."""
     method = await catalogue.add(
         services.db,
         MethodKind.DEPOSIT,
@@ -79,7 +79,7 @@ async def codes(merchant: Merchant, **changed: Any) -> list[str]:
 
 
 def without(provider: Provider, *names: str) -> steps.Given:
-    """All providers, but of this one nothing, or not what is named."""
+    """All providers except this one, or without some of its credentials."""
     rest = {n: v for n, v in steps.ALL_PROVIDERS[provider].items() if n not in names}
     return {**steps.ALL_PROVIDERS, provider: rest if names else {}}
 

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that may be a repetition is answered as the first was."""
+"""Idempotency-Key: a repeated request gets the first response."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""initiate-payment: the whole answer, who pays what, and whom it is refused to."""
+"""initiate-payment: the full response, who pays what, and which calls are rejected."""
 
 import asyncio
 import re
@@ -435,7 +435,7 @@ async def test_production_rejects_scenarios(live: Merchant, scenario: str) -> No
 async def test_a_response_reveals_nothing_about_other_merchants(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Two merchants at once, in one batch, are each told of their own payment."""
+    """Two concurrent merchants in one batch each get their own payment."""
     neighbour = await new_merchant(site, db, keyring)
     callers = [merchant, neighbour] * 20
     replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))
@@ -459,7 +459,7 @@ async def test_the_transaction_header_is_sent_on_replays_too(merchant: Merchant)
     assert again.headers["idempotent-replayed"] == "true"
     legacy = await steps.initiate_legacy(merchant, order())
     for reply in (first, again, legacy):
-        # The helper reads headers in small letters.
+        # The helper converts header names to lower case.
         assert reply.headers["x-transaction-id"] == steps.trx_id_of(reply).lower()
     duplicate = await steps.initiate(merchant, sent)
     assert "x-transaction-id" not in duplicate.headers

@@ -1,4 +1,4 @@
-"""The largest amounts: refused, credited or held in suspense, and never lost."""
+"""The largest amounts are rejected, credited or held in suspense, and never lost."""
 
 import pytest
 
@@ -19,7 +19,7 @@ LARGEST = "99999999999999.99"
 
 
 async def _fill(shop: Shop, room_minor: int) -> None:
-    """The wallet has so much room left, through postings as large as can be."""
+    """Fills the wallet until this much room is left, with the largest possible postings."""
     missing = WALLET_MAX - room_minor - await shop.balance()
     while missing:
         part = min(missing, 10**17 - 1)
@@ -106,7 +106,7 @@ async def test_held_money_is_credited_once_the_wallet_has_room(shop: Shop) -> No
 
 
 async def test_returned_money_may_exceed_the_wallet_limit(shop: Shop) -> None:
-    """A merchant gets back what was taken from its wallet, also where it was filled meanwhile."""
+    """A merchant's debit is returned even if the wallet was filled meanwhile."""
     await _fill(shop, 0)
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     trx_id = await payer.pay_out("platform")
@@ -126,7 +126,7 @@ async def test_a_sandbox_payment_that_would_exceed_the_wallet_limit_fails(
 
 
 async def test_the_ledgers_totals_can_be_larger_than_a_bigint(shop: Shop) -> None:
-    """Two full wallets together are: this one, and the one of a test before."""
+    """Two full wallets exceed it: this one and an earlier test's."""
     await _fill(shop, 0)
     found = await balances.balances(shop.services.db)
     total = sum(each.balance_minor for each in found if each.currency == "NGN")

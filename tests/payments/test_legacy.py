@@ -1,4 +1,4 @@
-"""The older API: a bearer token, fewer fields, the same payments. And what both tell merchants."""
+"""The legacy API: a bearer token, fewer fields, the same payments. Notifications of both APIs."""
 
 import json
 import time
@@ -42,7 +42,7 @@ def live(merchant: Merchant) -> Merchant:
 
 
 def small_order(**changed: Any) -> dict[str, Any]:
-    """What the older API requires, and no more."""
+    """Only the fields that the legacy API requires."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",
@@ -288,7 +288,7 @@ async def test_the_rate_limit_applies_to_legacy_calls(
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A notification as it is kept until it is sent."""
+    """A stored notification before it is sent."""
 
     environment: str
     event: str
@@ -354,7 +354,7 @@ async def test_a_legacy_failure_notification_has_the_legacy_fields(
 
 
 def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dict[str, Any]:
-    """All of `data` but the commission."""
+    """All of `data` except the commission."""
     return {
         "ref_trx": sent["ref_trx"],
         "trx_id": trx_id,
@@ -372,7 +372,7 @@ def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dic
 
 
 def commission_of(data: dict[str, Any]) -> dict[str, Any]:
-    """`commission_trx_id` may be absent here; in the sandbox there is none."""
+    """`commission_trx_id` is optional; in the sandbox there is none."""
     commission: dict[str, Any] = data.pop("commission")
     assert commission.pop("commission_trx_id", None) is None
     return commission

@@ -1,4 +1,4 @@
-"""Payments and refunds as people look for them, and how they went."""
+"""Listing and filtering payments and refunds, and their statistics."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ NOW = datetime.now(UTC)
 
 
 class PaymentFactory:
-    """Writes payments down as if they had been made at some time."""
+    """Inserts payments with a chosen creation time."""
 
     def __init__(self, db: Database, merchant_id: int) -> None:
         self._db = db
@@ -91,13 +91,13 @@ NewFactory = Callable[[], Awaitable[PaymentFactory]]
 
 @pytest.fixture
 async def new_factory(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewFactory]:
-    """What it writes has no place in the books, and is gone after the test."""
+    """Its payments have no postings and are deleted after the test."""
     made = []
 
     async def make() -> PaymentFactory:
         new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
         made.append(new.id)
-        # As old as what it has.
+        # Set the merchant's age to that of its oldest payment.
         await db.execute(
             "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
         )

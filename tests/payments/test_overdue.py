@@ -1,4 +1,4 @@
-"""Charges and refunds that a provider still calls open after days: never dropped."""
+"""Charges and refunds that a provider still reports as open after days are never dropped."""
 
 import pytest
 

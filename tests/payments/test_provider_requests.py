@@ -1,4 +1,4 @@
-"""What providers are told about the customer and the shop."""
+"""What we send to providers about the customer and the merchant."""
 
 import json
 from typing import Any

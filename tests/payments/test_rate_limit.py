@@ -1,4 +1,4 @@
-"""Every request for a payment counts once, and beyond the limit nothing is written."""
+"""Every payment request counts once, and beyond the limit nothing is written."""
 
 import asyncio
 from collections import Counter

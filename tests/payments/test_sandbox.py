@@ -1,4 +1,4 @@
-"""The sandbox: it completes by itself, calls no provider, and can be told how to end."""
+"""The sandbox completes payments automatically, calls no provider and supports scenarios."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""verify-payment: what a merchant is told of its own payments, and that it is told of no others."""
+"""verify-payment returns a merchant's own payments and no others."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ async def settle(
     event: PaymentEvent,
     code: PaymentErrorCode | None,
 ) -> None:
-    """What a customer of the sandbox makes happen on checkout."""
+    """Applies the outcome that a sandbox customer chooses on checkout."""
     await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
 
@@ -235,7 +235,7 @@ async def test_another_merchants_payment_is_indistinguishable_from_an_unknown_on
     db: Database,
     keyring: Keyring,
 ) -> None:
-    """Unknown, another merchant's, another environment's: the same bytes."""
+    """Unknown, another merchant's and another environment's ids return the same bytes."""
     neighbour = await new_merchant(site, db, keyring)
     mine, finished = await steps.new_payment(merchant), await steps.new_payment(merchant)
     await steps.complete(services, merchant, finished)

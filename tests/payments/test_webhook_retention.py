@@ -1,4 +1,4 @@
-"""Old webhooks are deleted, except those that something undecided still needs."""
+"""Old webhooks are deleted, except those that an open transaction or case still needs."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def _kept(db: Database, reference: str) -> int:
 
 
 async def _paid(shop: Shop) -> str:
-    """A paid charge, about which its provider has sent a webhook."""
+    """A paid charge with a webhook from its provider."""
     started = await shop.start()
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)

@@ -1,4 +1,4 @@
-"""Signs webhooks as the simulated providers do, to send what they would not."""
+"""Signs webhooks like the simulated providers, to send invalid ones."""
 
 import hmac
 import json
@@ -15,7 +15,7 @@ SIGNED_WITH = {
 
 
 def paid(provider: str, reference: str, amount: str = "1000.00", currency: str = "NGN") -> Any:
-    """What a provider sends when a charge was paid."""
+    """A provider's webhook about a paid charge."""
     value = float(Decimal(amount))
     match provider:
         case "providera":
@@ -29,7 +29,7 @@ def paid(provider: str, reference: str, amount: str = "1000.00", currency: str =
 
 
 async def send(site: Site, provider: str, document: Any, **changed: Any) -> Reply:
-    """`signed=` other bytes, `secret=` another key, `header=` another name."""
+    """`signed=` signs other bytes, `secret=` uses another key, `header=` another header name."""
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
     header, secret, digest = SIGNED_WITH[provider]
     key = changed.get("secret", secret).encode()

@@ -13,7 +13,7 @@ from tests.provider_simulator import ProviderSimulator, running_simulator
 
 @pytest.fixture
 async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """All three providers, simulated, with enough money; their webhooks reach the site."""
+    """All three providers, simulated, with sufficient balances. Their webhooks reach the site."""
     async with running_simulator(services) as running:
         for provider in "abc":
             await running.control(f"{provider}/balance", {"available": 100_000_000})
@@ -24,7 +24,7 @@ async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSim
 async def payer(
     services: Services, simulator: ProviderSimulator, site: Site, db: Database, keyring: Keyring
 ) -> PayoutMerchant:
-    """A merchant in production with 10,000.00 in its wallet."""
+    """A production merchant with 10,000.00 in its wallet."""
     merchant = await new_merchant(site, db, keyring, environment=Environment.PRODUCTION)
     payer = PayoutMerchant(services, simulator, merchant)
     await payer.fund("10000")

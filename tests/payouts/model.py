@@ -1,7 +1,7 @@
-"""Payouts in plain arithmetic: what must become of them, whatever happens.
+"""A model of payouts in plain arithmetic: their expected outcomes, whatever happens.
 
-Written from the decisions on payouts and the rules that all providers share; it knows no line of
-the product.
+It follows the decision records on payouts and the rules that all providers share, and uses no
+product code.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from tests.payouts.payout_merchant import MANUAL
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
-# What can become of a call for a transfer: how the provider is told to behave, whether it has then
-# taken the transfer on, and whether its answer is its own conclusive refusal.
+# Results of a send: the simulator's fault, whether the provider has then accepted the transfer, and
+# whether its response is a conclusive refusal.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -32,7 +32,7 @@ SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "no funds": ({"fault": "refuse", "status": 402, "message": "Insufficient funds"}, False, True),
     "not enabled": ({"fault": "refuse", "status": 403, "message": "Not enabled"}, False, True),
 }
-# Where a process can die amid a job, in the order in which it gets there.
+# Crash points within a job, in the order in which it reaches them.
 POINTS = [
     "after_claim",
     "before_transfer_is_sent",
@@ -47,30 +47,30 @@ CANCELED = "Payout Canceled"
 
 
 def fee_of(amount: int) -> int:
-    """25.00 and 1.5 %, half up to the kobo."""
+    """25.00 plus 1.5 %, rounded half up."""
     return 2500 + (amount * 15 + 500) // 1000
 
 
 class Killed(BaseException):
-    """The process is gone: no handler of errors sees it."""
+    """The process is killed: no error handler sees it."""
 
 
 @dataclass
 class Order:
-    """A payout as the model knows it."""
+    """A payout in the model."""
 
     ref_trx: str
     rail: str
     amount: int
     status: str = "pending"
     told: list[str] = field(default_factory=list)
-    is_begun: bool = False  # a first byte may have gone out: no refusal is conclusive any more
+    is_begun: bool = False  # a send may have started, so no refusal is conclusive
     at_provider: str | None = None
-    said: list[str] = field(default_factory=list)  # what the provider has been, in order
+    said: list[str] = field(default_factory=list)  # the provider's statuses, in order
     webhooks: set[str] = field(default_factory=set)
-    is_worked_on: bool = True  # somebody will still ask
+    is_worked_on: bool = True  # a status query is still planned
     is_old: bool = False
-    number: int = 0  # raised by each claim of its job, and by each new cause for it
+    number: int = 0  # raised by each claim of its job, and by each new request for it
     holder: int | None = None  # the number of the claim that holds it
 
     @property
@@ -79,7 +79,7 @@ class Order:
 
 
 class Model:
-    """What must be so. Plain dictionaries and integers; no call of the product."""
+    """The expected state, in plain dictionaries and integers, without product code."""
 
     def __init__(self) -> None:
         self.balance = 0
@@ -91,7 +91,7 @@ class Model:
         self.dies_at: str | None = None
 
     def ask(self, ref_trx: str, rail: str, amount: int) -> str | None:
-        """The code of the refusal, or None where the payout is taken."""
+        """The expected error code, or None if the payout is accepted."""
         order = Order(ref_trx, rail, amount, is_worked_on=rail != MANUAL)
         if self.is_disabled:
             return "MERCHANT_SUSPENDED"
@@ -117,7 +117,7 @@ class Model:
         self.is_disabled, self.has_payouts_off = is_disabled, has_payouts_off
         if was_on_hold and not self.is_on_hold:
             for order in self.orders.values():
-                order.number += 1  # a new cause: whoever has just found it on hold looks again
+                order.number += 1  # requested again: a worker that just saw the hold looks again
 
     def claim(self, order: Order) -> int:
         order.number += 1
@@ -125,14 +125,14 @@ class Model:
         return order.number
 
     def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """One step of whoever has this claim. Who dies on the way gives nothing back."""
+        """One step of the worker with this claim. A crash releases nothing."""
         self._point("after_claim")
         self._work(order, send, is_asked, claim)
         if order.holder == claim:
             order.holder = None
 
     def _work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """Sends, or asks and believes only the answer."""
+        """Sends, or queries the status and applies only that."""
         if self.is_down:
             self._wait(order)
         elif order.status == "pending" and not order.is_begun:
@@ -144,7 +144,7 @@ class Model:
                 self._wait(order)
                 return
             if claim != order.holder:
-                return  # fenced: another has taken the job
+                return  # fenced: another worker has taken the job
             if not self._send(order, send):
                 self._wait(order)
         elif order.at_provider is None:
@@ -157,9 +157,9 @@ class Model:
     def _send_first(self, order: Order, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != order.holder or self.is_on_hold:
-            return  # fenced, or nothing may leave
+            return  # fenced, or on hold
         order.is_begun = True
-        order.is_old = False  # from now on the provider has a day to answer
+        order.is_old = False  # from now on the provider has a day to respond
         self._point("after_send_is_begun")
         is_answered = self._send(order, send)
         self._point("after_transfer_is_sent")
@@ -170,7 +170,7 @@ class Model:
             self._wait(order)
 
     def _send(self, order: Order, send: str) -> bool:
-        """True where the provider says that it has taken the transfer on."""
+        """True if the provider reports that it accepted the transfer."""
         _, is_taken_on, _ = SENDS[send]
         if is_taken_on:
             assert order.at_provider is None
@@ -178,7 +178,7 @@ class Model:
         return send == "accepted"
 
     def _hear(self, order: Order, word: str, claim: int) -> None:
-        """The provider's own answer, when it was asked, and nothing else decides."""
+        """Only the provider's response to a status query decides."""
         match (order.status, word):
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
@@ -206,16 +206,16 @@ class Model:
         self._point("after_payout_commit")
 
     def _doubt(self, order: Order) -> None:
-        """What a signed webhook said against what was decided is for a person to look at."""
+        """A signed webhook that contradicts the outcome opens a case."""
         against: dict[str, set[str]] = {
             COMPLETED: {"failed", "reversed"},
-            FAILED: {"success"},  # what came back was delivered before: then it fits
+            FAILED: {"success"},  # a returned transfer was delivered before, so it fits
         }
         if order.webhooks & against.get(order.told[-1], set()):
             self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:
-        """Unless somebody else holds it, or there is a new cause."""
+        """Unless another worker holds it, or it was requested again."""
         if claim == order.holder and claim == order.number:
             order.is_worked_on = False
 
@@ -232,13 +232,13 @@ class Model:
         order.said.append(word)
 
     def hook(self, order: Order, word: str) -> None:
-        """Every delivery of a webhook makes somebody ask, its copies too."""
+        """Every delivery of a webhook, copies included, causes a status query."""
         order.webhooks.add(word)
         order.number += 1
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """By an administrator: payouts processed by hand, and unsent ones on hold; once."""
+        """An administrator decides a manual payout, or an unsent one on hold, once."""
         if order.status != "pending":
             return False
         if status == "completed":

@@ -1,7 +1,7 @@
-"""Payouts twice over: the model, and the product, which must say the same.
+"""Runs each action on the model and on the product, and compares them.
 
-Each action is done to both; then everything that can be seen is compared, and every invariant of
-the books is looked at, for the machine's own merchant.
+After each action, all visible state is compared and every ledger invariant is checked for the
+machine's own merchant.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 
 
 class Stage:
-    """What all runs of the machine share: one product, one simulator, one look at the books."""
+    """Shared by all runs: one product, one simulator and one observer."""
 
     def __init__(
         self, services: Services, site: Site, simulator: ProviderSimulator, books: PayoutObserver
@@ -57,7 +57,7 @@ class Stage:
         self.numbers = itertools.count(1)
 
     async def open(self) -> "Stage":
-        # What earlier tests broke is whole again, and seen to be so by everybody.
+        # Reset what earlier tests broke and let all processes see it.
         await self.services.db.execute("UPDATE rail_state SET is_down = false")
         await self.services.rails.health._refresh(0)
         for rail in (*RAILS, MANUAL):
@@ -69,7 +69,7 @@ class Stage:
 
 
 class Machine:
-    """One run: a new merchant, and the model beside it."""
+    """One run: a new merchant and its model."""
 
     def __init__(self, stage: Stage, merchant: Merchant, rail: str) -> None:
         self.stage = stage
@@ -106,7 +106,7 @@ class Machine:
         return machine
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """A step; then the model and the product must still say the same."""
+        """One step; then the model and the product must still agree."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -120,7 +120,7 @@ class Machine:
         await self._compare()
 
     def _eligible(self, name: str) -> list[Order]:
-        """The payouts to which it can happen, newest first."""
+        """The payouts to which the action can happen, newest first."""
         orders = list(reversed(self.model.orders.values()))
         match name:
             case "work" | "crash" | "freeze" | "rail_is_down":
@@ -131,7 +131,7 @@ class Machine:
                 return [order for order in orders if order.at_provider is not None]
         return orders
 
-    # What merchants do.
+    # Actions of merchants.
 
     async def fund(self, minor: int) -> None:
         self.model.balance += minor
@@ -179,7 +179,7 @@ class Machine:
         has_ended = order.status in ("failed", "canceled")
         _same("whether it says why", "error_code" in reply.json, has_ended)
 
-    # What workers do, and what befalls them.
+    # Actions of workers, and their faults.
 
     async def work(self, order: Order, send: str = "accepted", is_asked: bool = True) -> None:
         await self._do(order, *await self._claim(order), send, is_asked)
@@ -195,7 +195,7 @@ class Machine:
         await self._do(order, job, claim, send, is_asked)
 
     async def rail_is_down(self, order: Order, amount: int) -> None:
-        """For a while, in which a merchant asks and a worker works."""
+        """The rail is down while a merchant requests a payout and a worker runs."""
         self.model.is_down = self._health.is_down = True
         await self.pay_out(by_hand=False, amount=amount)
         await self.work(order)
@@ -203,7 +203,7 @@ class Machine:
         self._health.reset()
 
     async def work_on_all(self) -> None:
-        """Much time passes, and all is well."""
+        """A long time passes without faults."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -218,7 +218,7 @@ class Machine:
                 self.model.work(order, "accepted", True, self.model.claim(order))
 
     async def _claim(self, order: Order) -> tuple[Job, int]:
-        """The job of this payout becomes due, before all others, and somebody takes it."""
+        """This payout's job becomes due before all others and is claimed."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -255,12 +255,12 @@ class Machine:
         if planned:
             await self.stage.simulator.control(faults, {"next": []})
         if not self.model.is_down:
-            self._health.reset()  # failures in a row would bring the rail down by themselves
+            self._health.reset()  # repeated failures would open the circuit breaker
 
-    # What providers do.
+    # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """`on`: as it goes by itself. Also what it should not: take back its word."""
+        """`on`: the normal next status. Also invalid changes of a final status."""
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
         if word != order.at_provider:
@@ -273,7 +273,7 @@ class Machine:
             await self.work(order, is_asked=then != "both, badly")
 
     async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
-        """Of what the provider says now, or said before: late, in any order, and again."""
+        """A webhook about the current or an earlier status: late, in any order, repeated."""
         words = [word for word in reversed(order.said) if word != "processing"]
         if not words or self.rail == "b":
             return
@@ -300,7 +300,7 @@ class Machine:
         headers = {header: hmac.digest(key, raw, digest).hex(), "Content-Type": "application/json"}
         return await self.stage.site.send("POST", f"/webhooks/provider{self.rail}", headers, raw)
 
-    # What operators do, and time.
+    # Actions of operators, and the passing of time.
 
     async def decide(self, order: Order, status: str) -> None:
         db, trx_id = self.stage.services.db, self.trx_ids[order.ref_trx]
@@ -309,7 +309,7 @@ class Machine:
             if status == "completed":
                 await decisions.complete(db, trx_id, None)
             elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
-                raise Refusal  # what a person may do then has tests of its own
+                raise Refusal  # other decisions have their own tests
             else:
                 await decisions.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
@@ -318,7 +318,7 @@ class Machine:
             _same("whether an administrator decides", True, is_decided)
 
     async def merchant_is(self, what: str) -> None:
-        """`disabled`, `payouts off`, or nothing of both."""
+        """`disabled`, `payouts off`, or neither."""
         is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
         self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
         wanted = MerchantUpdate(
@@ -349,7 +349,7 @@ class Machine:
             *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
         )
 
-    # Whether both say the same.
+    # The comparison of both.
 
     async def _compare(self) -> None:
         seen, model = await self.stage.books.seen(), self.model
@@ -365,7 +365,7 @@ class Machine:
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
-        """It knows of each transfer once, under our reference; none was sent to it again."""
+        """The provider has each transfer once, under our reference, and received no second send."""
         listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
         seen = {
             transfer["reference"]: (
@@ -386,7 +386,7 @@ class Machine:
 def _same(what: str, seen: Any, expected: Any) -> None:
     if seen == expected:
         return
-    if isinstance(seen, dict):  # only what differs
+    if isinstance(seen, dict):  # only the differences
         keys = [key for key in {**seen, **expected} if seen.get(key) != expected.get(key)]
         seen = {key: seen.get(key) for key in keys}
         expected = {key: expected.get(key) for key in keys}
@@ -395,7 +395,7 @@ def _same(what: str, seen: Any, expected: Any) -> None:
 
 @contextlib.contextmanager
 def _dying_at(last: str | None) -> Iterator[None]:
-    """The crash point of that name kills whoever gets there."""
+    """The crash point with this name kills the process that reaches it."""
     point = crash.point
 
     def die(name: str) -> None:

@@ -1,4 +1,4 @@
-"""All that can be seen of one merchant's payouts, and every invariant of its books, at once."""
+"""Reads the visible state of one merchant's payouts and checks its ledger invariants."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from tests.invariants import ALL
 
 
 class PayoutObserver:
-    """Every invariant at once, of one merchant alone: so that each step can afford it."""
+    """Checks all invariants for one merchant only, so that it is fast enough for every step."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -23,9 +23,9 @@ class PayoutObserver:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
-        """In one session, views of the same names hide the tables and all other merchants.
+        """In one session, views with the tables' names hide the rows of other merchants.
 
-        Not of a pool, which would exchange it for another after so many statements.
+        The session is not from a pool, which would replace it after a number of statements.
         """
         session = await asyncpg.connect(url)
         await session.execute("SET enable_seqscan = off")
@@ -55,7 +55,7 @@ class PayoutObserver:
         ]
 
     async def seen(self) -> Any:
-        """All that a merchant, an operator and a worker could know of its payouts."""
+        """Everything a merchant, an operator and a worker could see of its payouts."""
         return json.loads(
             await self._session.fetchval(
                 """

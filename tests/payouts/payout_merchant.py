@@ -1,4 +1,4 @@
-"""A merchant who pays out, and what tests want to know of it."""
+"""A merchant that pays out, and queries about its payouts."""
 
 import contextlib
 import itertools
@@ -49,17 +49,17 @@ def new_reference() -> str:
 
 
 def new_account() -> str:
-    """One whose holder nobody has asked for yet."""
+    """An account whose name has not been resolved yet."""
     return str(next(_accounts))
 
 
 def exact(reply: Reply) -> Any:
-    """The answer, with no digit of a number lost."""
+    """The response with exact numbers."""
     return json.loads(reply.body, parse_float=Decimal)
 
 
 def _forgetful(services: Services) -> Services:
-    """The same, but for what it remembers of banks, accounts and balances."""
+    """The same services with empty caches of banks, account names and balances."""
     rails, methods = services.rails, services.methods
     banks = Banks(rails, methods)
     resolver = AccountResolver(rails, banks)
@@ -77,7 +77,7 @@ class PayoutMerchant:
         self._has_begun = False
 
     def from_new_ip(self) -> "PayoutMerchant":
-        """The same merchant, calling from another address: with a rate limit of its own."""
+        """The same merchant calling from another IP, with its own rate limit."""
         site = self.merchant.site.from_new_ip()
         return PayoutMerchant(
             self.services, self.simulator, msgspec.structs.replace(self.merchant, site=site)
@@ -85,7 +85,7 @@ class PayoutMerchant:
 
     @contextlib.asynccontextmanager
     async def at_second_process(self) -> AsyncIterator["PayoutMerchant"]:
-        """The same merchant at the same address, at a program that knows no bank or account yet."""
+        """The same merchant and IP at a second web process with empty caches."""
         db = self.services.db
         before = len(db._kept)
         try:
@@ -98,7 +98,9 @@ class PayoutMerchant:
                 await kept.close()
 
     async def _begin(self) -> None:
-        """What earlier tests have left open must not reach the providers of this one."""
+        """Postpones jobs that earlier tests left open, so that they do not reach this test's
+        providers.
+        """
         if self._has_begun:
             return
         self._has_begun = True
@@ -116,7 +118,7 @@ class PayoutMerchant:
         return method_id
 
     async def order(self, rail: str = "a", **changed: Any) -> dict[str, Any]:
-        """A good order; a field that is changed to None is left out."""
+        """A valid request. A field set to None is omitted."""
         await self._begin()
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": ACCOUNT}
         if rail == MANUAL:
@@ -133,7 +135,7 @@ class PayoutMerchant:
         return {name: value for name, value in fields.items() if value is not None}
 
     async def order_of(self, amount: str, rail: str = "a", **changed: Any) -> bytes:
-        """An order whose amount stands in the body as it is written here."""
+        """A request whose amount is written in the body exactly as given here."""
         text = json.dumps(await self.order(rail, payout_amount="@", **changed))
         return text.replace('"@"', amount).encode()
 
@@ -157,7 +159,7 @@ class PayoutMerchant:
         await wallets.fund(self.services.db, *wallet, money, "for a test")
 
     async def change(self, wanted: MerchantUpdate) -> None:
-        """Seen by the site at once: tests do not wait for the watch."""
+        """Reloads the change immediately, so that tests need not wait for it."""
         db, keyring = self.services.db, self.services.keyring
         await merchants.change(db, keyring, self.merchant.new.id, wanted)
         await self.services.directory._refresh(0)
@@ -180,7 +182,7 @@ class PayoutMerchant:
         await self.simulator.run_job_now("transfer", trx_id)
 
     async def check_until(self, trx_id: str, status: str) -> None:
-        """Time passes, and the provider is asked ever again, until the payout is so."""
+        """Lets time pass and queries the provider until the payout has this status."""
 
         async def is_so() -> bool:
             await self.check_now(trx_id)
@@ -189,7 +191,7 @@ class PayoutMerchant:
         await self.simulator.until(is_so)
 
     async def settle(self, rail: str, trx_id: str, status: str, **how: Any) -> None:
-        """The provider decides, and sends its webhook where it has any."""
+        """The provider settles, and sends its webhook if it has one."""
         path = f"{rail}/transfers/{trx_id}/settle"
         await self.simulator.control(path, {"status": status, **how})
 
@@ -233,25 +235,25 @@ class PayoutMerchant:
         return [(record["kind"], record["reference"]) for record in records]
 
     async def transfers(self, rail: str = "a") -> list[Any]:
-        """What the simulated provider knows of."""
+        """The simulated provider's transfers."""
         listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
         return listed
 
     async def calls(self, rail: str = "a") -> list[str]:
-        """What the simulated provider was asked, oldest first."""
+        """The calls to the simulated provider, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
 
 
 async def see_changes(services: Services) -> None:
-    """What the programs see within a second by themselves."""
+    """Reloads what processes see within a second by themselves."""
     async with services.watch._looking:
         await services.watch._look()
 
 
 @contextlib.asynccontextmanager
 async def setting(services: Services, key: str, text: str) -> AsyncIterator[None]:
-    """The platform's setting, for a while."""
+    """Changes a platform setting temporarily."""
     before = platform.render(getattr(services.platform.now, key))
     try:
         await platform.change(services.db, key, text)
@@ -264,7 +266,7 @@ async def setting(services: Services, key: str, text: str) -> AsyncIterator[None
 
 @contextlib.asynccontextmanager
 async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[None]:
-    """The withdrawal method, changed for a while."""
+    """Changes a withdrawal method temporarily."""
     code = RAILS.get(rail, rail)
     before = services.methods.by_code(MethodKind.WITHDRAW, code)
     assert before is not None
@@ -297,7 +299,7 @@ def _as_it_was(before: Method) -> catalogue.MethodUpdate:
 
 
 async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
-    """Until the test ends; an empty value unsets."""
+    """Until the test ends. An empty value removes the field."""
     provider = Provider(f"provider{rail}")
     await credentials.change(services.db, services.keyring, provider, wanted)
     await see_changes(services)

@@ -1,4 +1,4 @@
-"""bank-list: which banks a rail can reach, kept for an hour."""
+"""bank-list: the banks a rail can reach, cached for an hour."""
 
 from types import SimpleNamespace
 
@@ -133,7 +133,7 @@ async def test_an_old_bank_list_is_used_while_the_provider_is_down(
 async def test_new_provider_credentials_reload_the_bank_list(
     payer: PayoutMerchant, services: Services
 ) -> None:
-    """For its banks, and for whose account it is; what the former said holds no longer."""
+    """Both the bank list and resolved names are requested again."""
     order = await payer.order("b")
     for calls in (1, 2):
         await set_credentials(services, "b", business_id=f"business-{calls}")

@@ -1,4 +1,4 @@
-"""Who is paid: as the request or a saved account says it, under the name the rail knows."""
+"""The beneficiary: given in the request or saved, with the name that the rail resolves."""
 
 import json
 from typing import Any

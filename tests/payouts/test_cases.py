@@ -1,4 +1,4 @@
-"""Cases: a few legal ways out of each, the books level after it, and nothing forgotten."""
+"""Cases: each kind has a few resolutions, which keep the ledger balanced and are recorded."""
 
 import pytest
 import structlog
@@ -35,8 +35,7 @@ async def resolve(payer: PayoutMerchant, action: Action, note: str = "as the ban
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
-    """A payout of 1,000.00 with a fee of 50.00 that was decided; then its provider changed its
-    mind."""
+    """A decided payout of 1,000.00 with a fee of 50.00 whose provider then changed the status."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     async with method(payer.services, rail, fee_fixed="50"):
@@ -49,7 +48,7 @@ async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> 
 
 
 async def say(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> None:
-    """The provider says so, and something makes us ask."""
+    """The provider reports this status, and a status query reads it."""
     await payer.settle(rail, trx_id, status, insist=True)
     await payer.services.db.execute(
         "INSERT INTO job (merchant_id, kind, subject, due_at) VALUES ($1, 'transfer', $2, now())",

@@ -1,4 +1,4 @@
-"""Payouts and saved accounts as people look for them, and how they went."""
+"""Listing and filtering payouts and saved accounts, and payout statistics."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -60,7 +60,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     for search in (sent, "PR_1", "BR-1", "0123456789"):
         assert sent in await found(search=search)
     assert await found(search="7777777777") == [by_hand]
-    assert await found(search="777777777") == []  # an account number is whole, or another's
+    assert await found(search="777777777") == []  # an account number must match completely
     assert await found(search="PR%1") == await found(search="PRX1") == []
     assert await found(search="50%_of it") == await found(search="%_OF") == [by_hand]
 

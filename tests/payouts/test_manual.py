@@ -1,4 +1,4 @@
-"""Payouts that an administrator processes: decided once, and the merchant is told."""
+"""Manual payouts: decided once by an administrator, and the merchant is notified."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""payout-methods: which withdrawal methods a merchant is told of, and what each wants to know."""
+"""payout-methods: the withdrawal methods of a merchant and their fields."""
 
 from typing import Any
 
@@ -145,7 +145,7 @@ async def test_limits_are_returned_as_configured(payer: PayoutMerchant, services
 async def test_methods_are_listed_even_while_payouts_are_disabled(
     payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
-    """The list says what there is; what is refused today may be taken tomorrow."""
+    """The list shows what exists; payouts rejected today may be accepted tomorrow."""
     async with setting(services, key, text):
         assert await codes(payer) == CODES
 

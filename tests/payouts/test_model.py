@@ -1,8 +1,8 @@
-"""Anything, in any order: hypothesis drives payouts and a model of them through the same story.
+"""Hypothesis drives payouts and a model of them through the same random sequences.
 
-`MANILLA_MACHINE_RUNS` says how many stories of 40 steps each rail gets; `make faults` raises it.
-They are the same every time. `MANILLA_MACHINE_SHRINK=1` makes one that fails as short as can be,
-which takes minutes.
+`MANILLA_MACHINE_RUNS` sets the number of sequences of 40 steps for each rail; `make faults` raises
+it. They are the same every time. `MANILLA_MACHINE_SHRINK=1` shortens a failing sequence, which
+takes minutes.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Arguments = dict[str, Any]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Something that happens. `which` names a payout among those that it can happen to."""
+    """An action. `which` selects a payout among those it can happen to."""
 
     name: str
     arguments: Arguments
@@ -55,7 +55,7 @@ WORD = st.sampled_from(["on", "on", "success", "failed", "reversed"])
 MERCHANT = st.sampled_from(["enabled", "enabled", "disabled", "payouts off"])
 THEN = st.sampled_from(["nothing", "webhook", "work", "both", "both, badly"])
 
-# How often it happens, for each of them, and with what.
+# The weight of each action and its arguments.
 HAPPENS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
     "pay_out": (3, {"by_hand": st.sampled_from([False] * 5 + [True]), "amount": AMOUNT}),
@@ -82,13 +82,13 @@ NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """One rule for all, not a rule for each: hypothesis leaves whole rules out of most stories."""
+    """One rule for all actions: with a rule for each, hypothesis omits whole rules in most runs."""
     name = draw(st.sampled_from(NAMES))
     return Step(name, draw(st.fixed_dictionaries(HAPPENS[name][1])))
 
 
 class Payouts(RuleBasedStateMachine):
-    """One story. Its steps run on the loop that the product runs on."""
+    """One sequence. Its steps run on the product's event loop."""
 
     stage: ClassVar[Stage]
     loop: ClassVar[asyncio.AbstractEventLoop]
@@ -111,7 +111,7 @@ class Payouts(RuleBasedStateMachine):
         self.on_loop(self.machine.happens(step.name, step.arguments))
 
     def teardown(self) -> None:
-        """However a story went: when all is well again, what is open is decided or on its way."""
+        """After every sequence: without further faults, open payouts are decided or in progress."""
         if not self.is_broken:
             self.on_loop(self.machine.happens("merchant_is", {"what": "enabled"}))
             self.on_loop(self.machine.happens("work_on_all", {}))
@@ -138,7 +138,7 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    # Steps follow each other faster than queries of one payout may.
+    # Steps follow each other faster than the limit on queries of one payout.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
     with_fee = MethodUpdate(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
@@ -173,8 +173,8 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
     )
 
 
-# A signed webhook is contradicted by what the provider says when it is asked, and the worker dies
-# as soon as that is saved: nobody comes back to it, so what was said against it is saved with it.
+# A status query contradicts a signed webhook, and the worker dies as soon as the outcome is saved.
+# Nothing runs later, so the contradiction must be saved with the outcome.
 CONTRADICTED = [
     Step("pay_out", {"by_hand": False, "amount": 150_000}),
     Step("work", {"which": 0}),
@@ -194,7 +194,7 @@ async def test_a_decision_and_its_contradictions_are_saved_together(stage: Stage
     assert len(machine.model.cases) == 1
 
 
-# Classes, so that the rails are run beside each other.
+# Classes, so that the rails run in parallel.
 
 
 class TestOnA:

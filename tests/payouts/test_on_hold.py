@@ -1,4 +1,4 @@
-"""While a merchant may not send money out, its unsent payouts wait; then each goes out once."""
+"""While a merchant may not pay out, its unsent payouts wait; then each is sent once."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

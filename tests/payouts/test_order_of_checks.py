@@ -1,4 +1,4 @@
-"""Of several faults, the caller is told of the one that comes first in the decided order."""
+"""With several errors, the caller gets the first one in the documented order of checks."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -23,7 +23,7 @@ Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """How it comes about, or what the order then says; and how the caller is told."""
+    """How to cause the error (setup or request fields), and the expected response."""
 
     name: str
     code: str
@@ -90,7 +90,7 @@ FAULTS = (
 
 
 async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str, Any]:
-    """What all of them make of the order; where two change one field, the first does."""
+    """The request fields of all errors; if two change one field, the first wins."""
     stranger = {"bank_code": "058", "account_number": new_account()}
     changed: dict[str, Any] = {"beneficiary": stranger}
     for fault in reversed(faults):
@@ -125,7 +125,7 @@ async def test_the_first_failing_check_is_reported(
 async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """A merchant of two currencies asks a method for the wrong one."""
+    """A merchant with two currencies uses a method with the wrong one."""
     await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")

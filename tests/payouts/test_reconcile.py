@@ -1,4 +1,4 @@
-"""Reconciliation: our books beside what providers hold and say, and a case where they differ."""
+"""Reconciliation compares our ledger with providers' balances and statuses."""
 
 from contextlib import nullcontext
 from decimal import Decimal
@@ -36,7 +36,7 @@ def naira(amount: str) -> Money:
 
 @pytest.fixture(autouse=True)
 async def _the_books_are_level(payer: PayoutMerchant, db: Database, owner: Database) -> None:
-    """The providers hold what our books say; what earlier tests decided is not asked about."""
+    """Makes the balances match and postpones the checks of earlier tests' payouts."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
     await db.execute("UPDATE charge SET created_at = created_at - interval '1 day'")
@@ -63,7 +63,7 @@ async def minutes_pass(services: Services) -> None:
 
 
 async def confirmed(services: Services) -> dict[str, Reconciled]:
-    """Compared twice, minutes apart."""
+    """Compares twice, minutes apart."""
     await reports(services)
     await minutes_pass(services)
     return await reports(services)
@@ -87,7 +87,7 @@ async def test_matching_balances_are_reported_as_such(services: Services) -> Non
 async def test_delivered_payouts_keep_balances_matching(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """B does not tell what it takes for a transfer, so an operator books it."""
+    """B does not report its transfer fee, so an operator posts it."""
     async with method(services, rail, fee_fixed="50"):
         for amount in (1000, 1234.56):
             trx_id = await payer.pay_out(rail, payout_amount=amount)
@@ -120,7 +120,7 @@ async def test_a_failed_payout_keeps_balances_matching(payer: PayoutMerchant, ra
 async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """It costs nothing. What B took and gave back is booked by hand, as B tells neither."""
+    """It costs nothing. B reports neither the fee nor its return, so both are posted manually."""
     db = payer.services.db
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     trx_id = await payer.pay_out(rail)
@@ -148,7 +148,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The fee with it, where the provider has told it."""
+    """Including the fee, if the provider has reported it."""
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -306,7 +306,7 @@ async def test_a_returning_difference_is_noted_in_its_case(
 async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """Accepted by the provider, whose answer was lost: it has taken a fee that we do not know."""
+    """The provider's response was lost, so its fee is unknown."""
     lost = {"call": "transfer", "fault": "5xx_after_accept"}
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
     await payer.pay_out(rail)
@@ -315,7 +315,7 @@ async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
     assert (found.difference, found.result) == (None, "not comparable yet")
     assert await differences(services) == []
-    # No fee explains this much.
+    # No fee explains this large a difference.
     await payer.simulator.control(f"{rail}/balance", {"available": 99_990_000})
     assert (await confirmed(services))[rail].difference == naira("-9000")
     assert len(await differences(services)) == 1
@@ -363,7 +363,7 @@ async def test_a_transfer_that_contradicts_our_status_is_reported_and_moves_noth
 async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """B never tells of transfers: without this, the merchant's money would stay away."""
+    """B sends no webhooks about transfers; without this check the merchant would lose the money."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     trx_id = await payer.pay_out(rail)

@@ -1,4 +1,4 @@
-"""A payout that its provider never knew: a person may end it, and no money is lost by it."""
+"""An administrator may reject a payout that its provider never received; no money is lost."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def pass_time(db: Database, trx_id: str, age: str) -> None:
 
 
 async def stuck(payer: PayoutMerchant, rail: str = "a") -> str:
-    """Its first send was lost, every further one is refused, and a day has passed."""
+    """Its first send was lost, later ones are refused, and a day has passed."""
     lost_send = {"call": "transfer", "fault": "5xx_before"}
     await payer.simulator.control(f"{rail}/faults", {"next": [lost_send, REFUSED]})
     trx_id = await payer.pay_out(rail)
@@ -73,7 +73,9 @@ async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     assert "knows no such transfer" in ((await payer.timeline(trx_id))[-1].detail or "")
     case = "SELECT status FROM operator_case WHERE reference = $1"
     assert await db.value(case, trx_id) == "resolved"
-    assert await db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 1  # its notice
+    assert (
+        await db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 1
+    )  # its notification
     audited = "SELECT count(*) FROM audit WHERE action = 'payout.reject' AND subject = $1"
     assert await db.value(audited, f"payout:{trx_id}") == 1
     with pytest.raises(NotToDecide, match="failed already"):
@@ -98,7 +100,7 @@ async def test_nothing_is_rejected_without_a_case(payer: PayoutMerchant) -> None
 async def test_nothing_is_rejected_that_the_provider_knows(
     payer: PayoutMerchant, db: Database, says: str
 ) -> None:
-    """It took the transfer on in between."""
+    """It accepted the transfer in the meantime."""
     trx_id = await stuck(payer)
     await payer.simulator.control("a/faults", {"next": []})
     await payer.check_now(trx_id)

@@ -1,4 +1,4 @@
-"""The sandbox: payouts end by themselves, call no provider, and can be told how to end."""
+"""The sandbox completes payouts automatically, calls no provider and supports scenarios."""
 
 from contextlib import AsyncExitStack
 
@@ -12,7 +12,7 @@ from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, 
 
 START = 100_000_000
 JOB = "payout.sandbox"
-# What becomes of a payout to an account: its status, and the code of its failure.
+# The outcome for each test account number: status and error code.
 ENDS = {
     "0000000000": ("completed", None),
     "0123456789": ("completed", None),

@@ -1,4 +1,4 @@
-"""Where a provider's answer is lost: nothing is refunded on a guess, nothing is sent twice."""
+"""If a provider's response is lost, nothing is refunded on a guess and nothing is sent twice."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garb
 async def _impatient_and_silent(
     request: pytest.FixtureRequest, payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """We wait for a provider for a moment only; it decides when it is told to, and tells nobody."""
+    """A short provider timeout; the provider settles only on command and sends no webhooks."""
     if "timeout" in request.node.name:
         monkeypatch.setattr(wire, "CALL_SECONDS", 0.5)
     for rail in RAILS:
@@ -119,7 +119,7 @@ async def test_an_error_that_is_not_the_providers_refusal_is_not_a_refusal(
 
 
 async def test_a_refusal_after_an_unknown_send_is_not_final(payer: PayoutMerchant) -> None:
-    """It may be about the repetition, while the first is on its way."""
+    """It may be about the second send while the first one is on its way."""
     refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
     await plan(payer, "a", {"call": "transfer", "fault": "5xx_before"}, {**refused, "times": 2})
     trx_id = await payer.pay_out()
@@ -151,7 +151,7 @@ async def test_a_status_query_without_a_response_decides_nothing(
 async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
     payer: PayoutMerchant,
 ) -> None:
-    """A proxy may have said so: sending again would be a guess."""
+    """It may come from a proxy, so sending again would be a guess."""
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     nowhere = {"fault": "refuse", "status": 404, "message": "No such endpoint"}
@@ -200,7 +200,7 @@ async def _send_by_other_means(
 async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The provider has delivered and said so, while we still wait for its answer."""
+    """The provider has delivered and sent a webhook while we still wait for its response."""
     monkeypatch.setattr(wire, "CALL_SECONDS", 1.0)
     await payer.simulator.control("a/faults", {"settle_seconds": 0, "webhooks": {"mode": "normal"}})
     await plan(payer, "a", {"call": "transfer", "fault": "timeout_after_accept"})

@@ -1,4 +1,4 @@
-"""verify-payout: what a merchant is told of its own payouts, and that it is told of no others."""
+"""verify-payout returns a merchant's own payouts and no others."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Whatever happens to people leaves a line: what, to whom, by whom; never a token or a code."""
+"""Every change to a user is logged: what, to whom, by whom; never a token or a code."""
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
@@ -21,7 +21,7 @@ NEW_PASSWORD = "another long enough phrase"
 
 
 async def about(accounts: Accounts, person_id: int) -> list[AuditEntry]:
-    """Oldest first."""
+    """The user's log entries, oldest first."""
     return (await audit.listed(accounts.db, AuditFilter(subject=f"person:{person_id}")))[::-1]
 
 
@@ -43,7 +43,7 @@ async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
     assert [line.action for line in lines] == [
         "person.create",
         "person.invite",
-        "person.role",  # the second changed nothing
+        "person.role",  # the second call changed nothing
         "person.disable",
         "person.enable",
         "person.sign_out",
@@ -109,7 +109,7 @@ async def test_changes_to_a_users_own_account_are_logged(accounts: Accounts) -> 
     assert [line.action for line in lines] == [
         "person.second_factor_on",
         "person.password",
-        "person.second_factor_off",  # the second changed nothing
+        "person.second_factor_off",  # the second call changed nothing
     ]
     written = repr([line.detail for line in lines])
     assert all(secret not in written for secret in (app.secret, NEW_PASSWORD, *codes))

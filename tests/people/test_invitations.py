@@ -1,4 +1,4 @@
-"""An invitation is good for seven days and once, and a link alone adds no old account."""
+"""An invitation is valid for seven days, once, and adds an existing account only if signed in."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Teams: roles change at once, and somebody is always left who can decide."""
+"""Team members: role changes apply immediately, and one owner always remains."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_addres
 
 
 async def hire(accounts: Accounts, owner: Owner, role: Role) -> Owner:
-    """Somebody with a merchant of their own, who joins another."""
+    """A user with their own merchant who joins another one."""
     new = await accounts.owner()
     token = await invitations.invite(accounts.db, None, owner.merchant_id, new.email, role)
     await invitations.join(accounts.db, new.visitor, token)

@@ -1,4 +1,4 @@
-"""Passwords: which are refused, how they are kept, and how they are changed."""
+"""Passwords: which are rejected, how they are stored, and how they are changed."""
 
 import argon2
 import pytest
@@ -44,7 +44,7 @@ async def test_a_password_is_stored_as_an_argon2id_hash() -> None:
 def test_an_unknown_email_takes_as_long_as_a_wrong_password() -> None:
     hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
     assert not hasher.check_needs_rehash(passwords.NOBODYS)
-    # A mismatch is found by computing it all; a malformed hash would be refused at once.
+    # A mismatch takes the full computation; a malformed hash would be rejected immediately.
     with pytest.raises(argon2.exceptions.VerifyMismatchError):
         hasher.verify(passwords.NOBODYS, PASSWORD)
 

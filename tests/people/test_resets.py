@@ -1,4 +1,4 @@
-"""A forgotten password: a link that is good for an hour and once, and ends all sessions."""
+"""Password reset links are valid for an hour, once, and end all sessions."""
 
 import asyncio
 from datetime import timedelta

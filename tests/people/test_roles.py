@@ -1,4 +1,4 @@
-"""Who may do what, written out."""
+"""The permissions of each role."""
 
 from manilla.people.roles import ConsoleRole, Permission, Role, permissions_of
 

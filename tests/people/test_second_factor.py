@@ -1,4 +1,4 @@
-"""Codes of an app and recovery codes: each is good once."""
+"""Authenticator codes and recovery codes: each works once."""
 
 import asyncio
 from urllib.parse import parse_qs, unquote, urlsplit

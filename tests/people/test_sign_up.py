@@ -1,4 +1,4 @@
-"""Signing up makes a pending business, its owner and a session, or nothing."""
+"""Signing up creates a pending merchant, its owner and a session, or nothing."""
 
 import asyncio
 

@@ -32,7 +32,7 @@ async def server() -> AsyncIterator[Scripted]:
 
 @pytest.fixture
 async def rails(db: Database, keyring: Keyring, server: Scripted) -> AsyncIterator[Rails]:
-    """All three providers, all of them the scripted one, with rails that are up."""
+    """All three providers, each served by the scripted server, with rails that are up."""
     for provider, given in CREDENTIALS.items():
         await credentials.clear(db, provider)
         await credentials.change(db, keyring, provider, {**given, "base_url": server.url})

@@ -1,4 +1,4 @@
-"""What the providers are asked for in these tests, and their envelopes."""
+"""Sample requests to the providers, and their response envelopes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A provider that answers exactly what a test tells it to, byte for byte, and keeps what it got."""
+"""A provider that returns exactly the bytes a test chooses and records its requests."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Adapters and simulator together, over real HTTP: happy paths, faults and webhooks."""
+"""Adapters against the simulator over real HTTP: success, faults and webhooks."""
 
 import asyncio
 import socket
@@ -52,7 +52,7 @@ def _claim(order: ChargeOrder | TransferOrder) -> Claim:
 
 
 class SimulatorSetup:
-    """The simulator, our rails to it, and the webhooks that it sends us."""
+    """The simulator, our rails to it, and the webhooks it sends us."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator_url: str, own_url: str) -> None:
         self.session = session
@@ -122,7 +122,7 @@ async def rails(db: Database, keyring: Keyring, setup: SimulatorSetup) -> AsyncI
 
 
 async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
-    """An order as a payout makes it: with the account resolved before."""
+    """A transfer order as a payout creates it, with the account already resolved."""
     bank_code = await first_bank(each)
     resolved = await each.resolve(bank_code, account_number)
     assert isinstance(resolved, Done)
@@ -168,7 +168,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     after = await each.balance("NGN")
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    assert isinstance(await each.send(order), Unknown)  # the same again: it means ask
+    assert isinstance(await each.send(order), Unknown)  # a repeated send means: query the status
     if provider is not Provider.B:
         sender, headers, raw = await setup.webhook()
         assert each.read_webhook(headers, raw) == WebhookEvent(

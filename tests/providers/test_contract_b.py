@@ -1,6 +1,6 @@
-"""The contract of provider B, as samples written by hand: what we send, what we make of answers.
+"""Provider B's contract in handwritten samples: our requests, and how we read responses.
 
-Neither the adapter nor the simulator had a hand in these: both being wrong alike would show.
+They are independent of the adapter and the simulator, so an error shared by both would show.
 """
 
 import hashlib
@@ -204,7 +204,7 @@ class TestProviderB:
         assert not server.recorded
 
     def test_webhooks(self, b: Adapter) -> None:
-        """No webhook secret is set here, so the secret key is what signs."""
+        """Without a webhook secret, the secret key signs."""
         document = {"transaction": {"reference": "TXN0-1"}, "order": {}, "code": "00"}
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()

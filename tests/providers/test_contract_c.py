@@ -1,6 +1,6 @@
-"""The contract of provider C, as samples written by hand: what we send, what we make of answers.
+"""Provider C's contract in handwritten samples: our requests, and how we read responses.
 
-Neither the adapter nor the simulator had a hand in these: both being wrong alike would show.
+They are independent of the adapter and the simulator, so an error shared by both would show.
 """
 
 import hashlib

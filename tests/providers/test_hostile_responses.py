@@ -1,4 +1,4 @@
-"""A provider that answers anything at all: never a crash, and never taken for a yes or a no."""
+"""Arbitrary provider responses never cause a crash and are never read as success or refusal."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ CALLS: dict[str, Ask] = {
     "send": lambda each: each.send(TRANSFER),
     "transfer_state": lambda each: each.transfer_state("TXN1"),
 }
-# What the contract does not have is refused without a call.
+# An operation that the contract lacks is rejected without a call.
 NOT_CALLED = {(Provider.B, "refund"), (Provider.C, "create_virtual_account")}
 EVERY_CALL = [(p, c) for p in Provider for c in CALLS if (p, c) not in NOT_CALLED]
 
@@ -147,7 +147,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
         server.answers(status, refusal)
         assert isinstance(await adapter(rails, provider).send(TRANSFER), Refused)
         for word in (None, status, 0, "blocked", "error" if provider is not Provider.C else False):
-            # Not the provider's envelope, but of something that stands before it.
+            # Not the provider's envelope, but that of a proxy in front of it.
             server.answers(status, {"status": word, "message": "Insufficient funds"})
             assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), word
         for odd in ({"message": "Insufficient funds"}, {"status": refusal["status"]}):
@@ -245,7 +245,7 @@ async def test_any_response_body_maps_to_one_of_three_results(
 
 
 def _mend(rails: Rails) -> None:
-    """Closes the breakers, so that each call of a test really is made."""
+    """Closes the circuit breakers, so that each call of a test is really made."""
     for provider in Provider:
         for direction in Direction:
             rails.health.rail(provider, direction).reset()

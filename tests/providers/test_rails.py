@@ -1,4 +1,4 @@
-"""Credentials, what is offered, the breaker and the figures."""
+"""Provider credentials, offered rails, circuit breakers and statistics."""
 
 import asyncio
 from typing import Any
@@ -71,7 +71,7 @@ async def test_api_key_of_provider_c_is_an_alias_of_its_secret_key(
     ("provider", "name", "value"),
     [
         (Provider.A, "nonsense", "1"),
-        (Provider.A, "pay_in_enabled", "true"),  # provider A has no such switch
+        (Provider.A, "pay_in_enabled", "true"),  # provider A has no such setting
         (Provider.B, "sandbox", "yes"),
         (Provider.C, "base_url", "javascript:alert(1)"),
         (Provider.C, "secret_key", "line\nbreak"),
@@ -287,5 +287,5 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
 
     shown.append(prometheus.render().decode())
     captured = capfd.readouterr()
-    assert planted in str(server.recorded[0].headers)  # it was there to be leaked
+    assert planted in str(server.recorded[0].headers)  # it was present and could have leaked
     assert planted not in "".join([*shown, captured.out, captured.err])

@@ -9,7 +9,7 @@ from tests.client import Merchant, Site, new_merchant
 
 @pytest.fixture(scope="session")
 async def documentation(site: Site) -> Documentation:
-    """Of the API as the running site describes it."""
+    """The documentation of the running site's API."""
     reply = await site.send("GET", "/api/openapi.json")
     return Documentation(strict_json.decode(reply.body), is_development=True)
 

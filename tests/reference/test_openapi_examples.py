@@ -1,4 +1,4 @@
-"""The examples of the description against a running product: the same keys; the schemas hold."""
+"""The examples in the description have the same keys as real responses, which match the schemas."""
 
 import json
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ JSON = "application/json"
 
 
 class Product:
-    """A merchant's sandbox, and the description that its answers are held to."""
+    """A sandbox merchant and the description that responses are compared with."""
 
     def __init__(self, simulator: ProviderSimulator, merchant: Merchant, document: Any) -> None:
         self.simulator = simulator
@@ -31,7 +31,7 @@ class Product:
         self.document = document
 
     def holds(self, name: str, example: str, reply: Reply) -> Any:
-        """The answer is as the description says, and has the example's keys."""
+        """The response matches the description and has the example's keys."""
         operation = self._operation(name)
         content = operation["responses"][str(reply.status)]["content"][JSON]
         schema = {**content["schema"], "components": self.document["components"]}
@@ -44,7 +44,7 @@ class Product:
         self.holds(name, code, reply)
 
     async def told(self, event: str, trx_id: str) -> None:
-        """The newest notification of a transaction is as the description says."""
+        """The newest notification of a transaction matches the description."""
         body = await self.simulator.services.db.value(
             "SELECT body FROM notification WHERE trx_id = $1 ORDER BY id DESC LIMIT 1", trx_id
         )
@@ -84,7 +84,7 @@ class Product:
 
 
 def keys(value: Any) -> Any:
-    """What remains of a value without its scalars; a list's elements count by their kinds."""
+    """The structure of a value without its scalars; list elements count by their kinds."""
     if isinstance(value, dict):
         return frozenset((key, keys(part)) for key, part in value.items())
     if isinstance(value, list):
@@ -104,7 +104,7 @@ async def test_list_responses_match_their_examples(product: Product) -> None:
     product.holds("siteInfo", "site", await get("/api/v1/site-info"))
     methods = await get("/api/v1/payout-methods?currency=NGN")
     product.holds("payoutMethods", "methods", methods)
-    # The examples' own ids are those of a new installation.
+    # The ids in the examples are those of a new installation.
     assert [m["id"] for m in methods.json["methods"] if m["method_code"] == "platform"] == [9]
     product.holds("payoutBankList", "providerB", await get("/api/v1/payout/bank-list"))
     other = await get("/api/v1/payout/bank-list?method_code=providera_ngn_transfer")

@@ -1,4 +1,4 @@
-"""What is shown at /docs is whole, leads somewhere, and says what the code does."""
+"""The documentation at /docs is complete, has working links and matches the code."""
 
 import html
 import re
@@ -42,7 +42,7 @@ async def test_every_link_and_anchor_resolves(site: Site, documentation: Documen
     while waiting:
         address = waiting.pop()
         reply = await site.send("GET", address)
-        # What needs a session sends strangers to sign in: the address is there.
+        # A page that needs a session redirects to sign-in, so the URL exists.
         assert reply.status in (200, 303), address
         if address.startswith("/docs"):
             texts[address] = reply.body.decode()

@@ -1,6 +1,6 @@
-"""Schemathesis over the API's own description: what comes back is what the description says.
+"""Schemathesis tests the API against its own description.
 
-`make test` makes some two hundred calls, always the same; `make fuzz` makes thousands.
+`make test` makes about two hundred calls, always the same; `make fuzz` makes thousands.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from tests.payments.steps import setting, trx_id_of
 from tests.provider_simulator import running_simulator
 from tests.signing import sign
 
-# How many cases are made up for each operation, beside the examples. From 100 on, the boundaries of
-# every field and chains of calls are tried as well.
+# The number of generated cases per operation, besides the examples. From 100 on, the limits of
+# every field and sequences of calls are tested too.
 CASES = int(os.environ.get("MANILLA_FUZZ_CASES", "12"))
 SEED = int(os.environ.get("MANILLA_FUZZ_SEED", "20260102"))
 LONG_FROM = 100
@@ -45,7 +45,7 @@ EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT)-\d{4})"')
 
 
 class Signer(AuthBase):
-    """Signs the bytes that are about to be sent, with the credentials of their environment."""
+    """Signs the bytes that are about to be sent, with their environment's credentials."""
 
     def __init__(self, merchant: Merchant) -> None:
         self.merchant = merchant
@@ -75,7 +75,7 @@ class Signer(AuthBase):
         return request
 
     def _make_new(self, request: requests.PreparedRequest) -> None:
-        """Examples come again and again: under a reference and a key of their own each time."""
+        """Gives each repeated example a new reference and key."""
         number = next(self.numbers)
         key = request.headers.get("Idempotency-Key")
         if isinstance(key, str) and key:
@@ -95,7 +95,7 @@ def _raw(request: requests.PreparedRequest) -> bytes:
 
 
 class Found(msgspec.Struct):
-    """What came of all calls."""
+    """The results of all calls."""
 
     statuses: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
     problems: list[str] = msgspec.field(default_factory=list)
@@ -111,7 +111,7 @@ class Found(msgspec.Struct):
     def _add_calls(self, recorder: Any) -> None:
         for case_id, interaction in recorder.interactions.items():
             label = recorder.cases[case_id].value.operation.label
-            # Without an answer, the server has hung up.
+            # Without a response, the server has closed the connection.
             status = interaction.response.status_code if interaction.response else 0
             self.statuses[label, status] += 1
         for nodes in recorder.checks.values():
@@ -134,8 +134,8 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "request-timeout": 30.0,
             "cache": {"enabled": False},
             "checks": {
-                # What fits the schema may still be refused: a reference that was used, decimals
-                # that the currency has not, a method that there is not.
+                # A valid request may still be rejected: for a used reference, too many decimals for
+                # the currency, or an unknown method.
                 "positive_data_acceptance": {"enabled": False},
             },
             "generation": {
@@ -178,7 +178,7 @@ async def test_every_response_matches_the_api_description(
         found = await asyncio.to_thread(_run, document, url, merchant)
     assert not found.problems, "\n\n".join(found.problems[:5])
     assert {status for _, status in found.statuses} >= {200, 400, 401, 404, 422}
-    # Nothing was left out: each has succeeded, and each has refused.
+    # Every operation has succeeded and has been rejected at least once.
     for label in {label for label, _ in found.statuses}:
         assert found.statuses[label, 200], label
         assert any(found.statuses[label, status] for status in (400, 401, 404, 422)), label
@@ -187,7 +187,7 @@ async def test_every_response_matches_the_api_description(
 
 
 async def _transactions(merchant: Merchant) -> Any:
-    """One of each kind, for the verifying operations to find."""
+    """One transaction of each kind, for the verify operations to find."""
     payment = await merchant.post(PAY, order())
     payout = {**REQUESTS["initiatePayout"]["manual"], "ref_trx": new_reference()}
     initiated = await merchant.post(PAY_OUT, payout)

@@ -1,4 +1,4 @@
-"""How the samples of each language are run, and what must be on the machine for that."""
+"""Runs the code samples of each language, if its tools are installed."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
-# The program that must be there, and the ending of the samples' names.
+# The required program, and the suffix of the samples' file names.
 LANGUAGES = {
     "curl": ("curl", ".sh"),
     "python": (sys.executable, ".py"),
@@ -30,7 +30,7 @@ def file(language: str, sample: str) -> Path:
 
 
 class Runner:
-    """Runs a language's samples; what must be compiled is compiled once."""
+    """Runs a language's samples; compiled languages are compiled once."""
 
     def __init__(self, language: str, folder: Path) -> None:
         needed = LANGUAGES[language][0]
@@ -61,7 +61,7 @@ class Runner:
                 return [self._compiled(sample, "go", "build", "-o", self._output(sample), path)]
             case "java":
                 self._compiled(NAMES[sample] + ".class", "javac", "-d", str(self._folder), path)
-                # Short programs: without these, most of their time is the machine's start.
+                # These options avoid the JVM's start time, which dominates short programs.
                 quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
                 return ["java", *quick, "-cp", str(self._folder), NAMES[sample]]
             case _:
@@ -76,5 +76,5 @@ class Runner:
         return str(self._folder / name)
 
     def _alone(self) -> Mapping[str, str]:
-        """Nothing is fetched from the network."""
+        """Prevents downloads from the network."""
         return {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod"}

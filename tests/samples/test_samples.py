@@ -1,4 +1,4 @@
-"""The samples and the guide of the client do what they say, against Manilla as it is run."""
+"""The code samples and the client guide work against a running instance."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ from tests.samples.languages import LANGUAGES, Runner
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """With the demo, because that has providers, and so payout methods."""
+    """With the demo, because it configures providers and so payout methods."""
     instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "0")
     yield instance
@@ -60,7 +60,7 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def made(runner: Runner, sample: str, environment: dict[str, str]) -> str:
-    """The id of the transaction that the sample made and has shown."""
+    """The transaction id that the sample printed."""
     run = runner.run(sample, **environment)
     assert (run.returncode, run.stderr) == (0, b""), run.stdout
     found = re.search(r"TXN[0-9A-Z]+", run.stdout.decode())

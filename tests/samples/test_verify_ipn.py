@@ -1,4 +1,4 @@
-"""The verifiers that merchants are given do verify, in each language that is at hand."""
+"""The notification verifiers for merchants work in each installed language."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ BODY = (
     '"message":"Payment Completed","status":"completed","timestamp":1794722351}'
 ).encode()
 
-# The client's own has tests of its own: it looks at more than the signature.
+# The client library's verifier has its own tests, because it checks more.
 VERIFIERS = [language for language in LANGUAGES if language != "python-client"]
 
 
@@ -76,7 +76,7 @@ def test_the_verifiers_accept_what_we_send() -> None:
         SECRET.encode(), notification_id="msg_1", environment="sandbox", body=BODY, now=1794722351
     )
     assert headers["X-Signature"] == signature()
-    # As the specification of Standard Webhooks has it, and as its libraries read their key.
+    # As the Standard Webhooks specification defines it, and as its libraries decode the key.
     prefix, _, key = signing.standard_key(SECRET.encode()).partition("_")
     assert prefix == "whsec"
     signed = b".".join((b"msg_1", headers["webhook-timestamp"].encode(), BODY))

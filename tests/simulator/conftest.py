@@ -13,7 +13,7 @@ from tests.simulator.merchant_platform import Platform
 
 @pytest.fixture(scope="session")
 async def _platform() -> AsyncIterator[Platform]:
-    """The simulator and a platform, each on a port of its own, over real HTTP."""
+    """The simulator and a platform, each on its own port, over real HTTP."""
     simulator, receiver = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     simulator_url, receiver_url = (
         f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, receiver)
@@ -49,9 +49,9 @@ async def _back(_request: web.Request) -> web.Response:
 
 @pytest.fixture
 async def platform(_platform: Platform) -> Platform:
-    """As it is after a start: nothing known, nothing broken."""
+    """A platform with a freshly reset simulator."""
     await _platform.control("reset", {})
-    await asyncio.sleep(0.02)  # what was on its way from the test before has arrived
+    await asyncio.sleep(0.02)  # webhooks of the previous test have arrived
     _platform.received.clear()
     _platform.answers.clear()
     return _platform

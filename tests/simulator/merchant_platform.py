@@ -1,4 +1,4 @@
-"""The other side of the simulator: a platform that calls it and receives its webhooks."""
+"""A platform that calls the simulator and receives its webhooks."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ HEADERS: dict[str, dict[str, str]] = {
 }
 BANK = {"a": "058", "b": "000013", "c": "C058"}  # the same bank on all three rails
 
-# How each provider says that a transfer was accepted, and what became of it.
+# Each provider's words for an accepted transfer and for its outcomes.
 ACCEPTED = {"a": "processing", "b": "pending", "c": "NEW"}
 PROCESSING = {"a": "processing", "b": "pending", "c": "PENDING"}
 SUCCESS = {"a": "success", "b": "success", "c": "SUCCESSFUL"}
@@ -34,7 +34,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def json(self) -> Any:
-        """Numbers as they stand on the wire, not as a float remembers them."""
+        """With exact numbers instead of floats."""
         return json.loads(self.body, parse_float=Decimal)
 
     @property
@@ -58,13 +58,13 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Platform:
-    """Calls the simulator as an adapter would, and keeps what is sent to it."""
+    """Calls the simulator like an adapter and records its webhooks."""
 
     def __init__(self, session: aiohttp.ClientSession, simulator: str) -> None:
         self.simulator = simulator
         self.url = ""
         self.received: list[Received] = []
-        self.answers: list[int] = []  # to the next webhooks; 200 when there are none left
+        self.answers: list[int] = []  # for the next webhooks; then 200
         self._session = session
 
     async def receive(self, request: web.Request) -> web.Response:
@@ -72,7 +72,7 @@ class Platform:
         return web.Response(status=self.answers.pop(0) if self.answers else 200)
 
     async def webhooks(self, count: int) -> list[Received]:
-        """Waits until that many have come."""
+        """Waits until this many have arrived."""
         await until(lambda: len(self.received) >= count)
         return self.received
 
@@ -136,7 +136,7 @@ class Platform:
         return Decimal(state[key]["balance"]["available"])
 
     async def open_hosted(self, key: str, reference: str, amount: str = "1000.00") -> str:
-        """The address of the hosted page."""
+        """The URL of the hosted page."""
         back = f"{self.url}/back?order=7"
         customer = {"name": "Ada Obi", "email": "ada@example.com"}
         if key == "a":
@@ -193,7 +193,7 @@ def charge_a(reference: str, amount: str, **more: Any) -> dict[str, Any]:
 
 
 def _order(key: str, reference: str, account: str, amount: str) -> bytes:
-    """Written out as text, so that the amount on the wire is the one that was asked for."""
+    """Written as text, so that the amount is sent exactly."""
     if key == "a":
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'

@@ -1,4 +1,4 @@
-"""The control API: what it shows, what it changes, and how it says no."""
+"""The control API: state, commands and errors."""
 
 import asyncio
 import socket
@@ -157,7 +157,7 @@ def new_charge(number: int) -> Charge:
 
 
 async def test_the_process_serves_until_it_is_stopped() -> None:
-    """Also while somebody is left hanging on purpose."""
+    """Even while a request hangs on purpose."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""The pages in a real browser: a customer pays, and an operator of the simulator steers."""
+"""The simulator's pages in a real browser: a customer pays, and a developer controls a provider."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ looks = pytest.mark.parametrize(
 async def opened(
     browser: Browser, address: str, width: int = 390, scheme: str = "light"
 ) -> AsyncIterator[Page]:
-    """A page that must have no complaint of the browser's, and fit its width."""
+    """Opens a page that must cause no browser message and fit its width."""
     page = await browser.new_page(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ async def opened(
 
 
 def _note_failure(complaints: list[str], request: Request) -> None:
-    """Leaving a page before its last picture is there breaks that picture off: no fault of it."""
+    """Ignores images that were aborted because the page was left."""
     if request.failure != "net::ERR_ABORTED":
         complaints.append(request.url)
 

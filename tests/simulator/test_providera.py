@@ -1,4 +1,4 @@
-"""Provider A's contract, by hand: what is sent, and what comes back."""
+"""Provider A's contract in handwritten requests and responses."""
 
 import hashlib
 import hmac

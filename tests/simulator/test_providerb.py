@@ -1,4 +1,4 @@
-"""Provider B's contract, by hand: what is sent, and what comes back."""
+"""Provider B's contract in handwritten requests and responses."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Provider C's contract, by hand: what is sent, and what comes back."""
+"""Provider C's contract in handwritten requests and responses."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""What all three providers promise of a transfer, each in its own words."""
+"""Transfer rules that all three providers share, each in its own words."""
 
 import asyncio
 from decimal import Decimal

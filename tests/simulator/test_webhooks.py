@@ -1,4 +1,4 @@
-"""Webhooks that arrive, and webhooks that do not, or twice, or in the wrong order, or forged."""
+"""Webhooks that arrive, are lost, repeated, reordered or forged."""
 
 import asyncio
 import hashlib

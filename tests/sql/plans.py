@@ -1,4 +1,4 @@
-"""The plans that the server really used, as auto_explain logs them."""
+"""The query plans that the server used, read from auto_explain's log."""
 
 import json
 import re
@@ -18,7 +18,7 @@ SETTINGS = {
     "auto_explain.log_format": "json",
     "auto_explain.log_analyze": "on",
     "auto_explain.log_timing": "off",
-    # Every statement is planned once and the plan is kept, as sessions do sooner or later.
+    # Use generic plans from the start, as sessions do sooner or later.
     "plan_cache_mode": "force_generic_plan",
 }
 LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
@@ -26,14 +26,14 @@ LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
 
 class Scan(msgspec.Struct, frozen=True):
     table: str
-    index: str | None  # None: the whole table is read
+    index: str | None  # None: a sequential scan
     condition: str
     query: str
     rows_read: float
 
 
 class PlanLog:
-    """What the application logs on one database while a test runs."""
+    """The plans logged on one database during a test."""
 
     def __init__(self, cluster: Cluster, database: str) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class PlanLog:
 def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
     index = node.get("Index Name")
     if index is not None or node["Node Type"] == "Seq Scan":
-        # A bitmap's scan names its index alone, which starts with the table's name.
+        # A bitmap scan names only its index, whose name starts with the table's.
         table = node.get("Relation Name") or index
         condition = node.get("Index Cond", "")
         yield Scan(str(table), index, condition, " ".join(query.split()), _rows_read(node))
@@ -74,7 +74,7 @@ def _scans(node: dict[str, Any], query: str) -> Iterator[Scan]:
 
 
 def _rows_read(node: dict[str, Any]) -> float:
-    """Returned or passed over, in all loops."""
+    """Rows returned or filtered out, in all loops."""
     passed_over = sum(
         node.get(f"Rows Removed by {reason}", 0) for reason in ("Filter", "Index Recheck")
     )

@@ -1,4 +1,4 @@
-"""A migration never stops the version that runs: it neither blocks writes nor removes anything."""
+"""A migration neither blocks writes nor removes anything that the running version uses."""
 
 import asyncio
 import importlib.util
@@ -16,9 +16,9 @@ from manilla.sql import migrate
 from tests.databases import database
 from tests.sql.test_schema import SMALL
 
-# Written before these rules; no released version ever ran on a database without them.
+# Written before these rules; no released version ran on a database without them.
 BEFORE_RULES = "0016"
-# Removals of what the version before the removal no longer uses, with the reason.
+# Removals of objects that the previous version no longer uses, with the reason.
 CONTRACTIONS: dict[str, str] = {
     "0022_clearing_differences": "replaces a check by one that allows more values",
 }
@@ -42,7 +42,7 @@ CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
 
 
 def problems(sql: str) -> list[str]:
-    """What is wrong with a migration."""
+    """The problems of a migration."""
     sql = re.sub(r"--[^\n]*", "", sql)
     without = set(CREATED.findall(sql)) | SMALL
     found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]
@@ -60,7 +60,7 @@ def problems(sql: str) -> list[str]:
 
 
 def _scripts(file: Path) -> str:
-    """The SQL that a migration runs through `script.run`: its module's texts."""
+    """The SQL that a migration runs with `script.run`: its module's strings."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -140,7 +140,7 @@ async def test_an_index_left_invalid_by_a_crash_is_rebuilt(
 
 
 async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
-    """As a concurrent build leaves it that did not come to its end."""
+    """As an interrupted concurrent build leaves it."""
     superuser = await asyncpg.connect(cluster.url("postgres", name))
     try:
         await superuser.execute(

@@ -1,4 +1,4 @@
-"""What a request reads does not grow with its merchant's history, whatever the statistics say."""
+"""A request's reads do not grow with its merchant's history, whatever the statistics are."""
 
 import contextlib
 import re
@@ -26,19 +26,19 @@ from tests.sql.plans import PlanLog, Scan
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
 
-# Tables that grow with the business, and the columns that do not narrow them down by themselves.
+# Growing tables, and the columns that are not selective by themselves.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
 GROWING |= {"api_request"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
-# A claim walks from merchant to merchant and takes the first row of each.
+# A claim goes from merchant to merchant and takes the first row of each.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
 # Written by the tests themselves.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
 class Business:
-    """One merchant, and everything that its payments and payouts make the programs do."""
+    """One merchant, and all statements that its payments and payouts cause."""
 
     def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
         self.payer, self.shop = payer, shop
@@ -94,7 +94,7 @@ async def _analyze(owner: asyncpg.Connection) -> None:
 
 
 async def _lose_statistics(owner: asyncpg.Connection) -> None:
-    """As in a database that was restored from a logical backup."""
+    """As in a database restored from a logical backup."""
     await owner.execute(
         """
         SELECT pg_clear_relation_stats('public', relname) FROM pg_class
@@ -105,7 +105,7 @@ async def _lose_statistics(owner: asyncpg.Connection) -> None:
 
 
 async def _fill(owner: asyncpg.Connection) -> None:
-    """Most of a large table is one merchant's."""
+    """Fills a large table mostly with one merchant's rows."""
     await owner.execute(
         """
         INSERT INTO payment (merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
@@ -131,7 +131,7 @@ STATES: dict[str, State] = {
 
 
 async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
-    """Migrated, in this state, and never analyzed from now on."""
+    """Migrated, in this state, and never analyzed again."""
     on = await database(cluster, settings, NAME)
     await migrate.upgrade(on.migration_url, on.database_url)
     owner = await asyncpg.connect(on.migration_url)
@@ -153,7 +153,7 @@ async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
-    await migrate.upgrade(on.migration_url, on.database_url)  # as the manual has it after a restore
+    await migrate.upgrade(on.migration_url, on.database_url)  # as the manual says for a restore
     start = log.position()
     async with business(on) as shop:
         await shop.initiate_and_verify()
@@ -186,7 +186,7 @@ async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
 async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    """Its plan is kept by every process, and must be right before anybody migrates again."""
+    """Every process caches its plan, so it must be right without statistics."""
     on, log = await _database(cluster, settings, state)
     rows_read = await _rows_read(on, log, Business.initiate)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
@@ -195,7 +195,7 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
 async def _rows_read(
     on: Settings, log: PlanLog, request: Callable[[Business], Awaitable[object]]
 ) -> list[float]:
-    """Block by block, of tables that grow."""
+    """Blocks read from growing tables."""
     rows_read = []
     async with business(on) as shop:
         await request(shop)

@@ -1,4 +1,4 @@
-"""The application's role can do what the code does, and nothing else."""
+"""The application's role has the privileges that the code needs, and no others."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ STATEMENT = re.compile(
     r"\b(?:(DELETE) FROM|(UPDATE)|(INSERT) INTO) (?:ONLY )?([a-z_]+)\b(?! OF| SKIP)"
 )
 UPSERT = re.compile(r"INSERT INTO ([a-z_]+)(?:(?!INSERT INTO).)*?DO UPDATE", re.DOTALL)
-# Chosen when they run: see the functions that write them.
+# Table names chosen at run time: see the functions that write them.
 NAMED_ELSEWHERE = {
     ("UPDATE", table)
     for table in ("approval", "credential", "master_key_proof", "merchant", "person")
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
 
-# Which only the version before this one needs.
+# Needed only by the previous version.
 NEEDED_BEFORE: set[tuple[str, str]] = set()
 
 
@@ -82,7 +82,7 @@ def _written_by_all(project: Path) -> set[tuple[str, str]]:
 
 
 def _written(code: Path) -> set[tuple[str, str]]:
-    """What statements of the programs write to. Who migrates is the owner."""
+    """The tables that the processes' statements write to. Migrations run as the owner."""
     programs = (file for file in code.rglob("*.py") if code / "sql" not in file.parents)
     texts = [file.read_text() for file in (*programs, *code.glob("sql/functions/*.sql"))]
     found = {

@@ -1,4 +1,4 @@
-"""The database that the migrations make is the one that the code needs, on any road to it."""
+"""The migrations produce the schema that the code needs, from every starting point."""
 
 import asyncio
 
@@ -18,15 +18,15 @@ SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_pro
 SMALL |= {"merchant", "merchant_key", "credential", "rate_window"}
 SMALL |= {"provider_credentials", "rail_state", "rail_minute", "method", "transfer_fee"}
 SMALL |= {"person", "invitation", "password_reset", "session"}
-SMALL |= {"audit", "audit_head", "approval"}  # one chain for all, by people's hands alone
+SMALL |= {"audit", "audit_head", "approval"}  # one chain for all, written only by people's actions
 SMALL |= {"proof"}  # one row
-SMALL |= {"clearing_difference"}  # one for each provider and currency
-SMALL |= {"shop_order", "shop_news"}  # of the demonstration
+SMALL |= {"clearing_difference"}  # one row per provider and currency
+SMALL |= {"shop_order", "shop_news"}  # of the demo
 
 
 @pytest.fixture
 async def empty(cluster: Cluster) -> str:
-    """The address of a new database, as its owner."""
+    """The URL of a new database, as its owner."""
     superuser = await Database.open(
         cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="tests"
     )

@@ -1,4 +1,4 @@
-"""Looks at every page of a realm in a real browser: no complaint, no barrier, nothing cut off."""
+"""Opens every page of a realm in a real browser and collects accessibility and layout problems."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from tests.web.signed_in_user import SignedInUser
 
 PHONE = 390
 LOOKS = ((PHONE, "dark"), (1280, "light"))
-# What another width and scheme can change; the rest of the page is the same.
+# Rules whose result can change with width and color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
 
 
@@ -22,7 +22,7 @@ async def complaints(
     table: Sequence[Route],
     samples: Mapping[str, str],
 ) -> list[str]:
-    """Of the browser, of axe, and of a phone's width; each with the page that it is about."""
+    """Problems found by the browser, by axe and at a phone's width, with the page of each."""
     found: list[str] = []
     said: list[str] = []
     for width, scheme in LOOKS:

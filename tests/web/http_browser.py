@@ -1,4 +1,4 @@
-"""Somebody who is not signed in yet: a browser that keeps its cookies, without a screen."""
+"""An HTTP client that keeps cookies, for users who are not signed in yet."""
 
 import contextlib
 import re
@@ -36,7 +36,7 @@ class HttpBrowser:
     @classmethod
     @contextlib.asynccontextmanager
     async def of(cls, site: Site, root: str = "/dashboard") -> AsyncIterator[Self]:
-        jar = aiohttp.CookieJar(unsafe=True)  # takes cookies of an address without a name, too
+        jar = aiohttp.CookieJar(unsafe=True)  # accepts cookies for an IP address, too
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             yield cls(session, site.from_new_ip(), root)
 
@@ -47,7 +47,7 @@ class HttpBrowser:
         return await self._ask("GET", path)
 
     async def post(self, path: str, fields: Mapping[str, str]) -> Page:
-        """With the token of the sign-in page, unless the fields have one."""
+        """With the sign-in page's CSRF token, unless the fields have one."""
         given = dict(fields)
         if "csrf" not in given:
             given["csrf"] = (await self.get("/sign-in")).csrf

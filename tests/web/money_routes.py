@@ -1,4 +1,4 @@
-"""What each route can lead to where real money moves: classified by hand, route by route."""
+"""The effect of each route in production, classified route by route."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from manilla.people.roles import ConsoleRole, Role
 
 
 class Effect(StrEnum):
-    """What somebody can do with a route in production, directly or with what it gives them."""
+    """What a user can cause with a route in production, directly or with what it returns."""
 
     NOTHING = "no money leaves, and nothing is obtained that could move it"
     OWN = "changes how one's own account is protected"
@@ -25,7 +25,7 @@ class Effect(StrEnum):
 
 WALLET = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
 
-# Who may, in production. A role that is missing here gets 403.
+# The roles allowed in production. A role that is missing here gets 403.
 ROLES: dict[Effect, set[str]] = {
     Effect.OWN: {*Role, *ConsoleRole},
     Effect.MONEY: {Role.OWNER, Role.FINANCE},
@@ -39,7 +39,8 @@ ROLES: dict[Effect, set[str]] = {
     Effect.PLATFORM: {ConsoleRole.ADMINISTRATOR},
 }
 
-# The pages about one's own account, in both realms. Invitations and reset links need their token.
+# The pages about a user's own account, in both realms. Invitations and reset links need their
+# token.
 ACCOUNT: dict[str, Effect] = {
     "POST /sign-in/demo": Effect.NOTHING,
     "GET /sign-in": Effect.NOTHING,

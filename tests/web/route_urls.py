@@ -1,4 +1,4 @@
-"""Routes as they are asked for: with something real in the place of each parameter."""
+"""Builds the URLs of routes, with a sample value for each parameter."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ def parameters(route: Route) -> list[str]:
 
 
 def address(route: Route, samples: Mapping[str, str]) -> str:
-    """A route without a sample for its parameter fails here: whoever adds one adds a sample."""
+    """Fails for a parameter without a sample: a new route parameter needs one."""
     return _PARAMETER.sub(lambda found: samples[found.group(1)], route.path)
 
 

@@ -1,4 +1,4 @@
-"""People who are signed in already: their sessions are made by the product, without its pages."""
+"""Signed-in users, whose sessions are created without the sign-in pages."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PASSWORD = "three quiet kobo coins"
 
 
 class SignedInUser(msgspec.Struct, frozen=True):
-    """Somebody with a session, as a browser that keeps one cookie."""
+    """A user with a session, as a client with one cookie."""
 
     site: Site
     realm: Realm
@@ -33,18 +33,18 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return {"Cookie": f"{self.cookie}={self.token}", "Accept": "text/html"}
 
     async def get(self, path: str) -> Reply:
-        """`path` is below the realm's root, or an address."""
+        """`path` is below the realm's root, or a full path."""
         return await self.site.send("GET", self._target(path), self.headers())
 
     async def post(self, path: str, fields: Mapping[str, str], *, csrf: str | None = None) -> Reply:
-        """With the token of the account page, unless another is given."""
+        """With the account page's CSRF token, unless another is given."""
         token = await self.csrf() if csrf is None else csrf
         body = urlencode({**fields, "csrf": token}).encode()
         headers = {**self.headers(), "Content-Type": "application/x-www-form-urlencoded"}
         return await self.site.send("POST", self._target(path), headers, body)
 
     async def follow(self, reply: Reply) -> str:
-        """What the page says that a form has led to."""
+        """The text of the page that a form redirects to."""
         assert reply.status == 303, reply.body
         headers = self.headers()
         headers["Cookie"] += "".join(f"; {name}={text}" for name, text in reply.cookies.items())
@@ -58,13 +58,13 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return found.group(1).decode()
 
     async def step_up(self, services: Services) -> None:
-        """As if they had shown just now who they are."""
+        """As if they had just stepped up."""
         await services.db.execute(
             "UPDATE session SET stepped_up_at = now() WHERE person_id = $1", self.person_id
         )
 
     async def enroll(self, services: Services) -> pyotp.TOTP:
-        """Sets up a second factor with this session; gives the app, whose code of now is good."""
+        """Enrolls a second factor. Returns the app, whose current code is unused."""
         visitor = await sessions.find(services.db, self.realm, self.token)
         assert visitor is not None
         begun = await second_factor.begin(services.db, services.keyring, visitor)
@@ -76,7 +76,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return app
 
     async def enter(self, context: BrowserContext) -> None:
-        """Gives a browser their session."""
+        """Gives a browser their session cookie."""
         await context.add_cookies(
             [
                 {

@@ -1,4 +1,4 @@
-"""How times, states and figures look on the pages."""
+"""How times, statuses and numbers are displayed."""
 
 from datetime import UTC, date, datetime
 

@@ -1,4 +1,4 @@
-"""A list as a file: the same rows as the page, and nothing in it that a spreadsheet would run."""
+"""An exported list has the page's rows, and nothing that a spreadsheet would run."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
 
 
 def _cells(book: bytes) -> list[list[tuple[str, str]]]:
-    """Of each cell its kind and its text; a formula has a kind of its own."""
+    """The kind and text of each cell; a formula has its own kind."""
     with zipfile.ZipFile(io.BytesIO(book)) as archive:
         assert archive.testzip() is None
         sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
@@ -58,7 +58,7 @@ async def test_no_csv_cell_is_a_formula() -> None:
     header, *rows = await _rows_of_csv([(text, Decimal("-1.50"), DAY) for text in FORMULAS])
     assert header == ["Text", "Amount", "Time"]
     assert [row[0] for row in rows] == [f"'{text}" for text in FORMULAS]
-    # What is a number stays one, also below zero.
+    # Numbers stay numbers, including negative ones.
     assert {row[1] for row in rows} == {"-1.50"}
     assert {row[2] for row in rows} == {"2026-01-31T23:30:00.000000Z"}
 
@@ -133,7 +133,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(owner: Signed
 async def test_an_impossible_filter_returns_an_error_page(owner: SignedInUser, query: str) -> None:
     for format_ in ("", "&format=csv"):
         if "after" in query and format_:
-            continue  # a file begins at the beginning
+            continue  # an export starts with the first row
         reply = await owner.get(f"/sandbox/wallets/NGN?{query}{format_}")
         assert reply.status == 400
         assert b"<h1>Request failed</h1>" in reply.body

@@ -1,4 +1,4 @@
-"""What people type into forms, read as they mean it or not at all."""
+"""Form input is read with its one meaning or rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Addresses that nobody means: every page answers them with a page, and none with a fault."""
+"""Malformed URLs: every page responds with a page, and never with a server error."""
 
 import itertools
 import re
@@ -28,9 +28,9 @@ NASTY = (
     "\u202e\U0001d52b\ufffe",
     "x" * 300,
     "WyIwIl0",  # a cursor of another list
-    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # one of the end of time
+    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a cursor at the end of time
 )
-TRIED = 3  # of these, for each name on each page; another three for the next
+TRIED = 3  # this many for each parameter of each page, then the next ones
 ANYWHERE = frozenset({"after", "q", "currency"})
 ELSEWHERE = ("q", "currency", "amount", "next")
 PLACES = ("%00", "9" * 30, "%F0%9D%94%AB" + "x" * 300)
@@ -77,7 +77,7 @@ async def _faults(visitor: SignedInUser, table: list[Route]) -> list[str]:
 
 
 async def _names(visitor: SignedInUser, path: str) -> list[str]:
-    """What a list can be filtered by, as its own page has it."""
+    """The filter names in a list's own form."""
     page = (await visitor.get(path)).body
     if b"format=csv" not in page:
         return list(ELSEWHERE)

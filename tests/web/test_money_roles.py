@@ -1,6 +1,6 @@
-"""Which role can make money leave, on every route: directly, or through what the route gives it.
+"""Which role can move money, on every route: directly, or with what the route returns.
 
-A new route fails these tests until somebody has classified it in `money_routes.py`.
+A new route fails these tests until it is classified in `money_routes.py`.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Where a password alone does not suffice: merchants' money, and the whole console."""
+"""Where a password alone is not sufficient: merchants' money, and the whole console."""
 
 import re
 import secrets
@@ -26,14 +26,14 @@ from tests.web.route_urls import shown
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, member
 
 NEEDED = b"Second factor required"
-# One of each parameter, of nothing that there is: what is not refused before answers 404.
+# A value for each parameter that matches nothing: requests that are not rejected get 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 
 
 @pytest.fixture(scope="module")
 async def production(services: Services) -> AsyncIterator[Site]:
-    """Dashboard and console as they are in production mode."""
+    """The dashboard and console in production mode."""
     platform = CurrentSettings(services.db, ChangeWatch(services.db), is_development=False)
     real = msgspec.structs.replace(services, is_development=False, platform=platform)
     asgi = pages.build(real, [dashboard.build(real), console.build(real)])
@@ -98,7 +98,7 @@ async def test_a_password_alone_moves_no_money(services: Services, production: S
 async def test_saved_accounts_require_it_in_the_sandbox_and_sandbox_money_does_not(
     services: Services, production: Site
 ) -> None:
-    """An account that was saved in the sandbox can be paid in production."""
+    """An account saved in the sandbox can be paid in production."""
     owner = await _owner(services, production)
     await owner.step_up(services)
     assert NEEDED in (await owner.post("/sandbox/accounts", {"method": "1"})).body
@@ -135,7 +135,7 @@ async def test_a_user_without_one_enrolls_and_then_completes_the_action(
 async def test_a_session_that_stepped_up_by_password_must_enter_a_code(
     services: Services, production: Site, site: Site
 ) -> None:
-    """The second factor was set up in another browser in the meantime."""
+    """The second factor was enrolled in another browser in the meantime."""
     owner = await _owner(services, production)
     app_ = await owner.enroll(services)
     await owner.step_up(services)
@@ -194,7 +194,7 @@ async def test_a_console_session_without_it_can_only_enroll(
 async def test_a_removed_second_factor_is_noticed_at_the_next_request(
     services: Services, production: Site
 ) -> None:
-    """Whatever took it away, the session's own flag does not count any more."""
+    """However it was removed, the session's own flag no longer counts."""
     visitor = await administrator(services, production, new_email())
     await visitor.enroll(services)
     await visitor.step_up(services)

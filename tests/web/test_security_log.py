@@ -1,4 +1,4 @@
-"""Who tried to sign in, to confirm, to see or to take away what: in the log, audit and metrics."""
+"""Sign-ins, step-ups, denied access and exports appear in the log, audit log and metrics."""
 
 import re
 from typing import Any
@@ -65,10 +65,10 @@ async def test_sixty_wrong_passwords_from_one_ip_appear_in_log_audit_and_metrics
     assert known == {(owner.person_id, owner.email, mine)}
     assert WRONG not in repr(logs)
     kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
-    # Locked out of this account from here, and then of every account from here.
+    # Locked out of this account from here, then of every account from here.
     assert [line["outcome"] for line in kept] == ["wrong_password"] * 10 + ["locked_out"] * 2
     assert {line["address"] for line in kept} == {mine}
-    # Test processes that run beside this one count in the same place.
+    # Test processes that run in parallel count in the same place.
     assert counted("sign_in", "wrong_password") >= before[0] + 10
     assert counted("sign_in", "locked_out") >= before[1] + 50
 

@@ -59,7 +59,7 @@ def test_a_decimal_comma_without_quotation_marks_does_not_shift_columns(
 ) -> None:
     [row] = _check(methods, f"{HEADER}\n1500,50,{TO}July")
     assert "more values than" in _error(row)
-    # The optional columns are left out, so the values are not too many for the first line.
+    # Optional columns are omitted, so the first row has no extra values.
     for code in ("providera_ngn_transfer", "platform"):
         [row] = _check(methods, f"{HEADER}\n1500,50,GTBank,0123456789", code)
         assert row.error is not None
