@@ -17,7 +17,6 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerch
 from manilla.merchants.queries import open_wallets
 from manilla.platform import master_key, settings
 from manilla.providers import credentials as providers
-from manilla.providers.port import Provider
 
 FIRST_WALLET, WALLETS = 1_000_000, 1000  # ids of merchants that only have a wallet
 BALANCE_MINOR = 1_000_000_000_000
@@ -25,9 +24,9 @@ NO_LIMIT = "100000000"
 NAME, COMMISSION_PERCENT = "Bench", "1.5"
 # Never used: what is measured ends before a provider is called.
 PROVIDER_SETTINGS = {
-    Provider.A: {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
-    Provider.B: {"api_key": "b", "secret_key": "b", "business_id": "b", "sandbox": "true"},
-    Provider.C: {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
+    "providera": {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
+    "providerb": {"api_key": "b", "secret_key": "b", "business_id": "b", "sandbox": "true"},
+    "providerc": {"secret_key": "bench", "webhook_secret": "bench", "sandbox": "true"},
 }
 SEED_SECONDS_MAX = 60
 

@@ -16,18 +16,20 @@ from manilla.kit.jobs.queues import job_queues
 from manilla.notify.outbox import DELIVER
 from manilla.platform.settings import payouts_held_since
 from manilla.proofs import proofs
+from manilla.providers import accounts as provider_accounts
 from manilla.providers import queries as providers
 from manilla.providers.health import FIGURES_MINUTES
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 
 STATES = ("unsent", "sent")
 
 
 async def measure(db: Database, kinds: Collection[str]) -> None:
     await _measure_jobs(db, {*kinds, DELIVER})
-    await _measure_payouts(db)
+    accounts = await provider_accounts.load(db)
+    await _measure_payouts(db, accounts)
     await _measure_cases(db)
-    await _measure_rails(db)
+    await _measure_rails(db, accounts)
     await _measure_books(db)
     await _measure_database(db)
     metrics.measured_at.set_to_current_time()
@@ -50,7 +52,7 @@ class _Open(msgspec.Struct, frozen=True):
     number: int
 
 
-async def _measure_payouts(db: Database) -> None:
+async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
     """Counts open payouts by their jobs, so that the payout history need not be read."""
     rows = await db.rows(
         _Open,
@@ -64,7 +66,7 @@ async def _measure_payouts(db: Database) -> None:
          GROUP BY 1, 2""",
     )
     numbers = {(row.provider, row.state): row.number for row in rows}
-    for provider in Provider:
+    for provider in accounts:
         for state in STATES:
             number = numbers.get((provider, state), 0)
             metrics.payouts_open.labels(provider, state).set(number)
@@ -88,9 +90,9 @@ async def _measure_cases(db: Database) -> None:
         metrics.cases_open.labels(kind).set(numbers.get(kind, 0))
 
 
-async def _measure_rails(db: Database) -> None:
+async def _measure_rails(db: Database, accounts: Collection[str]) -> None:
     rails = {(r.provider, r.direction): r for r in await providers.rail_health(db, FIGURES_MINUTES)}
-    for provider in Provider:
+    for provider in accounts:
         for direction in Direction:
             rail = rails.get((provider, direction))
             share = 1.0 if rail is None or rail.success_share is None else rail.success_share

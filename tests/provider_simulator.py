@@ -21,14 +21,14 @@ from manilla import worker
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.providers import credentials
-from manilla.providers.port import Provider
+from manilla.providers.kinds import KINDS
 from manilla.services import Services
 from tests.timeouts import TIMEOUT_SECONDS
 
-KEYS: dict[Provider, msgspec.Struct] = {
-    Provider.A: CredentialsA(),
-    Provider.B: CredentialsB(),
-    Provider.C: CredentialsC(),
+KEYS: dict[str, msgspec.Struct] = {
+    "providera": CredentialsA(),
+    "providerb": CredentialsB(),
+    "providerc": CredentialsC(),
 }
 
 
@@ -91,7 +91,7 @@ async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulat
     for provider, keys in KEYS.items():
         given = {k: v for k, v in msgspec.structs.asdict(keys).items() if v is not None}
         given |= {"base_url": f"{url}/{provider[-1]}", "sandbox": "true"}
-        if provider is Provider.B:
+        if provider == "providerb":
             given["default_va_bank"] = "000017"
         await credentials.clear(services.db, provider)
         await credentials.change(services.db, services.keyring, provider, given)
@@ -105,6 +105,6 @@ async def running_simulator(services: Services) -> AsyncIterator[ProviderSimulat
             yield ProviderSimulator(services, session, url)
     finally:
         await runner.cleanup()
-        for provider in Provider:
+        for provider in KINDS:
             await credentials.clear(services.db, provider)
         await services.rails.load()

@@ -17,7 +17,6 @@ from manilla.kit.embedded.process import Program
 from manilla.kit.environment import Environment
 from manilla.methods import catalogue
 from manilla.providers import credentials
-from manilla.providers.port import Provider
 
 DATABASE = "disburse"
 RATE_MIN = 500
@@ -86,7 +85,7 @@ async def _seed(stage: Stage, port: int) -> None:
     try:
         await seed.product(db, keyring)
         address = {"base_url": f"http://127.0.0.1:{port}"}
-        await credentials.change(db, keyring, Provider(PROVIDER), address)
+        await credentials.change(db, keyring, PROVIDER, address)
         seeded = await merchants.add(db, keyring, MERCHANTS, Environment.PRODUCTION)
         [method] = [each for each in await catalogue.load(db) if each.code == METHOD]
         parts = await parts_of_item(Environment.PRODUCTION, method)

@@ -12,7 +12,8 @@ from manilla.kit import crash, http, strict_json
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.providers import inbox
-from manilla.providers.port import Forged, Provider, Unreadable, WebhookEvent
+from manilla.providers.port import Forged, Unreadable, WebhookEvent
+from manilla.providers.rails import Rails
 from manilla.services import Services
 
 log = structlog.get_logger(__name__)
@@ -48,7 +49,7 @@ def build(services: Services) -> Any:
 
 
 async def _receive(services: Services, scope: Any, receive: Any) -> None:
-    provider = _provider(scope["path"])
+    provider = _provider(services.rails, scope["path"])
     if scope["method"] != "POST":
         raise MethodNotAllowed("POST")
     raw = await _read(receive)
@@ -71,7 +72,7 @@ async def _receive(services: Services, scope: Any, receive: Any) -> None:
             crash.point("after_webhook_stored")
 
 
-async def _store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> None:
+async def _store(db: Database, provider: str, event: WebhookEvent, raw: bytes) -> None:
     stored = await inbox.store(db, provider, event, raw)
     if stored.is_ignored:
         outcome = "ignored"
@@ -81,11 +82,11 @@ async def _store(db: Database, provider: Provider, event: WebhookEvent, raw: byt
     metrics.webhooks.labels(provider, outcome).inc()
 
 
-def _provider(path: str) -> Provider:
-    try:
-        return Provider(path.removeprefix(PREFIX))
-    except ValueError:
-        raise NotFound from None
+def _provider(rails: Rails, path: str) -> str:
+    provider = path.removeprefix(PREFIX)
+    if provider not in rails.accounts:
+        raise NotFound
+    return provider
 
 
 async def _read(receive: Any) -> bytes:

@@ -60,7 +60,7 @@ async def request_in(
     await kinds.check(connection, change)
     await queries.forget_expired(connection)
     approval_id = await queries.next_id(connection)
-    detail = plain(kinds.describe(change))
+    detail = plain(await kinds.describe(connection, change))
     kind = str(change.__struct_config__.tag)
     about = kinds.subject(change), kinds.merchant_of(change)
     await queries.insert(
@@ -150,7 +150,7 @@ async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> 
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
     # Apply only what the second administrator was shown.
-    if plain(kinds.describe(change)) != asked.detail:
+    if plain(await kinds.describe(connection, change)) != asked.detail:
         raise ApprovalNotAllowed(
             f"Approval {asked.id} would do something other than what it shows."
         )

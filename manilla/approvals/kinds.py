@@ -21,9 +21,8 @@ from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import disputes
 from manilla.platform import settings
-from manilla.providers import credentials
-from manilla.providers.credentials import Credentials
-from manilla.providers.port import Provider
+from manilla.providers import accounts, credentials
+from manilla.providers.kind import Credentials
 
 TOLERANCE_SECONDS_MAX = 900
 
@@ -53,12 +52,12 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
-    provider: Provider
+    provider: str
     wanted: Mapping[str, str]
 
 
 class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
-    provider: Provider
+    provider: str
 
 
 class MerchantChange(msgspec.Struct, frozen=True, tag="merchant"):
@@ -205,7 +204,7 @@ def _provider_changes(current: Credentials, wanted: Mapping[str, str]) -> bool:
 
     Disabling a provider, or switching to its test account, must never have to wait.
     """
-    switches = {field.name for field in credentials.FIELDS[current.provider] if field.is_switch}
+    switches = {field.name for field in current.kind.fields if field.is_switch}
     return any(
         value != current.given.get(name, "") and (name not in switches or _goes_live(name, value))
         for name, value in wanted.items()
@@ -241,7 +240,8 @@ async def check(connection: Connection, change: Change) -> None:
                 connection, change.merchant_id, change.environment, change.amount.currency
             )
         case ProviderChange():
-            credentials.check(change.provider, change.wanted)
+            kind = await accounts.kind_of(connection, change.provider)
+            credentials.check(kind, change.wanted)
         case MerchantChange():
             merchants.check_change(change.wanted)
             await merchants.get(connection, change.merchant_id)
@@ -279,7 +279,7 @@ def merchant_of(change: Change) -> int | None:
     return None
 
 
-def describe(change: Change) -> dict[str, Any]:
+async def describe(connection: Connection, change: Change) -> dict[str, Any]:
     """Returns the change for display, without secrets."""
     match change:
         case SettingChange():
@@ -291,7 +291,8 @@ def describe(change: Change) -> dict[str, Any]:
                 "reason": change.reason,
             }
         case ProviderChange():
-            shown = Credentials(change.provider, change.wanted).shown()
+            kind = await accounts.kind_of(connection, change.provider)
+            shown = Credentials(change.provider, kind, change.wanted).shown()
             unset = {name for name, value in change.wanted.items() if not value}
             return {
                 "provider": change.provider,

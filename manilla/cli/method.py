@@ -15,7 +15,6 @@ from manilla.kit.money import Money
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate
 from manilla.methods.method import Flow, Method, MethodKind
-from manilla.providers.port import Provider
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The method's code.")]
 Active = Annotated[Switch | None, typer.Option(help="Whether the method is offered.")]
@@ -124,7 +123,7 @@ def _add_add(app: typer.Typer, kind: MethodKind) -> None:
         code: Code,
         name: Annotated[str, typer.Option()],
         currency: Annotated[str, typer.Option(metavar="CODE", help="A currency code.")],
-        provider: Annotated[Provider | None, typer.Option()] = None,
+        provider: Annotated[str | None, typer.Option()] = None,
         flow: Annotated[Flow | None, typer.Option(help="How the customer pays.")] = None,
         as_json: Json = False,
         data: Data = None,

@@ -12,16 +12,16 @@ from manilla.cli.approval import desk, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.platform.changes import ChangeWatch
-from manilla.providers import connection_test, credentials
+from manilla.providers import accounts, connection_test, credentials
 from manilla.providers.connection_test import ConnectionTest
-from manilla.providers.credentials import Credentials
-from manilla.providers.port import Done, Provider
+from manilla.providers.kind import Credentials
+from manilla.providers.port import Done
 from manilla.providers.rails import Rails, open_session
 
 app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[
-    Provider, typer.Argument(metavar="PROVIDER", help="providera, providerb or providerc.")
+    str, typer.Argument(metavar="PROVIDER", help="The account's name, such as providera.")
 ]
 
 
@@ -56,7 +56,7 @@ def set_(
 
 @app.command()
 def show(
-    provider: Annotated[Provider | None, typer.Argument(metavar="[PROVIDER]")] = None,
+    provider: Annotated[str | None, typer.Argument(metavar="[PROVIDER]")] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -64,12 +64,14 @@ def show(
 
     async def command(tools: Tools) -> list[dict[str, Any]]:
         current = await credentials.load(tools.db, tools.keyring)
+        if provider is not None:
+            await accounts.kind_of(tools.db, provider)
         async with open_session() as session:
             rails = configured_rails(tools, session)
             health = await rails.health.overview()
         return [
             {**_shown(current[each]), "rails": _rails_shown(each, health)}
-            for each in ([provider] if provider else Provider)
+            for each in ([provider] if provider else current)
         ]
 
     shown = run(data, command)
@@ -89,7 +91,8 @@ def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
 
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         done = await apply_or_ask(desk(tools), ProviderClearing(provider))
-        return done if isinstance(done, ApprovalRequested) else _shown(Credentials(provider, {}))
+        kind = await accounts.kind_of(tools.db, provider)
+        return done if isinstance(done, ApprovalRequested) else _shown(Credentials(provider, kind))
 
     print_done(run(data, command), as_json=as_json)
 
@@ -138,7 +141,7 @@ def _shown(current: Credentials) -> dict[str, Any]:
     }
 
 
-def _rails_shown(provider: Provider, health: list[Any]) -> dict[str, Any]:
+def _rails_shown(provider: str, health: list[Any]) -> dict[str, Any]:
     return {
         rail.direction: {
             key: value

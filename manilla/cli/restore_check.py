@@ -12,7 +12,7 @@ from manilla.cli.provider import configured_rails
 from manilla.kit.clock import iso
 from manilla.payouts import holding
 from manilla.payouts.holding import Found, Lost
-from manilla.providers.port import Provider, TransferState, TransferStatus
+from manilla.providers.port import TransferState, TransferStatus
 from manilla.providers.rails import open_session
 from manilla.refunds import holding as refund_holding
 from manilla.refunds.holding import FoundRefund
@@ -33,7 +33,7 @@ class Report(msgspec.Struct, frozen=True):
 
 def restore_check(
     provider: Annotated[
-        Provider | None,
+        str | None,
         typer.Option("--provider", help="The provider of the transfers in --references."),
     ] = None,
     references: Annotated[

@@ -20,7 +20,6 @@ from manilla.methods.method import Method
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
-from manilla.providers.port import Provider
 from manilla.web import lists
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import said, title
@@ -72,7 +71,7 @@ async def _current_values(request: PageRequest, asked: Approval) -> dict[str, An
             return {"balance": Money(wallet.currency, wallet.balance_minor)}
         case "provider":
             given = await credentials.load(db, request.services.keyring)
-            return _named(given[Provider(about[0])].shown(), asked.detail)
+            return _named(given[about[0]].shown(), asked.detail)
     return {}
 
 

@@ -12,8 +12,9 @@ from manilla.payouts import queue
 from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Progress
 from manilla.payouts.story import PayoutStory, payout_story
+from manilla.providers import accounts as provider_accounts
 from manilla.providers import listing as providers
-from manilla.providers.port import EventKind, Provider
+from manilla.providers.port import EventKind
 from manilla.providers.status_query import StatusQuery
 from manilla.refunds.refund import Refund
 from manilla.web import story
@@ -50,7 +51,7 @@ async def gather(db: Database, case: Case) -> Evidence:
     heard = await providers.webhooks_about(db, case.merchant_id, [case.reference])
     provider = heard[0].provider if heard else ""
     question = None
-    if case.kind == Kind.UNKNOWN_REFERENCE and provider in set(Provider):
+    if case.kind == Kind.UNKNOWN_REFERENCE and provider in await provider_accounts.load(db):
         question = StatusQuery(provider, EventKind(heard[0].kind), case.reference)
     return Evidence(ours=[], theirs=story.of_webhooks(heard), question=question)
 

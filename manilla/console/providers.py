@@ -17,8 +17,9 @@ from manilla.ledger import settlements
 from manilla.ledger.settlements import SettlementKind
 from manilla.payouts import figures, reconcile
 from manilla.providers import connection_test, credentials
-from manilla.providers.credentials import FIELDS, Credentials
-from manilla.providers.port import Direction, Done, Provider
+from manilla.providers.kind import Credentials
+from manilla.providers.kinds import KINDS
+from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
@@ -43,7 +44,7 @@ LABELS = {
     "default_va_bank": "Virtual account bank",
     "base_url": "API URL",
 }
-NAMES = {each: each.shown for each in Provider}
+NAMES = {name: kind.title for name, kind in KINDS.items()}
 
 
 class Rail(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class Rail(msgspec.Struct, frozen=True):
 async def show_all(request: PageRequest) -> Answer:
     current = await credentials.load(request.services.db, request.services.keyring)
     health = await request.services.rails.health.overview()
-    rows = [(NAMES[each], current[each], _rails(current[each], health)) for each in Provider]
+    rows = [(each.title, each, _rails(each, health)) for each in current.values()]
     return request.page("providers.html", rows=rows)
 
 
@@ -90,7 +91,7 @@ async def switch(request: PageRequest) -> Answer:
     provider, given = _provider(request), request.form
     ticked = {
         field.name: "true" if given.is_ticked(field.name) else "false"
-        for field in FIELDS[provider]
+        for field in request.services.rails.credentials(provider).kind.fields
         if field.is_switch
     }
     wanted = {name: to for name, to in ticked.items() if to != given.text(f"was_{name}")}
@@ -151,21 +152,21 @@ async def settle(request: PageRequest) -> Answer:
     return request.redirect(_path(provider), done=done)
 
 
-async def _current(request: PageRequest, provider: Provider) -> Credentials:
+async def _current(request: PageRequest, provider: str) -> Credentials:
     return (await credentials.load(request.services.db, request.services.keyring))[provider]
 
 
-async def _about(request: PageRequest, provider: Provider) -> dict[str, Any]:
+async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.services.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
     return {
         "provider": provider,
-        "name": NAMES[provider],
+        "name": current.title,
         "current": current,
         "shown": current.shown(),
         "labels": LABELS,
-        "fields": [field for field in FIELDS[provider] if not field.is_switch],
-        "switches": [field for field in FIELDS[provider] if field.is_switch],
+        "fields": [field for field in current.kind.fields if not field.is_switch],
+        "switches": [field for field in current.kind.fields if field.is_switch],
         "rails": _rails(current, await request.services.rails.health.overview()),
         "banks": await figures.by_bank(db, provider, since),
         "books": await _books(request, provider),
@@ -175,7 +176,7 @@ async def _about(request: PageRequest, provider: Provider) -> dict[str, Any]:
     }
 
 
-async def _books(request: PageRequest, provider: Provider) -> Money | None:
+async def _books(request: PageRequest, provider: str) -> Money | None:
     """Returns None if the query takes too long for a page."""
     try:
         async with asyncio.timeout(OPTIONAL_SECONDS):
@@ -192,7 +193,7 @@ def _wanted(given: Form, current: Credentials) -> dict[str, str]:
     An empty secret is kept, because secrets are never shown. A checkbox deletes it.
     """
     wanted: dict[str, str] = {}
-    for field in FIELDS[current.provider]:
+    for field in current.kind.fields:
         if field.is_switch or field.name not in given:
             continue
         value = given.secret(field.name).strip()
@@ -213,12 +214,12 @@ def _rails(current: Credentials, health: list[RailHealth]) -> list[Rail]:
     ]
 
 
-def _provider(request: PageRequest) -> Provider:
-    try:
-        return Provider(request.parameter("provider"))
-    except ValueError:
-        raise NotHere from None
+def _provider(request: PageRequest) -> str:
+    provider = request.parameter("provider")
+    if provider not in request.services.rails.accounts:
+        raise NotHere
+    return provider
 
 
-def _path(provider: Provider) -> str:
+def _path(provider: str) -> str:
     return f"/providers/{provider}"

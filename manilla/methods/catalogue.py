@@ -15,7 +15,7 @@ from manilla.methods import queries
 from manilla.methods.fees import Fee
 from manilla.methods.method import Flow, Method, MethodKind
 from manilla.platform import changes
-from manilla.providers.port import Provider
+from manilla.providers import accounts
 from manilla.providers.rails import Rails
 
 _CODE = re.compile(r"[a-z0-9][a-z0-9_-]{1,59}")
@@ -101,10 +101,8 @@ class Catalogue:
 
     def is_switched_off(self, method: Method) -> bool:
         """Whether the provider has valid credentials but is disabled in the method's direction."""
-        if method.provider is None:
-            return False
-        current = self._rails.credentials(method.provider)
-        return current.is_valid and not current.is_open(method.direction)
+        current = self._rails.accounts.get(method.provider or "")
+        return current is not None and current.is_valid and not current.is_open(method.direction)
 
     async def _refresh(self, _known_version: int) -> None:
         self._all = await load(self._db)
@@ -157,13 +155,14 @@ async def add(
     *,
     name: str,
     currency: str,
-    provider: Provider | None,
+    provider: str | None,
     flow: Flow | None,
     wanted: MethodUpdate,
 ) -> Method:
     """Adds a method, possibly in another currency, without a code change."""
     _check_new(kind, code, currency, provider, flow)
     async with db.transaction() as connection:
+        await _check_flow(connection, provider, flow)
         await changes.announce(connection, changes.METHODS)
         if await queries.lock(connection, code) is not None:
             raise BadMethod(f"A method {code!r} already exists.")
@@ -188,7 +187,7 @@ async def add(
 
 
 def _check_new(
-    kind: MethodKind, code: str, currency: str, provider: Provider | None, flow: Flow | None
+    kind: MethodKind, code: str, currency: str, provider: str | None, flow: Flow | None
 ) -> None:
     """Checks the fields that can never change."""
     if not _CODE.fullmatch(code):
@@ -199,8 +198,14 @@ def _check_new(
         raise BadMethod("A deposit method needs a provider and a flow.")
     if kind is MethodKind.WITHDRAW and flow is not None:
         raise BadMethod("A withdrawal method cannot have a flow.")
-    if flow is Flow.VIRTUAL_ACCOUNT and provider is Provider.C:
-        raise BadMethod("Provider C has no virtual accounts.")
+
+
+async def _check_flow(connection: Connection, provider: str | None, flow: Flow | None) -> None:
+    if provider is None:
+        return
+    kind = await accounts.kind_of(connection, provider)
+    if flow is Flow.VIRTUAL_ACCOUNT and not kind.capabilities.virtual_accounts:
+        raise BadMethod(f"{kind.title} has no virtual accounts.")
 
 
 def preview(method: Method, wanted: MethodUpdate) -> Method:

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla.methods.fees import Fee
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 
 
 class MethodKind(StrEnum):
@@ -26,7 +26,7 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    provider: Provider | None  # None: an administrator processes it manually
+    provider: str | None  # None: an administrator processes it manually
     flow: Flow | None  # only for deposit methods
     currency: str
     active: bool

@@ -7,7 +7,6 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.methods.fees import Fee
 from manilla.methods.method import Flow, Method, MethodKind
-from manilla.providers.port import Provider
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -50,7 +49,7 @@ def _method(row: _Row) -> Method:
         id=row.id,
         code=row.code,
         name=row.name,
-        provider=Provider(row.provider) if row.provider else None,
+        provider=row.provider or None,
         flow=Flow(row.flow) if row.flow else None,
         currency=row.currency,
         active=row.active,

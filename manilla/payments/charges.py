@@ -23,7 +23,6 @@ from manilla.providers.port import (
     ChargeState,
     Done,
     HostedCheckout,
-    Provider,
     Refused,
     Unknown,
     VirtualAccount,
@@ -141,9 +140,10 @@ class ChargeService:
         return await adapter.create_virtual_account(order, await self._bvn(adapter, payment))
 
     async def _bvn(self, adapter: Adapter, payment: Payment) -> str | None:
-        if adapter.provider is not Provider.A:
+        current = self._rails.credentials(adapter.provider)
+        if not current.kind.capabilities.virtual_account_needs_bvn:
             return None
-        if self._rails.credentials(Provider.A).is_sandbox:
+        if current.is_sandbox:
             return SANDBOX_BVN
         return await merchants.read_bvn(self._db, self._keyring, payment.merchant_id)
 
@@ -171,7 +171,7 @@ class ChargeService:
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
         """Queries the provider and acts on its answer."""
-        adapter = self._rails.adapter(Provider(charge.provider))
+        adapter = self._rails.adapter(charge.provider)
         if adapter is None:
             return Unknown("the provider is not configured")
         answer = await adapter.charge_state(charge.reference)

@@ -9,7 +9,6 @@ from manilla.merchants import availability
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Method, MethodKind
-from manilla.providers.port import Provider
 from manilla.providers.rails import Rails
 
 
@@ -65,9 +64,11 @@ def _suits(caller: Caller, method: Method, customer_pays: Money, keywords: Seque
 
 
 def _has_bvn_if_needed(rails: Rails, caller: Caller, method: Method) -> bool:
-    if method.provider is not Provider.A or method.flow is not Flow.VIRTUAL_ACCOUNT:
+    account = rails.accounts.get(method.provider or "")
+    if account is None or method.flow is not Flow.VIRTUAL_ACCOUNT:
         return True
-    return caller.has_bvn or rails.credentials(Provider.A).is_sandbox
+    needs_bvn = account.kind.capabilities.virtual_account_needs_bvn
+    return not needs_bvn or caller.has_bvn or account.is_sandbox
 
 
 def _matches(method: Method, keywords: Sequence[str]) -> bool:

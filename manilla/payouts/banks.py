@@ -10,8 +10,8 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import rules, sandbox
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
-from manilla.providers.credentials import Credentials
-from manilla.providers.port import Bank, Done, Provider
+from manilla.providers.kind import Credentials
+from manilla.providers.port import Bank, Done
 from manilla.providers.rails import Rails
 
 KEEP_SECONDS = 3600
@@ -41,7 +41,7 @@ class Banks:
     def __init__(self, rails: Rails, catalogue: Catalogue) -> None:
         self._rails = rails
         self._catalogue = catalogue
-        self._kept: dict[Provider, tuple[Credentials, float, list[Bank]]] = {}
+        self._kept: dict[str, tuple[Credentials, float, list[Bank]]] = {}
 
     async def listed(self, caller: Caller, method_code: str | None) -> BankList:
         method = self._method(method_code or DEFAULT_METHOD)
@@ -59,10 +59,10 @@ class Banks:
             banks=[ListedBank(bank.code, bank.name) for bank in banks],
         )
 
-    async def of_rail(self, provider: Provider, *, is_sandbox: bool) -> list[Bank] | None:
+    async def of_rail(self, provider: str, *, is_sandbox: bool) -> list[Bank] | None:
         """Returns None if the provider does not respond and there is no list from the last hour."""
         if is_sandbox:
-            return sandbox.BANKS[provider]
+            return sandbox.banks(self._rails.credentials(provider).kind)
         current = self._rails.credentials(provider)
         account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
         if account != current:

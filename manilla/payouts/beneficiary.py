@@ -18,11 +18,10 @@ from manilla.payouts.refusals import (
     ProviderUnavailable,
     UnknownBank,
 )
-from manilla.providers.credentials import Credentials
+from manilla.providers.kind import Credentials
 from manilla.providers.port import (
     Bank,
     Done,
-    Provider,
     RefusalCode,
     Refused,
     ResolvedAccount,
@@ -126,17 +125,18 @@ class AccountResolver:
     def __init__(self, rails: Rails, banks: Banks) -> None:
         self._rails = rails
         self._banks = banks
-        self._kept: dict[tuple[Provider, str, str], tuple[Credentials, float, ResolvedAccount]] = {}
+        self._kept: dict[tuple[str, str, str], tuple[Credentials, float, ResolvedAccount]] = {}
 
-    def resolve_in_sandbox(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
-        _check_bank(provider, who, sandbox.BANKS)
+    def resolve_in_sandbox(self, provider: str, who: Beneficiary) -> ResolvedAccount:
+        own = sandbox.banks(self._rails.credentials(provider).kind)
+        _check_bank(provider, who, {**sandbox.BANKS, provider: own})
         if who.account_number == sandbox.INVALID:
             raise InvalidBeneficiary("The account could not be verified.")
         if who.account_number == sandbox.PROVIDER_POOR:
             raise ProviderInsufficientBalance
         return ResolvedAccount(sandbox.HOLDER)
 
-    def known(self, provider: Provider, who: Beneficiary) -> ResolvedAccount | None:
+    def known(self, provider: str, who: Beneficiary) -> ResolvedAccount | None:
         """Returns the cached account, without calling the provider."""
         kept = self._kept.get(self._key(provider, who))
         if kept is None:
@@ -145,7 +145,7 @@ class AccountResolver:
         is_current = asked_with == self._rails.credentials(provider)
         return account if is_current and time.monotonic() < kept_until else None
 
-    async def resolve(self, provider: Provider, who: Beneficiary) -> ResolvedAccount:
+    async def resolve(self, provider: str, who: Beneficiary) -> ResolvedAccount:
         known = self.known(provider, who)
         if known is not None:
             return known
@@ -173,7 +173,7 @@ class AccountResolver:
                     "Nothing was debited: try again later, or choose another method."
                 )
 
-    async def _check_bank(self, provider: Provider, who: Beneficiary) -> None:
+    async def _check_bank(self, provider: str, who: Beneficiary) -> None:
         """Rejects a bank code that is not in the provider's list.
 
         If the list is unavailable, the account lookup decides alone.
@@ -182,16 +182,16 @@ class AccountResolver:
         if own is None or any(bank.code == who.bank_code for bank in own):
             return
         lists = {provider: own}
-        for other in Provider:
-            if other is not provider and self._rails.adapter(other) is not None:
+        for other in self._rails.accounts:
+            if other != provider and self._rails.adapter(other) is not None:
                 lists[other] = await self._banks.of_rail(other, is_sandbox=False) or []
         _check_bank(provider, who, lists)
 
-    def _key(self, provider: Provider, who: Beneficiary) -> tuple[Provider, str, str]:
+    def _key(self, provider: str, who: Beneficiary) -> tuple[str, str, str]:
         return provider, who.bank_code, who.account_number
 
     def _keep(
-        self, provider: Provider, who: Beneficiary, current: Credentials, account: ResolvedAccount
+        self, provider: str, who: Beneficiary, current: Credentials, account: ResolvedAccount
     ) -> None:
         if len(self._kept) >= KEPT_MAX:
             del self._kept[next(iter(self._kept))]
@@ -199,9 +199,7 @@ class AccountResolver:
         self._kept[self._key(provider, who)] = (current, kept_until, account)
 
 
-def _check_bank(
-    provider: Provider, who: Beneficiary, lists: Mapping[Provider, Sequence[Bank]]
-) -> None:
+def _check_bank(provider: str, who: Beneficiary, lists: Mapping[str, Sequence[Bank]]) -> None:
     code = who.bank_code
     knows = [rail for rail, banks in lists.items() if any(bank.code == code for bank in banks)]
     if provider in knows:

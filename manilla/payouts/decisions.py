@@ -28,7 +28,6 @@ from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
-    Provider,
     RefusalCode,
     Refused,
     TransferState,
@@ -174,7 +173,7 @@ def _rejection(
 
 
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
-    adapter = rails.adapter(Provider(payout.provider or ""))
+    adapter = rails.adapter(payout.provider or "")
     if adapter is None:
         raise NotToDecide(f"{payout.provider} is not configured, so it cannot be queried.")
     answer = await adapter.transfer_state(payout.trx_id)

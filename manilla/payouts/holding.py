@@ -19,7 +19,7 @@ from manilla.ledger import trx_ids
 from manilla.payouts import queries, sending
 from manilla.payouts.payout import Payout
 from manilla.platform import settings
-from manilla.providers.port import Done, Provider, Refused, TransferState, TransferStatus, Unknown
+from manilla.providers.port import Done, Refused, TransferState, TransferStatus, Unknown
 from manilla.providers.rails import Rails
 
 Each = TypeVar("Each")
@@ -99,7 +99,7 @@ async def look(db: Database, rails: Rails) -> list[Found]:
 
 
 async def missing(
-    db: Database, rails: Rails, provider: Provider, references: Sequence[str]
+    db: Database, rails: Rails, provider: str, references: Sequence[str]
 ) -> list[Lost]:
     """Returns the provider's transfers that our database does not have, with their status."""
     known = await _known(db, references)
@@ -121,18 +121,16 @@ async def waiting(db: Database) -> int:
 
 async def _ask(rails: Rails, payout: Payout) -> Found:
     assert payout.provider is not None
-    said, problem = await _state(rails, Provider(payout.provider), payout.trx_id)
+    said, problem = await _state(rails, payout.provider, payout.trx_id)
     return Found(payout, said, problem)
 
 
-async def _ask_lost(rails: Rails, provider: Provider, reference: str) -> Lost:
+async def _ask_lost(rails: Rails, provider: str, reference: str) -> Lost:
     said, problem = await _state(rails, provider, reference)
     return Lost(reference, trx_ids.merchant_of(reference) or 0, said, problem)
 
 
-async def _state(
-    rails: Rails, provider: Provider, reference: str
-) -> tuple[TransferState | None, str]:
+async def _state(rails: Rails, provider: str, reference: str) -> tuple[TransferState | None, str]:
     adapter = rails.adapter(provider)
     if adapter is None:
         return None, f"{provider} is not configured"

@@ -19,7 +19,7 @@ from manilla.payouts.banks import Banks
 from manilla.payouts.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.payout import Payout
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.port import Bank, Direction, Provider
+from manilla.providers.port import Bank, Direction
 from manilla.providers.rails import Rails
 
 ODD_NUMBER = (
@@ -102,7 +102,7 @@ class PayoutPreviews:
         """Returns the bank's name at the provider, or its code if the provider does not respond."""
         if payout.provider is None:
             return payout.bank
-        provider = Provider(payout.provider)
+        provider = payout.provider
         listed = await self._banks.of_rail(provider, is_sandbox=payout.is_sandbox) or []
         return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
 

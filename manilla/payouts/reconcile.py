@@ -18,7 +18,6 @@ from manilla.providers.port import (
     Adapter,
     Answer,
     Done,
-    Provider,
     RefusalCode,
     TransferState,
     TransferStatus,
@@ -86,14 +85,14 @@ class Books(msgspec.Struct, frozen=True):
 
 async def reconcile(db: Database, rails: Rails) -> list[Reconciled]:
     reports = []
-    for provider in Provider:
+    for provider in rails.accounts:
         adapter = rails.adapter(provider)
         if adapter is not None:
             reports.append(await reconcile_one(db, adapter, provider))
     return reports
 
 
-async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> Reconciled:
+async def reconcile_one(db: Database, adapter: Adapter, provider: str) -> Reconciled:
     asked, differ = await _compare_transfers(db, adapter, provider)
     before = await in_our_books(db, provider)
     answer = await adapter.balance(CURRENCY)
@@ -112,7 +111,7 @@ async def reconcile_one(db: Database, adapter: Adapter, provider: Provider) -> R
     return report
 
 
-async def _is_confirmed(db: Database, provider: Provider, difference: Money) -> bool:
+async def _is_confirmed(db: Database, provider: str, difference: Money) -> bool:
     """Saves the difference. Returns True if one with the same sign was seen minutes ago."""
     is_old: bool = await db.value(
         """
@@ -168,7 +167,7 @@ def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
     return None if -fees_max <= minor < 0 else Money(balance.currency, minor)
 
 
-async def in_our_books(db: Database, provider: Provider) -> Books:
+async def in_our_books(db: Database, provider: str) -> Books:
     """Reads what our ledger says about a provider.
 
     Open transactions are found by their jobs, so the full history is not read.
@@ -209,7 +208,7 @@ async def in_our_books(db: Database, provider: Provider) -> Books:
 
 
 async def _compare_transfers(
-    db: Database, adapter: Adapter, provider: Provider
+    db: Database, adapter: Adapter, provider: str
 ) -> tuple[int, list[str]]:
     """Queries recent final payouts: refunds returned ones, opens cases for contradictions."""
     decided = await queries.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)

@@ -8,10 +8,10 @@ from manilla import metrics
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.payouts import reconcile
-from manilla.providers.port import Provider
 from manilla.providers.rails import Rails
 
 RECONCILE = "reconcile"
+CONCURRENCY = 4
 EVERY_SECONDS = 3600.0
 SOON_SECONDS = 300.0  # for a comparison that failed, or a difference seen only once
 SPREAD = 0.1  # so that providers and installations are not all queried at the same time
@@ -28,15 +28,14 @@ class ReconcileTasks:
         self._patient = patient
 
     def works(self) -> dict[str, Work]:
-        return {RECONCILE: Work(self.compare, concurrency=len(Provider))}
+        return {RECONCILE: Work(self.compare, concurrency=CONCURRENCY)}
 
     async def schedule(self) -> None:
         """Creates a job for each provider that has none; the lease ensures that one worker runs it.
 
         Sandbox accounts at providers are left out, because their money is not in our ledger.
         """
-        for provider in Provider:
-            current = self._rails.credentials(provider)
+        for provider, current in self._rails.accounts.items():
             is_expected = current.is_valid and not current.is_sandbox
             metrics.reconciliation_expected.labels(provider).set(is_expected)
             if is_expected:
@@ -49,7 +48,7 @@ class ReconcileTasks:
                 )
 
     async def compare(self, job: Job) -> float | None:
-        provider = Provider(job.subject)
+        provider = job.subject
         adapter = self._rails.adapter(provider)
         if adapter is None:
             return None

@@ -1,7 +1,9 @@
 """Banks and test account numbers of the sandbox, where no provider is called."""
 
 from manilla.providers import nigerian_banks
-from manilla.providers.port import Bank, Provider
+from manilla.providers.kind import ProviderKind
+from manilla.providers.kinds import KINDS
+from manilla.providers.port import Bank
 
 # Account numbers with a fixed outcome on every method; all others are delivered.
 FAILS = "0000000001"
@@ -10,9 +12,13 @@ STAYS_PENDING = "0000000003"
 PROVIDER_POOR = "0000000004"
 HOLDER = "SANDBOX BENEFICIARY"
 
-# Each provider has its own bank codes.
-BANKS: dict[Provider, list[Bank]] = {
-    Provider.A: [Bank(bank.central_bank_code, bank.name) for bank in nigerian_banks.BANKS],
-    Provider.B: [Bank(bank.institution_code, bank.name) for bank in nigerian_banks.BANKS],
-    Provider.C: [Bank(f"C{bank.central_bank_code}", bank.name) for bank in nigerian_banks.BANKS],
+
+def banks(kind: ProviderKind) -> list[Bank]:
+    """The banks of the sandbox; each kind of provider has its own bank codes."""
+    return BANKS[kind.name]
+
+
+BANKS: dict[str, list[Bank]] = {
+    kind.name: [Bank(kind.sandbox_bank_code(bank), bank.name) for bank in nigerian_banks.BANKS]
+    for kind in KINDS.values()
 }

@@ -27,7 +27,6 @@ from manilla.providers.port import (
     Answer,
     Direction,
     Done,
-    Provider,
     RefusalCode,
     Refused,
     Sent,
@@ -103,7 +102,7 @@ class PayoutTasks:
         if payout is None or payout.provider is None or payout.is_sandbox:
             await self._report_unknown(job)
             return None
-        provider = Provider(payout.provider)
+        provider = payout.provider
         adapter = self._rails.adapter(provider)
         if adapter is None or self._rails.is_down(provider, Direction.PAY_OUT):
             return await self._wait(payout, "the provider is unavailable", RAIL_DOWN_SECONDS)

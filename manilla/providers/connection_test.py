@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.providers.port import Answer, Bank, Done, Provider, Refused, Unknown
+from manilla.providers.port import Answer, Bank, Done, Refused, Unknown
 from manilla.providers.rails import Rails
 
 CURRENCY = "NGN"
@@ -33,7 +33,7 @@ class ConnectionTest(msgspec.Struct, frozen=True):
         return ""
 
 
-async def run_test(rails: Rails, provider: Provider) -> ConnectionTest:
+async def run_test(rails: Rails, provider: str) -> ConnectionTest:
     """Tests with the credentials that are in the database now."""
     await rails.load()
     adapter = rails.adapter(provider)

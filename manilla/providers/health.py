@@ -17,7 +17,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.platform import changes
 from manilla.providers import queries
-from manilla.providers.port import Answer, Direction, Done, Provider, Refused, Unknown
+from manilla.providers.port import Answer, Direction, Done, Refused, Unknown
 from manilla.providers.queries import RailHealth
 
 log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ class Figures(msgspec.Struct):
 class Rail:
     """One provider in one direction, as this process sees it."""
 
-    def __init__(self, provider: Provider, direction: Direction, tripped: asyncio.Event) -> None:
+    def __init__(self, provider: str, direction: Direction, tripped: asyncio.Event) -> None:
         self._tripped = tripped
         self.provider = provider
         self.direction = direction
@@ -99,15 +99,14 @@ class Health:
         self._db = db
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()
-        self._rails = {
-            (provider, direction): Rail(provider, direction, self._tripped)
-            for provider in Provider
-            for direction in Direction
-        }
+        self._rails: dict[tuple[str, str], Rail] = {}
         watch.follow(changes.RAILS, self._refresh)
 
-    def rail(self, provider: Provider, direction: Direction) -> Rail:
-        return self._rails[provider, direction]
+    def rail(self, provider: str, direction: Direction) -> Rail:
+        key = (provider, direction)
+        if key not in self._rails:
+            self._rails[key] = Rail(provider, direction, self._tripped)
+        return self._rails[key]
 
     def rails_down(self) -> list[Rail]:
         return [rail for rail in self._rails.values() if rail.is_down]
@@ -126,7 +125,7 @@ class Health:
     async def flush(self) -> None:
         """Writes all counts to the database, so that they can be read."""
         async with self._flushing:
-            for rail in self._rails.values():
+            for rail in list(self._rails.values()):
                 if rail.has_tripped:
                     await self._write_state(rail, is_down=True)
                     rail.has_tripped = False

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.kit.db import Database
 from manilla.ledger import trx_ids
-from manilla.providers.port import EventKind, Provider, WebhookEvent
+from manilla.providers.port import EventKind, WebhookEvent
 
 # The jobs that query a provider for the status of a transaction.
 JOBS = {EventKind.CHARGE: "charge", EventKind.TRANSFER: "transfer", EventKind.REFUND: "refund"}
@@ -29,7 +29,7 @@ class StoredWebhook(msgspec.Struct, frozen=True):
     deliveries: int  # of the same bytes, including this one
 
 
-async def store(db: Database, provider: Provider, event: WebhookEvent, raw: bytes) -> StoredWebhook:
+async def store(db: Database, provider: str, event: WebhookEvent, raw: bytes) -> StoredWebhook:
     """Stores a verified webhook and schedules a status query, in one statement.
 
     Every delivery schedules a query, even if the same bytes arrived before, because the provider's

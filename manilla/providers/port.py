@@ -17,17 +17,6 @@ from manilla.kit.money import Money
 Value = TypeVar("Value")
 
 
-class Provider(StrEnum):
-    A = "providera"
-    B = "providerb"
-    C = "providerc"
-
-    @property
-    def shown(self) -> str:
-        """The name to display."""
-        return f"Provider {self.name}"
-
-
 class Direction(StrEnum):
     PAY_IN = "pay_in"
     PAY_OUT = "pay_out"
@@ -210,7 +199,7 @@ Headers = Mapping[bytes, Sequence[bytes]]
 class Adapter(Protocol):
     """One provider with one set of credentials."""
 
-    provider: Provider
+    provider: str  # the account's name
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
 

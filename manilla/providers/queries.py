@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.db import Connection, Database
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 
 
 class _Sealed(msgspec.Struct, frozen=True):
@@ -27,21 +27,19 @@ class RailHealth(msgspec.Struct, frozen=True):
     last_error_at: datetime | None
 
 
-async def sealed_credentials(db: Database | Connection) -> dict[Provider, bytes]:
+async def sealed_credentials(db: Database | Connection) -> dict[str, bytes]:
     rows = await db.rows(_Sealed, "SELECT provider, sealed FROM provider_credentials")
-    return {Provider(row.provider): row.sealed for row in rows}
+    return {row.provider: row.sealed for row in rows}
 
 
-async def lock_sealed_credentials(connection: Connection, provider: Provider) -> bytes | None:
+async def lock_sealed_credentials(connection: Connection, provider: str) -> bytes | None:
     sealed: bytes | None = await connection.value(
         "SELECT sealed FROM provider_credentials WHERE provider = $1 FOR UPDATE", provider
     )
     return sealed
 
 
-async def store_sealed_credentials(
-    connection: Connection, provider: Provider, sealed: bytes
-) -> None:
+async def store_sealed_credentials(connection: Connection, provider: str, sealed: bytes) -> None:
     await connection.execute(
         """
         INSERT INTO provider_credentials (provider, sealed) VALUES ($1, $2)
@@ -51,7 +49,7 @@ async def store_sealed_credentials(
     )
 
 
-async def delete_credentials(connection: Connection, provider: Provider) -> bool:
+async def delete_credentials(connection: Connection, provider: str) -> bool:
     """Returns False if there were none."""
     found = await connection.value(
         "DELETE FROM provider_credentials WHERE provider = $1 RETURNING true", provider
@@ -59,13 +57,13 @@ async def delete_credentials(connection: Connection, provider: Provider) -> bool
     return bool(found)
 
 
-async def rails_down(db: Database) -> set[tuple[Provider, Direction]]:
+async def rails_down(db: Database) -> set[tuple[str, Direction]]:
     records = await db.records("SELECT provider, direction FROM rail_state WHERE is_down")
-    return {(Provider(r["provider"]), Direction(r["direction"])) for r in records}
+    return {(r["provider"], Direction(r["direction"])) for r in records}
 
 
 async def set_rail_state(
-    connection: Connection, provider: Provider, direction: Direction, is_down: bool
+    connection: Connection, provider: str, direction: Direction, is_down: bool
 ) -> None:
     await connection.execute(
         """
@@ -79,7 +77,7 @@ async def set_rail_state(
 
 
 async def add_rail_figures(
-    db: Database, provider: Provider, direction: Direction, figures: dict[str, Any]
+    db: Database, provider: str, direction: Direction, figures: dict[str, Any]
 ) -> None:
     """Adds to the counts of the current minute; an error also becomes the rail's latest error."""
     async with db.transaction() as connection:

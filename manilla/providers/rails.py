@@ -1,6 +1,7 @@
 """The adapters in use: built from the current credentials, and rebuilt when they change."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -10,15 +11,14 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.platform import changes
 from manilla.providers import credentials
-from manilla.providers.credentials import Credentials
 from manilla.providers.health import Health, Rail
-from manilla.providers.port import Adapter, Answer, Direction, Provider, Unknown
-from manilla.providers.providera import ProviderA
-from manilla.providers.providerb import ProviderB
-from manilla.providers.providerc import ProviderC
-from manilla.providers.wire import CALL_SECONDS, CONNECT_SECONDS, Wire
+from manilla.providers.kind import AdapterContext, Credentials
+from manilla.providers.kinds import KINDS
+from manilla.providers.port import Adapter, Answer, Direction, Unknown
+from manilla.providers.wire import CALL_SECONDS, CONNECT_SECONDS
 
-CALLS_AT_ONCE = 64  # per provider
+CALLS_AT_ONCE = 64  # per account
+CALLING_ACCOUNTS = 4  # that may use all their calls at the same time; others wait
 PROBE_REFERENCE = "PROBE"
 
 
@@ -38,34 +38,39 @@ class Rails:
         self._keyring = keyring
         self._session = session
         self._is_production_mode = is_production_mode
-        self._credentials = {provider: Credentials(provider, {}) for provider in Provider}
-        self._adapters: dict[Provider, Adapter] = {}
+        self._credentials = {name: Credentials(name, kind) for name, kind in KINDS.items()}
+        self._adapters: dict[str, Adapter] = {}
         self.loads = (
             0  # incremented with every load, so that callers can cache what they derive from it
         )
-        self._places = {provider: asyncio.Semaphore(CALLS_AT_ONCE) for provider in Provider}
+        self._calls: dict[str, asyncio.Semaphore] = {}  # by account
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
 
-    def credentials(self, provider: Provider) -> Credentials:
+    @property
+    def accounts(self) -> Mapping[str, Credentials]:
+        """The credentials of every account, by the account's name."""
+        return self._credentials
+
+    def credentials(self, provider: str) -> Credentials:
         return self._credentials[provider]
 
-    def adapter(self, provider: Provider) -> Adapter | None:
-        """Returns None if the credentials are incomplete."""
+    def adapter(self, provider: str) -> Adapter | None:
+        """Returns None if there is no such account, or if its credentials are incomplete."""
         return self._adapters.get(provider)
 
-    def is_offered(
-        self, provider: Provider, direction: Direction, environment: Environment
-    ) -> bool:
+    def is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:
         """Whether the provider is configured and enabled in this direction.
 
         In production, a provider's test account is never offered.
         """
-        current = self._credentials[provider]
+        current = self._credentials.get(provider)
+        if current is None:
+            return False
         is_real_money = self._is_production_mode and environment is Environment.PRODUCTION
         return current.is_open(direction) and not (is_real_money and current.is_sandbox)
 
-    def is_down(self, provider: Provider, direction: Direction) -> bool:
+    def is_down(self, provider: str, direction: Direction) -> bool:
         return self.health.rail(provider, direction).is_down
 
     async def probe(self) -> None:
@@ -95,58 +100,27 @@ class Rails:
 
     def _build(self, current: Credentials) -> Adapter:
         provider = current.provider
-        pay_in = self.health.rail(provider, Direction.PAY_IN)
-        pay_out = self.health.rail(provider, Direction.PAY_OUT)
-        wire = Wire(
+        context = AdapterContext(
+            current,
+            self.health.rail(provider, Direction.PAY_IN),
+            self.health.rail(provider, Direction.PAY_OUT),
             self._session,
-            current.value("base_url"),
-            _headers(current),
-            _read_word if provider is Provider.C else _read_flag,
-            self._places[provider],
-            current.secrets,
+            self._calls.setdefault(provider, asyncio.Semaphore(CALLS_AT_ONCE)),
         )
-        match provider:
-            case Provider.A:
-                return ProviderA(wire, pay_in, pay_out, current.webhook_secret)
-            case Provider.B:
-                return ProviderB(
-                    wire,
-                    pay_in,
-                    pay_out,
-                    webhook_secret=current.webhook_secret,
-                    business_id=current.value("business_id"),
-                    virtual_account_bank=current.value("default_va_bank"),
-                )
-            case Provider.C:
-                return ProviderC(wire, pay_in, pay_out, current.webhook_secret)
+        return current.kind.build(context)
 
 
 def open_session() -> aiohttp.ClientSession:
     """Opens the HTTP session for providers: limited connections, no cookies, no proxy settings."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=CALLS_AT_ONCE * len(Provider), keepalive_timeout=30),
+        connector=aiohttp.TCPConnector(
+            limit=CALLS_AT_ONCE * CALLING_ACCOUNTS, keepalive_timeout=30
+        ),
         timeout=aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         headers={"User-Agent": "Manilla", "Accept": "application/json"},
     )
-
-
-def _headers(current: Credentials) -> dict[str, str]:
-    secret_key = current.value("secret_key")
-    if current.provider is Provider.B:
-        return {"api-key": current.value("api_key"), "api-secret": f"Bearer {secret_key}"}
-    return {"Authorization": f"Bearer {secret_key}"}
-
-
-def _read_word(status: Any) -> bool | None:
-    """Reads provider C's status: True for success, False for error, None for anything else."""
-    return status == "success" if status in ("success", "error") else None
-
-
-def _read_flag(status: Any) -> bool | None:
-    """Reads provider A's or B's status; None if it is not a boolean."""
-    return status if isinstance(status, bool) else None
 
 
 async def _ask(adapter: Adapter, rail: Rail) -> Answer[Any]:

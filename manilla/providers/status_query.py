@@ -12,7 +12,6 @@ from manilla.providers.port import (
     ChargeState,
     Done,
     EventKind,
-    Provider,
     RefundState,
     Refused,
     TransferState,
@@ -35,7 +34,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 
 
 async def ask(rails: Rails, question: StatusQuery) -> StatusAnswer:
-    adapter = rails.adapter(Provider(question.provider))
+    adapter = rails.adapter(question.provider)
     if adapter is None:
         return StatusAnswer(datetime.now(UTC), None, detail="The provider is not configured.")
     answer = await _state(adapter, question)

@@ -39,6 +39,32 @@ class Reply(msgspec.Struct, frozen=True):
     is_success: bool
     message: str
     data: Any
+    document: Mapping[str, Any] = {}  # the whole answer, for values beside the data
+
+
+class Enveloped(msgspec.Struct, frozen=True):
+    """What a provider's envelope says."""
+
+    is_success: bool | None  # None if the document is not in the provider's envelope
+    message: Any
+    data: Any
+
+
+Envelope = Callable[[Mapping[str, Any]], Enveloped]
+
+
+def read_flag(document: Mapping[str, Any]) -> Enveloped:
+    """Reads `{"status": true, "message": ..., "data": ...}`."""
+    status = document.get("status")
+    is_success = status if isinstance(status, bool) else None
+    return Enveloped(is_success, document.get("message"), document.get("data"))
+
+
+def read_word(document: Mapping[str, Any]) -> Enveloped:
+    """Reads `{"status": "success", "message": ..., "data": ...}`."""
+    status = document.get("status")
+    is_success = status == "success" if status in ("success", "error") else None
+    return Enveloped(is_success, document.get("message"), document.get("data"))
 
 
 class Wire:
@@ -49,16 +75,16 @@ class Wire:
         session: aiohttp.ClientSession,
         base_url: str,
         headers: Mapping[str, str],
-        says_yes: Callable[[Any], bool | None],
-        places: asyncio.Semaphore,
+        envelope: Envelope,
+        calls: asyncio.Semaphore,
         secrets: Sequence[str] = (),
     ) -> None:
         self._secrets = secrets
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._headers = headers
-        self._says_yes = says_yes  # returns None if the status is not one of the provider's
-        self._places = places
+        self._envelope = envelope
+        self._calls = calls
 
     async def call(
         self,
@@ -87,7 +113,7 @@ class Wire:
         query: Mapping[str, str] | None,
     ) -> Answer[Value]:
         try:
-            async with asyncio.timeout(CALL_SECONDS), self._places:
+            async with asyncio.timeout(CALL_SECONDS), self._calls:
                 reply = await self._exchange(method, path, body, query)
         except TimeoutError:
             return Unknown("no answer in time", is_rail_down=True)
@@ -133,7 +159,8 @@ class Wire:
         except strict_json.JsonError:
             return Unknown(f"HTTP {status} without a readable body")
         found = document if isinstance(document, dict) else {}
-        is_success, message = self._says_yes(found.get("status")), found.get("message")
+        read = self._envelope(found)
+        is_success, message = read.is_success, read.message
         # A proxy in front of the provider has its own error format, which is not a rejection by the
         # provider.
         if is_success is None or not (is_success or isinstance(message, str)):
@@ -142,7 +169,8 @@ class Wire:
             status,
             is_success,
             self._without_secrets(message) if isinstance(message, str) else "",
-            found.get("data"),
+            read.data,
+            found,
         )
 
     def _without_secrets(self, message: str) -> str:

@@ -10,7 +10,6 @@ from manilla.payments.states import PaymentState
 from manilla.payouts import sandbox
 from manilla.payouts import states as payouts
 from manilla.payouts.payout import PayoutStatus
-from manilla.providers.port import Provider
 from manilla.transfers.events import TransferEvent
 
 
@@ -73,12 +72,15 @@ SANDBOX_ACCOUNTS = {
 }
 
 
+SANDBOX_KINDS = ("providera", "providerb", "providerc")
+
+
 class SandboxBank(msgspec.Struct, frozen=True):
     name: str
     codes: list[str]  # the codes of providers A, B and C
 
 
 SANDBOX_BANKS = [
-    SandboxBank(bank.name, [sandbox.BANKS[provider][place].code for provider in Provider])
-    for place, bank in enumerate(sandbox.BANKS[Provider.A])
+    SandboxBank(bank.name, [sandbox.BANKS[kind][place].code for kind in SANDBOX_KINDS])
+    for place, bank in enumerate(sandbox.BANKS["providera"])
 ]

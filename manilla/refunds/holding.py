@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.providers.port import Done, Provider, RefundStatus
+from manilla.providers.port import Done, RefundStatus
 from manilla.providers.rails import Rails
 from manilla.refunds import queries
 from manilla.refunds.refund import Refund
@@ -34,7 +34,7 @@ async def look(db: Database, rails: Rails, since: datetime) -> list[FoundRefund]
 
 
 async def _look_at(db: Database, rails: Rails, refund: Refund) -> str:
-    provider = Provider(refund.provider or "")
+    provider = refund.provider or ""
     adapter = rails.adapter(provider)
     if provider not in CAN_BE_ASKED:
         await queries.leave_to_operator(db, refund, CANNOT_BE_ASKED)

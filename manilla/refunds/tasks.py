@@ -14,7 +14,6 @@ from manilla.providers.port import (
     Answer,
     Done,
     EventKind,
-    Provider,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -32,7 +31,7 @@ PATIENCE = timedelta(days=3)
 LATER_SHARE = 8  # after that, the next status query follows after 1/8 of the refund's age
 
 # Providers that have a status query for refunds and reject a reference that was used before.
-CAN_BE_ASKED = frozenset((Provider.A,))
+CAN_BE_ASKED = frozenset(("providera",))
 
 
 EVENTS = {
@@ -56,7 +55,7 @@ class RefundTasks:
             return None
         if refund.provider is None:
             return await self._complete_in_sandbox(refund)
-        return await self._at_provider(refund, Provider(refund.provider), job)
+        return await self._at_provider(refund, refund.provider, job)
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
@@ -65,7 +64,7 @@ class RefundTasks:
         await states.settle(self._db, refund, paid)
         return None
 
-    async def _at_provider(self, refund: Refund, provider: Provider, job: Job) -> float | None:
+    async def _at_provider(self, refund: Refund, provider: str, job: Job) -> float | None:
         adapter = self._rails.adapter(provider)
         if adapter is None:
             return await self._act(refund, Unknown("the provider is not configured"))

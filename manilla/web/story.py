@@ -14,8 +14,8 @@ from manilla.merchants.request_queries import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
 from manilla.payouts.story import PayoutStory
+from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
-from manilla.providers.port import Provider
 
 GOOD = frozenset({"delivered", "paid", "completed", "success", "refund_completed"})
 BAD = frozenset(
@@ -110,7 +110,7 @@ def _heard(heard: ReceivedWebhook) -> Happening:
         at=heard.received_at,
         place=WEBHOOK,
         source="Provider",
-        title=f"{Provider(heard.provider).shown} sent a signed webhook",
+        title=f"{title_of(heard.provider)} sent a signed webhook",
         detail=f"{heard.kind}, reference {heard.reference}. {', '.join(claims)}".strip(),
     )
 

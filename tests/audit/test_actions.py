@@ -26,7 +26,6 @@ from manilla.notify import redeliver
 from manilla.payouts import accounts, decisions
 from manilla.platform import settings
 from manilla.providers import credentials
-from manilla.providers.port import Provider
 from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import initiate
 from manilla.services import Services
@@ -91,12 +90,12 @@ async def test_settings_providers_and_methods(db: Database, keyring: Keyring) ->
     line = await last(db, "setting")
     assert line.detail["changed"] == {"checkout_minutes": changed("31", "30")}
 
-    await credentials.clear(db, Provider.C)
-    await credentials.change(db, keyring, Provider.C, {"secret_key": "one", "sandbox": "true"})
-    await credentials.change(db, keyring, Provider.C, {"secret_key": "two"})
+    await credentials.clear(db, "providerc")
+    await credentials.change(db, keyring, "providerc", {"secret_key": "one", "sandbox": "true"})
+    await credentials.change(db, keyring, "providerc", {"secret_key": "two"})
     line = await last(db, "provider.change")
     assert line.detail["changed"] == {"secret_key": changed("set", "set")}
-    await credentials.clear(db, Provider.C)
+    await credentials.clear(db, "providerc")
     assert (await last(db, "provider")).action == "provider.clear"
 
     await catalogue.change(
@@ -199,8 +198,8 @@ async def test_no_secret_is_ever_logged(db: Database, keyring: Keyring, merchant
     await merchants.change(db, keyring, merchant.new.id, MerchantUpdate(bvn=planted[2]))
     new = await merchants.rotate(db, keyring, merchant.new.id, PRODUCTION)
     given = {"secret_key": planted[0], "webhook_secret": planted[1]}
-    await credentials.change(db, keyring, Provider.C, given)
-    await credentials.clear(db, Provider.C)
+    await credentials.change(db, keyring, "providerc", given)
+    await credentials.clear(db, "providerc")
     bank = {"bank_code": "058", "account_number": planted[3]}
     await accounts.add(db, merchant.new.id, "providera_ngn_transfer", bank)
     for keys in (merchant.new.sandbox, merchant.new.production, new):

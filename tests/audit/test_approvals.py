@@ -32,7 +32,7 @@ from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.platform import settings
 from manilla.providers import credentials
-from manilla.providers.port import Provider
+from manilla.providers.kind import Credentials
 from tests.client import Merchant
 from tests.payments.steps import new_payment
 from tests.provider_simulator import ProviderSimulator
@@ -306,31 +306,31 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
 
 
 async def test_a_provider_without_credentials_is_configured_immediately(office: Approvals) -> None:
-    await credentials.clear(office.db, Provider.C)
+    await credentials.clear(office.db, "providerc")
     for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
-        done = await apply_or_ask(office, ProviderChange(Provider.C, wanted))
-        assert isinstance(done, credentials.Credentials)
+        done = await apply_or_ask(office, ProviderChange("providerc", wanted))
+        assert isinstance(done, Credentials)
     off = {"pay_in_enabled": "false", "pay_out_enabled": "false", "sandbox": "true"}
     assert not isinstance(
-        await apply_or_ask(office, ProviderChange(Provider.C, off)), ApprovalRequested
+        await apply_or_ask(office, ProviderChange("providerc", off)), ApprovalRequested
     )
     for change in (
-        ProviderChange(Provider.C, {"sandbox": "false"}),
-        ProviderChange(Provider.C, {"base_url": "https://elsewhere.example"}),
-        ProviderChange(Provider.C, {"secret_key": ""}),
-        ProviderClearing(Provider.C),
+        ProviderChange("providerc", {"sandbox": "false"}),
+        ProviderChange("providerc", {"base_url": "https://elsewhere.example"}),
+        ProviderChange("providerc", {"secret_key": ""}),
+        ProviderClearing("providerc"),
     ):
         await ask(office, change)
-    await credentials.clear(office.db, Provider.C)
+    await credentials.clear(office.db, "providerc")
 
 
 async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
     office: Approvals,
 ) -> None:
-    await credentials.clear(office.db, Provider.C)
+    await credentials.clear(office.db, "providerc")
     first = {"secret_key": "one", "webhook_secret": "two"}
-    await credentials.change(office.db, office.keyring, Provider.C, first)
-    number = await ask(office, ProviderChange(Provider.C, {"secret_key": "planted-later-3"}))
+    await credentials.change(office.db, office.keyring, "providerc", first)
+    number = await ask(office, ProviderChange("providerc", {"secret_key": "planted-later-3"}))
     for table in ("approval", "audit"):
         query = f"SELECT count(*) FROM {table} WHERE strpos({table}::text, 'planted') > 0"
         assert await office.db.value(query) == 0
@@ -339,10 +339,10 @@ async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
     assert (await approvals.find(office.db, number)).detail["secret_key"] == "set"
     with acting(BOLA):
         await approvals.approve(office, number)
-    now = (await credentials.load(office.db, office.keyring))[Provider.C]
+    now = (await credentials.load(office.db, office.keyring))["providerc"]
     assert now.value("secret_key") == "planted-later-3"
     assert await office.db.value(query, number) is None
-    await credentials.clear(office.db, Provider.C)
+    await credentials.clear(office.db, "providerc")
 
 
 async def test_a_commission_change_waits_unless_the_merchant_is_new(
@@ -394,7 +394,7 @@ async def test_an_impossible_change_is_rejected_before_approval(
         WalletFunding(number, PRODUCTION, Money.of("20000000", "EUR"), "no wallet"),
         WalletFunding(number, PRODUCTION, naira("20000000"), " "),
         WalletAdjustment(number, PRODUCTION, naira("0"), "nothing"),
-        ProviderChange(Provider.C, {"no_such_field": "x"}),
+        ProviderChange("providerc", {"no_such_field": "x"}),
         MerchantChange(number, merchants.MerchantUpdate(commission_percent=Decimal("sNaN"))),
         MerchantChange(10**6, merchants.MerchantUpdate(commission_percent=Decimal(1))),
     ]

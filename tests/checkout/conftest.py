@@ -17,16 +17,16 @@ from manilla_simulator.settings import (
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.providers import credentials
-from manilla.providers.port import Provider
+from manilla.providers.kinds import KINDS
 from manilla.services import Services
 from tests.checkout.shop import Shop
 from tests.client import Site
 from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
 CREDENTIALS = {
-    Provider.A: {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},
-    Provider.B: {**msgspec.to_builtins(CredentialsB()), "default_va_bank": "000017"},
-    Provider.C: msgspec.to_builtins(CredentialsC()),
+    "providera": {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},
+    "providerb": {**msgspec.to_builtins(CredentialsB()), "default_va_bank": "000017"},
+    "providerc": msgspec.to_builtins(CredentialsC()),
 }
 
 
@@ -51,7 +51,7 @@ async def providers(db: Database, keyring: Keyring, simulator: str) -> AsyncIter
         await credentials.change(db, keyring, provider, {**known, "base_url": address})
     await db.execute("UPDATE rail_state SET is_down = false")
     yield
-    for provider in Provider:
+    for provider in KINDS:
         await credentials.clear(db, provider)
 
 

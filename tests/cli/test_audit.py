@@ -18,7 +18,6 @@ from manilla.kit.db import Database
 from manilla.merchants import merchants
 from manilla.platform import settings as platform
 from manilla.providers import credentials
-from manilla.providers.port import Provider
 from manilla.settings import Settings
 from tests.audit.tampering import tampered
 from tests.command import manilla
@@ -98,13 +97,13 @@ async def test_settings_and_credentials_wait_and_can_be_rejected(
     assert (refused["status"], refused["decision"]) == ("refused", "not now")
     assert (await platform.load(db)).signature_required
 
-    await credentials.clear(db, Provider.C)
+    await credentials.clear(db, "providerc")
     given = ("provider", "set", "providerc", "secret_key=one", "webhook_secret=two", "--json")
     assert (await command(*given))["valid"]
     assert list(await command("provider", "set", "providerc", "secret_key=x", "--json")) == [
         "approval"
     ]
-    await credentials.clear(db, Provider.C)
+    await credentials.clear(db, "providerc")
 
 
 async def test_a_rewritten_log_exits_with_1(command: Command, owner: Database) -> None:

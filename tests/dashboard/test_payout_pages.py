@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from manilla.payouts.bulk import file
 from manilla.providers.health import FAILURES_TO_TRIP
-from manilla.providers.port import Direction, Provider, Unknown
+from manilla.providers.port import Direction, Unknown
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
 from tests.client import Site
@@ -121,7 +121,7 @@ async def test_a_rail_that_does_not_respond_is_shown_before_it_is_chosen(
     dashboard: MerchantDashboard,
 ) -> None:
     health = dashboard.services.rails.health
-    rail = health.rail(Provider.A, Direction.PAY_OUT)
+    rail = health.rail("providera", Direction.PAY_OUT)
     for _ in range(FAILURES_TO_TRIP):
         rail.record(Unknown("no answer", is_rail_down=True), 0.1)
     try:

@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.payouts.tasks import PayoutTasks
-from manilla.providers.port import Adapter, Answer, Direction, Provider, Sent, TransferOrder
+from manilla.providers.port import Adapter, Answer, Direction, Sent, TransferOrder
 from manilla.providers.rails import Rails
 from manilla.services import Services
 from tests.timeouts import TIMEOUT_SECONDS
@@ -86,10 +86,10 @@ class _Rails:
         self._worker = worker
         self._rails = rails
 
-    def is_down(self, provider: Provider, direction: Direction) -> bool:
+    def is_down(self, provider: str, direction: Direction) -> bool:
         return self._rails.is_down(provider, direction)
 
-    def adapter(self, provider: Provider) -> Any:
+    def adapter(self, provider: str) -> Any:
         adapter = self._rails.adapter(provider)
         assert adapter is not None
         return _Adapter(self._worker, adapter)

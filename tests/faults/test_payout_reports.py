@@ -12,7 +12,7 @@ import pytest
 from manilla.kit.db import Database
 from manilla.payouts import reconcile
 from manilla.providers import wire
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.faults.stalled_worker import StalledWorker, Step
@@ -345,7 +345,7 @@ async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
 ) -> None:
     trx_id = await _ended(payer, rail, "success")
     await _settle(payer, rail, trx_id, "reversed")
-    health = payer.services.rails.health.rail(Provider(f"provider{rail}"), Direction.PAY_OUT)
+    health = payer.services.rails.health.rail(f"provider{rail}", Direction.PAY_OUT)
     if trouble == "5xx":
         await _faults(payer, rail, {"call": "transfer_status", "fault": "5xx_before"})
     else:

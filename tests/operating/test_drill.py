@@ -13,7 +13,6 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import invariants
 from manilla.payouts import holding
-from manilla.providers.port import Provider
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
@@ -125,7 +124,7 @@ async def check_restored(
     await payer.check_now(waiting)
     assert await sent(simulator) == made
 
-    found = await holding.missing(services.db, services.rails, Provider.A, made)
+    found = await holding.missing(services.db, services.rails, "providera", made)
     assert [each.reference for each in found] == [lost]
 
     await holding.release(services.db, services.rails)

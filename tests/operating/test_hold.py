@@ -15,7 +15,7 @@ from manilla.payouts import decisions, holding
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.holding import Found, NotHeld, NotReleased
 from manilla.platform import settings as platform
-from manilla.providers.port import Done, Provider, TransferOrder, TransferState, TransferStatus
+from manilla.providers.port import Done, TransferOrder, TransferState, TransferStatus
 from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import holding as refund_holding
 from manilla.refunds import initiate
@@ -198,11 +198,11 @@ async def test_transfers_missing_from_a_restored_database_are_found_in_the_provi
 ) -> None:
     known, forgotten = await payer.pay_out(), trx_ids.new(payer.merchant.new.id)
     await payer.simulator.run_jobs()
-    adapter = services.rails.adapter(Provider.A)
+    adapter = services.rails.adapter("providera")
     assert adapter is not None
     assert isinstance(await adapter.send(transfer(forgotten)), Done)
     listed = [known, forgotten, "TXN-NOT-OURS", forgotten]
-    found = await holding.missing(db, services.rails, Provider.A, listed)
+    found = await holding.missing(db, services.rails, "providera", listed)
     assert [(each.reference, each.merchant_id) for each in found] == [
         (forgotten, payer.merchant.new.id),
         ("TXN-NOT-OURS", 0),

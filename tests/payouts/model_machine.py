@@ -22,7 +22,7 @@ from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import decisions
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
 from tests.payments.webhooks import SIGNED_WITH
@@ -78,7 +78,7 @@ class Machine:
         self.model = Model()
         self.trx_ids: dict[str, str] = {}
         self.frozen: dict[str, tuple[Job, int]] = {}
-        provider = Provider(f"provider{rail}")
+        provider = f"provider{rail}"
         self._health = stage.services.rails.health.rail(provider, Direction.PAY_OUT)
 
     @classmethod

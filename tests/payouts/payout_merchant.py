@@ -24,7 +24,6 @@ from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
 from manilla.platform import settings as platform
 from manilla.providers import credentials
-from manilla.providers.port import Provider
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
@@ -300,11 +299,11 @@ def _as_it_was(before: Method) -> catalogue.MethodUpdate:
 
 async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
     """Until the test ends. An empty value removes the field."""
-    provider = Provider(f"provider{rail}")
+    provider = f"provider{rail}"
     await credentials.change(services.db, services.keyring, provider, wanted)
     await see_changes(services)
 
 
 async def clear_credentials(services: Services, rail: str) -> None:
-    await credentials.clear(services.db, Provider(f"provider{rail}"))
+    await credentials.clear(services.db, f"provider{rail}")
     await see_changes(services)

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from manilla.payouts import decisions
-from manilla.providers.port import Direction, Provider
+from manilla.providers.port import Direction
 from manilla.services import Services
 from tests.client import Reply
 from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, setting
@@ -159,7 +159,7 @@ async def test_a_rail_that_is_down_does_not_affect_the_sandbox(
     sandbox_payer: PayoutMerchant, services: Services
 ) -> None:
     sent = await sandbox_payer.order()
-    rail = services.rails.health.rail(Provider.A, Direction.PAY_OUT)
+    rail = services.rails.health.rail("providera", Direction.PAY_OUT)
     rail.is_down = True
     try:
         assert (await sandbox_payer.send(sent)).status == 200

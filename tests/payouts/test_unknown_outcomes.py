@@ -8,7 +8,7 @@ import pytest
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.providers import wire
-from manilla.providers.port import Direction, Done, Provider, TransferOrder
+from manilla.providers.port import Direction, Done, TransferOrder
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
 
 BEFORE = ["timeout_before", "5xx_before", "reset"]
@@ -179,7 +179,7 @@ async def test_a_status_with_a_wrong_amount_opens_a_case_and_moves_nothing(
 async def _send_by_other_means(
     payer: PayoutMerchant, rail: str, trx_id: str, amount: Money
 ) -> None:
-    adapter = payer.services.rails.adapter(Provider(f"provider{rail}"))
+    adapter = payer.services.rails.adapter(f"provider{rail}")
     payout = await payer.payout(trx_id)
     assert adapter is not None
     answer = await adapter.send(
@@ -281,7 +281,7 @@ async def test_a_rail_that_is_down_is_not_called_and_the_payout_waits(
     payer: PayoutMerchant,
 ) -> None:
     trx_id = await payer.pay_out()
-    rail = payer.services.rails.health.rail(Provider.A, Direction.PAY_OUT)
+    rail = payer.services.rails.health.rail("providera", Direction.PAY_OUT)
     before = await payer.calls()
     rail.is_down = True
     try:
@@ -297,7 +297,7 @@ async def test_a_rail_that_is_down_is_not_called_and_the_payout_waits(
 
 async def test_a_payout_waits_while_its_rail_has_no_credentials(payer: PayoutMerchant) -> None:
     trx_id = await payer.pay_out()
-    given = dict(payer.services.rails.credentials(Provider.A).given)
+    given = dict(payer.services.rails.credentials("providera").given)
     await clear_credentials(payer.services, "a")
     await payer.simulator.run_jobs()
     await assert_open(payer, trx_id)

@@ -15,13 +15,12 @@ from manilla.providers.port import (
     Answer,
     Direction,
     Done,
-    Provider,
     Refused,
     Unknown,
     after_unknown,
 )
 from manilla.providers.rails import Rails
-from tests.providers.conftest import adapter, envelope
+from tests.providers.conftest import ABC, adapter, envelope
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, raw_answer
 
@@ -39,8 +38,8 @@ CALLS: dict[str, Ask] = {
     "transfer_state": lambda each: each.transfer_state("TXN1"),
 }
 # An operation that the contract lacks is rejected without a call.
-NOT_CALLED = {(Provider.B, "refund"), (Provider.C, "create_virtual_account")}
-EVERY_CALL = [(p, c) for p in Provider for c in CALLS if (p, c) not in NOT_CALLED]
+NOT_CALLED = {("providerb", "refund"), ("providerc", "create_virtual_account")}
+EVERY_CALL = [(p, c) for p in ABC for c in CALLS if (p, c) not in NOT_CALLED]
 
 
 def _head(status: int, *lines: str) -> bytes:
@@ -114,11 +113,11 @@ async def test_an_unreadable_response_is_unknown(rails: Rails, server: Scripted,
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
 async def test_a_success_response_without_data_is_unknown(
-    rails: Rails, server: Scripted, provider: Provider, call: str
+    rails: Rails, server: Scripted, provider: str, call: str
 ) -> None:
     for data in EMPTY_DATA:
         if (call, data) == ("banks", []) or (
-            (provider, call, data) == (Provider.C, "transfer_state", [])
+            (provider, call, data) == ("providerc", "transfer_state", [])
         ):
             continue  # an empty list is a list
         server.answers(200, envelope(provider, data))
@@ -128,15 +127,15 @@ async def test_a_success_response_without_data_is_unknown(
 
 @pytest.mark.parametrize(("provider", "call"), EVERY_CALL)
 async def test_an_error_in_a_200_response_is_unknown(
-    rails: Rails, server: Scripted, provider: Provider, call: str
+    rails: Rails, server: Scripted, provider: str, call: str
 ) -> None:
     server.answers(200, envelope(provider, None, success=False, message="Insufficient funds"))
     assert isinstance(await CALLS[call](adapter(rails, provider)), Unknown)
 
 
-@pytest.mark.parametrize("provider", Provider)
+@pytest.mark.parametrize("provider", ABC)
 async def test_only_documented_statuses_refuse_a_transfer(
-    rails: Rails, server: Scripted, provider: Provider
+    rails: Rails, server: Scripted, provider: str
 ) -> None:
     refusal = envelope(provider, None, success=False, message="Insufficient funds")
     for status in ODD_STATUSES:
@@ -146,7 +145,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
     for status in (400, 402, 403, 422):
         server.answers(status, refusal)
         assert isinstance(await adapter(rails, provider).send(TRANSFER), Refused)
-        for word in (None, status, 0, "blocked", "error" if provider is not Provider.C else False):
+        for word in (None, status, 0, "blocked", "error" if provider != "providerc" else False):
             # Not the provider's envelope, but that of a proxy in front of it.
             server.answers(status, {"status": word, "message": "Insufficient funds"})
             assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), word
@@ -179,7 +178,7 @@ async def test_a_response_about_another_transaction_is_unknown(
         assert isinstance(await each.send(TRANSFER), Unknown)
         assert isinstance(await each.transfer_state("TXN1"), Unknown)
         assert isinstance(await each.charge_state("TXN1"), Unknown)
-    server.answers(200, envelope(Provider.C, [{**other, "status": "SUCCESSFUL"}]))
+    server.answers(200, envelope("providerc", [{**other, "status": "SUCCESSFUL"}]))
     assert isinstance(await c.transfer_state("TXN1"), Unknown)
 
 
@@ -190,7 +189,7 @@ async def test_an_invalid_amount_in_a_response_is_unknown(
     a: Adapter, server: Scripted, amount: Any
 ) -> None:
     data = {"reference": "TXN1", "status": "success", "amount": amount, "currency": "NGN"}
-    server.answers(200, envelope(Provider.A, data))
+    server.answers(200, envelope("providera", data))
     assert isinstance(await a.transfer_state("TXN1"), Unknown)
     assert isinstance(await a.charge_state("TXN1"), Unknown)
 
@@ -202,7 +201,7 @@ async def test_an_invalid_amount_in_a_response_is_unknown(
 async def test_a_customer_is_redirected_only_to_http_urls(
     a: Adapter, server: Scripted, address: Any
 ) -> None:
-    server.answers(200, envelope(Provider.A, {"reference": "TXN0-1", "checkout_url": address}))
+    server.answers(200, envelope("providera", {"reference": "TXN0-1", "checkout_url": address}))
     assert isinstance(await a.create_checkout(CHARGE), Unknown)
 
 
@@ -234,7 +233,7 @@ json_values = st.recursive(
     chosen=st.sampled_from(EVERY_CALL),
 )
 async def test_any_response_body_maps_to_one_of_three_results(
-    rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[Provider, str]
+    rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
 ) -> None:
     _mend(rails)
     server.behaviour = answering(status, json.dumps(document).encode())
@@ -246,6 +245,6 @@ async def test_any_response_body_maps_to_one_of_three_results(
 
 def _mend(rails: Rails) -> None:
     """Closes the circuit breakers, so that each call of a test is really made."""
-    for provider in Provider:
+    for provider in ABC:
         for direction in Direction:
             rails.health.rail(provider, direction).reset()

@@ -15,9 +15,10 @@ from manilla.platform.changes import ChangeWatch
 from manilla.providers import credentials, queries, wire
 from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP
-from manilla.providers.port import Adapter, Direction, Done, Provider, Unknown
+from manilla.providers.kinds import KINDS
+from manilla.providers.port import Adapter, Direction, Done, Unknown
 from manilla.providers.rails import Rails, open_session
-from tests.providers.conftest import CREDENTIALS, adapter, envelope
+from tests.providers.conftest import ABC, CREDENTIALS, adapter, envelope
 from tests.providers.scripted import Scripted
 from tests.timeouts import CHANGE_VISIBLE_SECONDS
 
@@ -25,19 +26,19 @@ from tests.timeouts import CHANGE_VISIBLE_SECONDS
 async def test_credentials_are_encrypted_and_shown_without_their_secrets(
     db: Database, keyring: Keyring
 ) -> None:
-    await credentials.change(db, keyring, Provider.A, {"secret_key": "planted-secret-4711"})
+    await credentials.change(db, keyring, "providera", {"secret_key": "planted-secret-4711"})
     stored = await db.value("SELECT sealed FROM provider_credentials WHERE provider = 'providera'")
     assert b"planted" not in stored
-    current = (await credentials.load(db, keyring))[Provider.A]
+    current = (await credentials.load(db, keyring))["providera"]
     assert (current.is_valid, current.missing) == (False, ["webhook_secret"])
     assert "planted" not in str(current.shown())
-    await credentials.clear(db, Provider.A)
-    assert not (await credentials.load(db, keyring))[Provider.A].given
+    await credentials.clear(db, "providera")
+    assert not (await credentials.load(db, keyring))["providera"].given
 
 
-@pytest.mark.parametrize("provider", Provider)
+@pytest.mark.parametrize("provider", ABC)
 async def test_a_provider_is_valid_once_its_required_settings_are_set(
-    db: Database, keyring: Keyring, provider: Provider
+    db: Database, keyring: Keyring, provider: str
 ) -> None:
     await credentials.clear(db, provider)
     needed = {key: value for key, value in CREDENTIALS[provider].items() if "default" not in key}
@@ -52,34 +53,34 @@ async def test_a_provider_is_valid_once_its_required_settings_are_set(
 async def test_api_key_of_provider_c_is_an_alias_of_its_secret_key(
     db: Database, keyring: Keyring
 ) -> None:
-    await credentials.clear(db, Provider.C)
+    await credentials.clear(db, "providerc")
     given = {"api_key": "c-key", "webhook_secret": "c-hook"}
-    current = await credentials.change(db, keyring, Provider.C, given)
+    current = await credentials.change(db, keyring, "providerc", given)
     assert current.is_valid
     assert current.value("secret_key") == "c-key"
     with pytest.raises(BadCredentials, match="api_key is another name for secret_key"):
-        await credentials.change(db, keyring, Provider.C, {"secret_key": "other"})
+        await credentials.change(db, keyring, "providerc", {"secret_key": "other"})
     both = {"secret_key": "other", "api_key": "c-key"}
     with pytest.raises(BadCredentials, match="api_key is another name for secret_key"):
-        credentials.check(Provider.C, both)
-    same = await credentials.change(db, keyring, Provider.C, {"secret_key": "c-key"})
+        credentials.check(KINDS["providerc"], both)
+    same = await credentials.change(db, keyring, "providerc", {"secret_key": "c-key"})
     assert same.is_valid
-    await credentials.clear(db, Provider.C)
+    await credentials.clear(db, "providerc")
 
 
 @pytest.mark.parametrize(
     ("provider", "name", "value"),
     [
-        (Provider.A, "nonsense", "1"),
-        (Provider.A, "pay_in_enabled", "true"),  # provider A has no such setting
-        (Provider.B, "sandbox", "yes"),
-        (Provider.C, "base_url", "javascript:alert(1)"),
-        (Provider.C, "secret_key", "line\nbreak"),
-        (Provider.C, "secret_key", "x" * 501),
+        ("providera", "nonsense", "1"),
+        ("providera", "pay_in_enabled", "true"),  # provider A has no such setting
+        ("providerb", "sandbox", "yes"),
+        ("providerc", "base_url", "javascript:alert(1)"),
+        ("providerc", "secret_key", "line\nbreak"),
+        ("providerc", "secret_key", "x" * 501),
     ],
 )
 async def test_an_invalid_setting_is_rejected(
-    db: Database, keyring: Keyring, provider: Provider, name: str, value: str
+    db: Database, keyring: Keyring, provider: str, name: str, value: str
 ) -> None:
     with pytest.raises(BadCredentials):
         await credentials.change(db, keyring, provider, {name: value})
@@ -105,19 +106,19 @@ async def test_only_configured_and_enabled_rails_are_offered(
     assert codes(MethodKind.WITHDRAW) == rails_and_manual
     assert methods.offered(MethodKind.DEPOSIT, "USD", Environment.PRODUCTION) == []
 
-    await credentials.change(db, keyring, Provider.B, {"pay_in_enabled": "false"})
-    await credentials.change(db, keyring, Provider.C, {"pay_out_enabled": "false"})
-    await credentials.clear(db, Provider.A)
+    await credentials.change(db, keyring, "providerb", {"pay_in_enabled": "false"})
+    await credentials.change(db, keyring, "providerc", {"pay_out_enabled": "false"})
+    await credentials.clear(db, "providera")
     await rails.load()
     assert codes(MethodKind.DEPOSIT) == ["providerc-ngn"]
     assert codes(MethodKind.WITHDRAW) == ["providerb_ngn_transfer", "platform"]
-    assert rails.adapter(Provider.A) is None
+    assert rails.adapter("providera") is None
 
 
 async def test_a_sandbox_account_is_not_offered_in_production(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
-    await credentials.change(db, keyring, Provider.A, {"sandbox": "true"})
+    await credentials.change(db, keyring, "providera", {"sandbox": "true"})
     async with open_session() as session:
         for is_production_mode in (True, False):
             those = Rails(
@@ -125,9 +126,9 @@ async def test_a_sandbox_account_is_not_offered_in_production(
             )
             await those.load()
             real, test = Environment.PRODUCTION, Environment.SANDBOX
-            offered = those.is_offered(Provider.A, Direction.PAY_OUT, real)
+            offered = those.is_offered("providera", Direction.PAY_OUT, real)
             assert offered is not is_production_mode
-            assert those.is_offered(Provider.A, Direction.PAY_OUT, test)
+            assert those.is_offered("providera", Direction.PAY_OUT, test)
 
 
 async def test_a_change_is_in_effect_within_a_second(
@@ -137,14 +138,14 @@ async def test_a_change_is_in_effect_within_a_second(
         watch = ChangeWatch(db)
         rails = Rails(db, keyring, watch, session, is_production_mode=False)
         watching = asyncio.create_task(watch.run())
-        await credentials.change(db, keyring, Provider.C, {**CREDENTIALS[Provider.C]})
+        await credentials.change(db, keyring, "providerc", {**CREDENTIALS["providerc"]})
         await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
         await watch.ensure_fresh()
-        assert rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
-        await credentials.clear(db, Provider.C)
+        assert rails.is_offered("providerc", Direction.PAY_IN, Environment.PRODUCTION)
+        await credentials.clear(db, "providerc")
         await asyncio.sleep(CHANGE_VISIBLE_SECONDS)
         await watch.ensure_fresh()
-        assert not rails.is_offered(Provider.C, Direction.PAY_IN, Environment.PRODUCTION)
+        assert not rails.is_offered("providerc", Direction.PAY_IN, Environment.PRODUCTION)
         watching.cancel()
 
 
@@ -154,9 +155,9 @@ async def test_a_rail_that_is_down_is_not_called_until_a_probe_succeeds(
     server.answers(503, {})
     for _ in range(FAILURES_TO_TRIP):
         assert isinstance(await b.balance("NGN"), Unknown)
-    assert rails.is_down(Provider.B, Direction.PAY_OUT)
-    assert not rails.is_down(Provider.B, Direction.PAY_IN)
-    assert not rails.is_down(Provider.A, Direction.PAY_OUT)
+    assert rails.is_down("providerb", Direction.PAY_OUT)
+    assert not rails.is_down("providerb", Direction.PAY_IN)
+    assert not rails.is_down("providera", Direction.PAY_OUT)
     calls = len(server.recorded)
     assert isinstance(await b.balance("NGN"), Unknown)
     assert len(server.recorded) == calls
@@ -165,11 +166,11 @@ async def test_a_rail_that_is_down_is_not_called_until_a_probe_succeeds(
     assert [rail.is_down for rail in await rails.health.overview() if rail.is_down] == [True]
     await rails.probe()
     assert len(server.recorded) == calls + 1
-    assert rails.is_down(Provider.B, Direction.PAY_OUT)
+    assert rails.is_down("providerb", Direction.PAY_OUT)
 
-    server.answers(200, envelope(Provider.B, {"available_balance": "1", "ledger_balance": "1"}))
+    server.answers(200, envelope("providerb", {"available_balance": "1", "ledger_balance": "1"}))
     await rails.probe()
-    assert not rails.is_down(Provider.B, Direction.PAY_OUT)
+    assert not rails.is_down("providerb", Direction.PAY_OUT)
     assert isinstance(await b.balance("NGN"), Done)
 
 
@@ -185,10 +186,10 @@ async def test_other_processes_see_that_a_rail_is_down(
             await a.banks()
         await rails.health.flush()
         await watch._look()
-        assert elsewhere.is_down(Provider.A, Direction.PAY_OUT)
-        await rails.health.mark_up(rails.health.rail(Provider.A, Direction.PAY_OUT))
+        assert elsewhere.is_down("providera", Direction.PAY_OUT)
+        await rails.health.mark_up(rails.health.rail("providera", Direction.PAY_OUT))
         await watch._look()
-        assert not elsewhere.is_down(Provider.A, Direction.PAY_OUT)
+        assert not elsewhere.is_down("providera", Direction.PAY_OUT)
 
 
 async def test_refusals_and_malformed_responses_do_not_trip_the_breaker(
@@ -197,14 +198,14 @@ async def test_refusals_and_malformed_responses_do_not_trip_the_breaker(
     for status in (400, 404, 200, 429) * 3:
         server.answers(status, b"nonsense")
         await a.banks()
-    assert not rails.is_down(Provider.A, Direction.PAY_OUT)
+    assert not rails.is_down("providera", Direction.PAY_OUT)
 
 
 async def test_rail_statistics_are_stored(
     db: Database, rails: Rails, server: Scripted, c: Adapter
 ) -> None:
     await db.execute("DELETE FROM rail_minute")
-    server.answers(200, envelope(Provider.C, []))
+    server.answers(200, envelope("providerc", []))
     for _ in range(3):
         await c.banks()
     server.answers(200, b"garbage")
@@ -220,7 +221,7 @@ async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
     db: Database, rails: Rails, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await db.execute("DELETE FROM rail_minute")
-    rail = rails.health.rail(Provider.C, Direction.PAY_OUT)
+    rail = rails.health.rail("providerc", Direction.PAY_OUT)
     write, answers = queries.add_rail_figures, [Unavailable("no database"), None, None]
 
     async def slow(*figures: Any) -> None:
@@ -272,17 +273,17 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
 ) -> None:
     planted = "planted-secret-0815"
     secrets = {"secret_key": planted, "webhook_secret": planted, "base_url": server.url}
-    await credentials.change(db, keyring, Provider.A, secrets)
+    await credentials.change(db, keyring, "providera", secrets)
     await rails.load()
-    each = adapter(rails, Provider.A)
+    each = adapter(rails, "providera")
     server.answers(401, {"status": False, "message": f"bad key {planted}", "data": None})
     shown = [str(await each.banks()), str(each.read_webhook({}, b"{}"))]
-    await credentials.change(db, keyring, Provider.A, {"base_url": "http://127.0.0.1:1"})
+    await credentials.change(db, keyring, "providera", {"base_url": "http://127.0.0.1:1"})
     await rails.load()
-    each = adapter(rails, Provider.A)
+    each = adapter(rails, "providera")
     shown += [str(await each.banks()) for _ in range(FAILURES_TO_TRIP)]
     await rails.health.flush()
-    shown += [str(await rails.health.overview()), str(rails.credentials(Provider.A).shown())]
+    shown += [str(await rails.health.overview()), str(rails.credentials("providera").shown())]
     from manilla.kit import prometheus
 
     shown.append(prometheus.render().decode())

@@ -19,14 +19,13 @@ from manilla.people.invitations import AlreadyMember
 from manilla.people.persons import EmailTaken
 from manilla.people.roles import ConsoleRole, Role
 from manilla.providers import credentials as providers
-from manilla.providers.port import Provider
 
 NAME = "Demo Store"
 OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
 
 
 async def ensure_provider(
-    db: Database, keyring: Keyring, provider: Provider, simulated: Mapping[str, str]
+    db: Database, keyring: Keyring, provider: str, simulated: Mapping[str, str]
 ) -> None:
     """Points a provider at the simulator, unless it already has credentials of its own."""
     current = (await providers.load(db, keyring))[provider]

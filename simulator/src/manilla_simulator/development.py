@@ -10,7 +10,6 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials
-from manilla.providers.port import Provider
 from manilla_simulator import demo, program
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC, SimulatorSettings
 from manilla_simulator.shop import routes
@@ -29,13 +28,13 @@ async def seed(db: Database, keyring: Keyring, simulator_url: str) -> Demo | Non
     Returns None if the demo merchant's keys were rotated.
     """
     simulated = {
-        Provider.A: (f"{simulator_url}/a", CredentialsA()),
-        Provider.B: (f"{simulator_url}/b", CredentialsB()),
-        Provider.C: (f"{simulator_url}/c", CredentialsC()),
+        "providera": (f"{simulator_url}/a", CredentialsA()),
+        "providerb": (f"{simulator_url}/b", CredentialsB()),
+        "providerc": (f"{simulator_url}/c", CredentialsC()),
     }
     for provider, (base_url, keys) in simulated.items():
         given = {key: value for key, value in msgspec.to_builtins(keys).items() if value}
-        if provider is Provider.B:
+        if provider == "providerb":
             given["default_va_bank"] = WEMA_BANK
         await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
     return await demo.ensure(db, keyring, simulator_url)

@@ -10,7 +10,6 @@ from manilla.methods.method import Method
 from manilla.payouts import sandbox
 from manilla.payouts.bulk import checks, file
 from manilla.payouts.bulk.checks import CheckedRow
-from manilla.providers.port import Provider
 from manilla.services import Services
 
 HEADER = ",".join(file.COLUMNS)
@@ -26,7 +25,7 @@ def _check(
     methods: dict[str, Method], content: str | bytes, code: str = "providera_ngn_transfer"
 ) -> Sequence[CheckedRow]:
     raw = content.encode() if isinstance(content, str) else content
-    known = [] if code == "platform" else sandbox.BANKS[Provider.A]
+    known = [] if code == "platform" else sandbox.BANKS["providera"]
     return checks.check(file.read(raw), methods[code], known)
 
 

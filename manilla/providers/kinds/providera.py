@@ -5,7 +5,14 @@ from typing import Any
 from manilla.kit import strict_json
 from manilla.kit.money import Money
 from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers.kind import (
+    SANDBOX,
+    AdapterContext,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
 from manilla.providers.port import (
     Answer,
     Bank,
@@ -17,7 +24,6 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
-    Provider,
     RefundOrder,
     RefundState,
     RefundStatus,
@@ -34,7 +40,7 @@ from manilla.providers.port import (
     WebhookEvent,
 )
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.wire import Reply
 
 API = "/merchant/api/v1"
 
@@ -67,13 +73,13 @@ EVENTS: dict[str, tuple[EventKind, ChargeStatus | TransferStatus | RefundStatus]
 
 
 class ProviderA:
-    provider = Provider.A
-
-    def __init__(self, wire_: Wire, pay_in: Rail, pay_out: Rail, webhook_secret: str) -> None:
-        self._wire = wire_
-        self._pay_in = pay_in
-        self._pay_out = pay_out
-        self._webhook_secret = webhook_secret.encode()
+    def __init__(self, context: AdapterContext) -> None:
+        current = context.credentials
+        self.provider = current.provider
+        self._wire = context.wire({"Authorization": f"Bearer {current.value('secret_key')}"})
+        self._pay_in = context.pay_in
+        self._pay_out = context.pay_out
+        self._webhook_secret = current.value("webhook_secret").encode()
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
@@ -275,3 +281,21 @@ def _refund_state(data: Any, reference: str) -> RefundState:
         reading.one_of(REFUND_STATUSES, data, "status"),
         reading.optional_money(data, "amount", "NGN"),
     )
+
+
+KIND = ProviderKind(
+    name="providera",
+    title="Provider A",
+    fields=(
+        CredentialField("public_key"),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("encryption_key"),
+        CredentialField("webhook_secret", is_required=True),
+        SANDBOX,
+        base_url("https://api.providera.example"),
+    ),
+    capabilities=Capabilities(
+        virtual_account_needs_bvn=True, refund_status=True, resend_refund=True
+    ),
+    build=ProviderA,
+)

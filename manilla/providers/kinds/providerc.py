@@ -5,7 +5,16 @@ from typing import Any
 from manilla.kit import strict_json
 from manilla.kit.money import Money
 from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    AdapterContext,
+    Capabilities,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
 from manilla.providers.port import (
     Answer,
     Bank,
@@ -17,7 +26,6 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
-    Provider,
     RefundOrder,
     RefundState,
     RefundStatus,
@@ -35,7 +43,7 @@ from manilla.providers.port import (
     WebhookEvent,
 )
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.wire import Reply, read_word
 
 CHARGE_STATUSES = {
     "pending": ChargeStatus.PENDING,
@@ -53,13 +61,14 @@ REFUND_STATUSES = {"completed": RefundStatus.PAID, "pending": RefundStatus.PENDI
 
 
 class ProviderC:
-    provider = Provider.C
-
-    def __init__(self, wire_: Wire, pay_in: Rail, pay_out: Rail, webhook_secret: str) -> None:
-        self._wire = wire_
-        self._pay_in = pay_in
-        self._pay_out = pay_out
-        self._webhook_secret = webhook_secret.encode()
+    def __init__(self, context: AdapterContext) -> None:
+        current = context.credentials
+        headers = {"Authorization": f"Bearer {current.value('secret_key')}"}
+        self.provider = current.provider
+        self._wire = context.wire(headers, read_word)
+        self._pay_in = context.pay_in
+        self._pay_out = context.pay_out
+        self._webhook_secret = current.value("webhook_secret").encode()
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
@@ -244,3 +253,23 @@ def _transfer_state(data: Any, reference: str) -> TransferState:
         message=reading.optional_text(data, "complete_message"),
         provider_reference=reading.text_or_number(data, "id"),
     )
+
+
+KIND = ProviderKind(
+    name="providerc",
+    title="Provider C",
+    fields=(
+        CredentialField("secret_key", is_required=True),
+        CredentialField("api_key"),
+        CredentialField("public_key"),
+        CredentialField("webhook_secret", is_required=True),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.providerc.example"),
+    ),
+    aliases={"secret_key": "api_key"},
+    capabilities=Capabilities(virtual_accounts=False),
+    build=ProviderC,
+    sandbox_bank_code=lambda bank: f"C{bank.central_bank_code}",
+)

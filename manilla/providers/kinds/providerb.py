@@ -5,7 +5,15 @@ from typing import Any
 from manilla.kit import strict_json
 from manilla.kit.money import Money
 from manilla.providers import reading, wire
-from manilla.providers.health import Rail
+from manilla.providers.kind import (
+    PAY_IN_ENABLED,
+    PAY_OUT_ENABLED,
+    SANDBOX,
+    AdapterContext,
+    CredentialField,
+    ProviderKind,
+    base_url,
+)
 from manilla.providers.port import (
     Answer,
     Bank,
@@ -17,7 +25,6 @@ from manilla.providers.port import (
     Forged,
     Headers,
     HostedCheckout,
-    Provider,
     RefundOrder,
     RefundState,
     RefusalCode,
@@ -33,7 +40,7 @@ from manilla.providers.port import (
     WebhookEvent,
 )
 from manilla.providers.reading import Malformed
-from manilla.providers.wire import Reply, Wire
+from manilla.providers.wire import Reply
 
 PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
@@ -59,24 +66,19 @@ NO_REFUND = Refused(
 
 
 class ProviderB:
-    provider = Provider.B
-
-    def __init__(
-        self,
-        wire_: Wire,
-        pay_in: Rail,
-        pay_out: Rail,
-        *,
-        webhook_secret: str,
-        business_id: str,
-        virtual_account_bank: str,
-    ) -> None:
-        self._wire = wire_
-        self._pay_in = pay_in
-        self._pay_out = pay_out
-        self._webhook_secret = webhook_secret.encode()
-        self._business_id = business_id
-        self._virtual_account_bank = virtual_account_bank
+    def __init__(self, context: AdapterContext) -> None:
+        current = context.credentials
+        secret_key = current.value("secret_key")
+        self.provider = current.provider
+        self._wire = context.wire(
+            {"api-key": current.value("api_key"), "api-secret": f"Bearer {secret_key}"}
+        )
+        self._pay_in = context.pay_in
+        self._pay_out = context.pay_out
+        # The provider signs with the secret key if no webhook secret is set.
+        self._webhook_secret = (current.value("webhook_secret") or secret_key).encode()
+        self._business_id = current.value("business_id")
+        self._virtual_account_bank = current.value("default_va_bank")
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]:
         def read(reply: Reply) -> Answer[HostedCheckout]:
@@ -263,3 +265,22 @@ def _transfer_state(data: Any, reference: str) -> TransferState:
         message=reading.optional_text(data, "reason"),
         provider_reference=reading.optional_text(data, "session_id") or None,
     )
+
+
+KIND = ProviderKind(
+    name="providerb",
+    title="Provider B",
+    fields=(
+        CredentialField("api_key", is_required=True),
+        CredentialField("secret_key", is_required=True),
+        CredentialField("webhook_secret"),
+        CredentialField("business_id", is_secret=False, is_required=True),
+        CredentialField("default_va_bank", is_secret=False),
+        SANDBOX,
+        PAY_IN_ENABLED,
+        PAY_OUT_ENABLED,
+        base_url("https://api.providerb.example"),
+    ),
+    build=ProviderB,
+    sandbox_bank_code=lambda bank: bank.institution_code,
+)

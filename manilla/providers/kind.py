@@ -1,0 +1,144 @@
+"""What a kind of provider declares: credentials, capabilities, and how to build its adapter.
+
+A kind is an adapter for one provider's API. An account is a name and credentials of one kind; the
+account's name is what `provider` means everywhere else. Each kind has an account of its own name.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from manilla.providers.health import Rail
+from manilla.providers.nigerian_banks import NigerianBank
+from manilla.providers.port import Adapter, Direction
+from manilla.providers.wire import Envelope, Wire, read_flag
+
+
+class CredentialField(msgspec.Struct, frozen=True):
+    name: str
+    is_secret: bool = True
+    is_required: bool = False
+    is_switch: bool = False
+    default: str = ""
+
+
+def switch(name: str, default: str) -> CredentialField:
+    return CredentialField(name, is_secret=False, is_switch=True, default=default)
+
+
+SANDBOX = switch("sandbox", "false")
+PAY_IN_ENABLED = switch("pay_in_enabled", "true")
+PAY_OUT_ENABLED = switch("pay_out_enabled", "true")
+
+
+def base_url(live: str) -> CredentialField:
+    return CredentialField("base_url", is_secret=False, default=live)
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    virtual_accounts: bool = True
+    virtual_account_needs_bvn: bool = False
+    # Whether a transfer or refund that the provider does not know may be sent again. Requires that
+    # the provider rejects a reference that it has seen before.
+    resend_transfer: bool = True
+    resend_refund: bool = False
+    refund_status: bool = False  # has a status query for refunds
+    statements: bool = False  # lists the movements of our balance
+
+
+class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    fields: tuple[CredentialField, ...]
+    build: Callable[["AdapterContext"], Adapter]
+    capabilities: Capabilities = Capabilities()
+    aliases: Mapping[str, str] = {}  # a setting, and another name for it
+    sandbox_base_url: str = ""  # the host of the provider's sandbox, if it has its own
+    # The code of a bank in the merchants' sandbox, where no provider is called.
+    sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.central_bank_code
+
+    def field(self, name: str) -> CredentialField | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """An account's current settings; settings that are not set have their default."""
+
+    provider: str  # the account's name
+    kind: ProviderKind
+    given: Mapping[str, str] = {}
+
+    def value(self, name: str) -> str:
+        field = self.kind.field(name)
+        assert field is not None, name
+        alias = self.kind.aliases.get(name, "")
+        return self.given.get(name) or self.given.get(alias) or self._default(field)
+
+    def _default(self, field: CredentialField) -> str:
+        if field.name == "base_url" and self.kind.sandbox_base_url and self.is_sandbox:
+            return self.kind.sandbox_base_url
+        return field.default
+
+    def is_on(self, name: str) -> bool:
+        return self.value(name) == "true"
+
+    @property
+    def title(self) -> str:
+        """The account's name for display."""
+        own = self.provider == self.kind.name
+        return self.kind.title if own else f"{self.kind.title} ({self.provider})"
+
+    @property
+    def missing(self) -> list[str]:
+        required = [field.name for field in self.kind.fields if field.is_required]
+        return [name for name in required if not self.value(name)]
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.missing
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.is_on("sandbox")
+
+    def is_open(self, direction: Direction) -> bool:
+        """Whether the credentials are complete and this direction is not disabled."""
+        name = f"{direction}_enabled"
+        return self.is_valid and (self.kind.field(name) is None or self.is_on(name))
+
+    @property
+    def secrets(self) -> list[str]:
+        secret = {field.name for field in self.kind.fields if field.is_secret}
+        return [text for name, text in self.given.items() if name in secret]
+
+    def shown(self) -> dict[str, Any]:
+        """Returns the settings for display: secrets as `set` or None."""
+        return {field.name: self._shown(field) for field in self.kind.fields}
+
+    def _shown(self, field: CredentialField) -> str | bool | None:
+        value = self.given.get(field.name)
+        if field.is_switch:
+            return (value or field.default) == "true"
+        if field.is_secret:
+            return "set" if value else None
+        return value or self._default(field) or None
+
+
+class AdapterContext(msgspec.Struct, frozen=True):
+    """What an adapter is built from."""
+
+    credentials: Credentials
+    pay_in: Rail
+    pay_out: Rail
+    session: aiohttp.ClientSession
+    calls: asyncio.Semaphore  # limits the calls that one account makes at the same time
+
+    def wire(self, headers: Mapping[str, str], envelope: Envelope = read_flag) -> Wire:
+        current = self.credentials
+        return Wire(
+            *(self.session, current.value("base_url"), headers, envelope, self.calls),
+            secrets=current.secrets,
+        )
