@@ -68,8 +68,7 @@ async def payload(connection: Connection, approval_id: int) -> bytes:
 
 async def next_id(connection: Connection) -> int:
     """Returns the next id, which is needed to encrypt the payload before the insert."""
-    number: int = await connection.value("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
-    return number
+    return await connection.number("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
 
 
 async def insert(

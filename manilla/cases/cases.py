@@ -269,13 +269,12 @@ async def close_vanished(db: Database | Connection, case_id: int) -> Case:
 
 
 async def is_open(db: Database, merchant_id: int, kind: Kind, reference: str) -> bool:
-    found = await db.value(
+    return await db.has_row(
         """
         SELECT true FROM operator_case
          WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open')""",
         *(merchant_id, kind, reference),
     )
-    return bool(found)
 
 
 async def _locked(connection: Connection, case_id: int) -> Case:

@@ -150,13 +150,12 @@ async def _post(connection: Connection, postings: list[Posting]) -> None:
 
 
 async def _is_level(db: Database | Connection, merchant_id: int, reference: str) -> bool:
-    found = await db.value(
+    return await db.has_row(
         """
         SELECT true FROM posting
          WHERE merchant_id = $1 AND trx_id = $2 AND kind IN ('case_write_off', 'case_debit')""",
         *(merchant_id, reference),
     )
-    return bool(found)
 
 
 async def _payout(db: Database | Connection, merchant_id: int, reference: str) -> _Payout | None:

@@ -80,8 +80,7 @@ def _within(scope: Scope) -> Conditions:
 
 async def count_open(db: Database, scope: Scope) -> int:
     conditions = _within(scope)
-    count: int = await db.value(
+    return await db.number(
         f"SELECT count(*) FROM operator_case WHERE status = 'open' AND {conditions.sql}",
         *conditions.values,
     )
-    return count

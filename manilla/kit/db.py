@@ -1,8 +1,15 @@
 """PostgreSQL through asyncpg: plain SQL in, structs out, early errors instead of long queues."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from typing import Any, Self, TypeVar
 
 import asyncpg
@@ -46,31 +53,56 @@ def columns(kind: type[msgspec.Struct]) -> str:
     return ", ".join(kind.__struct_fields__)
 
 
-class Connection:
-    """One database session. `row` and `rows` convert each record to the given struct."""
+class Queries(ABC):
+    """What a session and the pool have in common: they run statements.
+
+    `row` and `rows` convert each record to the given struct.
+    """
+
+    @abstractmethod
+    def _session(self) -> AbstractAsyncContextManager[Any]:
+        """Opens asyncpg's session for one statement."""
+
+    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
+        return [kind(**record) for record in await self.records(sql, *values)]
+
+    async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
+        record = await self.record(sql, *values)
+        return None if record is None else kind(**record)
+
+    async def records(self, sql: str, *values: Any) -> list[Any]:
+        async with self._session() as raw:
+            records: list[Any] = await raw.fetch(sql, *values)
+            return records
+
+    async def record(self, sql: str, *values: Any) -> Any:
+        async with self._session() as raw:
+            return await raw.fetchrow(sql, *values)
+
+    async def value(self, sql: str, *values: Any) -> Any:
+        async with self._session() as raw:
+            return await raw.fetchval(sql, *values)
+
+    async def number(self, sql: str, *values: Any) -> int:
+        return int(await self.value(sql, *values))
+
+    async def has_row(self, sql: str, *values: Any) -> bool:
+        """Whether the statement returns a row, such as an UPDATE that has found one."""
+        return await self.record(sql, *values) is not None
+
+    async def execute(self, sql: str, *values: Any) -> None:
+        async with self._session() as raw:
+            await raw.execute(sql, *values)
+
+
+class Connection(Queries):
+    """One database session."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
 
-    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        return [kind(**record) for record in await self._raw.fetch(sql, *values)]
-
-    async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
-        record = await self._raw.fetchrow(sql, *values)
-        return None if record is None else kind(**record)
-
-    async def record(self, sql: str, *values: Any) -> Any:
-        return await self._raw.fetchrow(sql, *values)
-
-    async def records(self, sql: str, *values: Any) -> list[Any]:
-        records: list[Any] = await self._raw.fetch(sql, *values)
-        return records
-
-    async def value(self, sql: str, *values: Any) -> Any:
-        return await self._raw.fetchval(sql, *values)
-
-    async def execute(self, sql: str, *values: Any) -> None:
-        await self._raw.execute(sql, *values)
+    def _session(self) -> AbstractAsyncContextManager[Any]:
+        return nullcontext(self._raw)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -89,26 +121,19 @@ class KeptConnection:
         self,
         connector: Connector,
         options: dict[str, Any],
-        give_up: Callable[[Any, Exception], Awaitable[None]],
+        guarded: Callable[[Any], AbstractAsyncContextManager[Any]],
     ) -> None:
         self._connector = connector
         self._options = options
-        self._give_up = give_up
+        self._guarded = guarded
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
-            raw = self._raw
-            try:
+            async with self._guarded(self._raw) as raw:
                 return [kind(**record) for record in await raw.fetch(sql, *values)]
-            except AWAY as error:
-                await self._give_up(raw, error)
-                raise
-            except BaseException:
-                await _end_statement(raw)
-                raise
 
     def terminate(self) -> None:
         if self._raw is not None:
@@ -119,7 +144,7 @@ class KeptConnection:
             await self._raw.close(timeout=ACQUIRE_TIMEOUT_SECONDS)
 
 
-class Database:
+class Database(Queries):
     """A bounded connection pool. Raises Unavailable if no connection is free in time."""
 
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
@@ -140,7 +165,7 @@ class Database:
         )
 
     def keep_connection(self) -> KeptConnection:
-        kept = KeptConnection(self._connector, self._kept_options, self._give_up)
+        kept = KeptConnection(self._connector, self._kept_options, self._guarded)
         self._kept.append(kept)
         return kept
 
@@ -180,19 +205,33 @@ class Database:
                 await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def _session(self) -> AsyncIterator[Any]:
         with unavailable_when_away(self._connector), deadline.counted():
-            async with self._pool.acquire(timeout=_seconds_to_acquire()) as raw, _until_late(raw):
-                try:
-                    yield Connection(raw)
-                except Refusal:
-                    raise
-                except AWAY as error:
-                    await self._give_up(raw, error)
-                    raise
-                except BaseException:
-                    await _end_statement(raw)
-                    raise
+            async with (
+                self._pool.acquire(timeout=_seconds_to_acquire()) as raw,
+                _until_late(raw),
+                self._guarded(raw),
+            ):
+                yield raw
+
+    @asynccontextmanager
+    async def _guarded(self, raw: Any) -> AsyncIterator[Any]:
+        """Leaves no session behind that a failed statement has made unusable."""
+        try:
+            yield raw
+        except Refusal:
+            raise
+        except AWAY as error:
+            await self._give_up(raw, error)
+            raise
+        except BaseException:
+            await _end_statement(raw)
+            raise
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with self._session() as raw:
+            yield Connection(raw)
 
     async def _give_up(self, raw: Any, error: Exception) -> None:
         if isinstance(error, ValueError):
@@ -210,30 +249,6 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         async with self.connection() as connection, connection.transaction():
             yield connection
-
-    async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        async with self.connection() as connection:
-            return await connection.rows(kind, sql, *values)
-
-    async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
-        async with self.connection() as connection:
-            return await connection.row(kind, sql, *values)
-
-    async def record(self, sql: str, *values: Any) -> Any:
-        async with self.connection() as connection:
-            return await connection.record(sql, *values)
-
-    async def records(self, sql: str, *values: Any) -> list[Any]:
-        async with self.connection() as connection:
-            return await connection.records(sql, *values)
-
-    async def value(self, sql: str, *values: Any) -> Any:
-        async with self.connection() as connection:
-            return await connection.value(sql, *values)
-
-    async def execute(self, sql: str, *values: Any) -> None:
-        async with self.connection() as connection:
-            await connection.execute(sql, *values)
 
 
 @asynccontextmanager

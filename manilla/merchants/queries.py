@@ -104,7 +104,7 @@ async def insert_merchant(
     currencies: Sequence[str],
     version: int,
 ) -> int:
-    merchant_id: int = await connection.value(
+    return await connection.number(
         """
         INSERT INTO merchant (name, email, status, currencies, version)
         VALUES ($1, $2, $3, $4, $5) RETURNING id""",
@@ -114,7 +114,6 @@ async def insert_merchant(
         list(currencies),
         version,
     )
-    return merchant_id
 
 
 async def lock_merchant(connection: Connection, merchant_id: int) -> MerchantRow | None:
@@ -156,12 +155,11 @@ async def update_merchant(
 
 async def touch_merchant(connection: Connection, merchant_id: int, version: int) -> bool:
     """Marks the merchant as changed; returns False if it does not exist."""
-    found = await connection.value(
+    return await connection.has_row(
         "UPDATE merchant SET version = $2, updated_at = now() WHERE id = $1 RETURNING true",
         merchant_id,
         version,
     )
-    return bool(found)
 
 
 async def changed_since(db: Database, version: int) -> list[int]:
@@ -226,7 +224,7 @@ async def expire_credentials(
 
     Returns the number of the newest generation, including expired ones.
     """
-    newest: int = await connection.value(
+    return await connection.number(
         """
         WITH ended AS (
             UPDATE credential
@@ -238,7 +236,6 @@ async def expire_credentials(
         environment,
         overlap_minutes,
     )
-    return newest
 
 
 async def forget_expired_credentials(db: Database) -> None:

@@ -60,8 +60,7 @@ async def pending(db: Database, limit: int) -> list[MerchantRow]:
 
 
 async def count_pending(db: Database) -> int:
-    count: int = await db.value("SELECT count(*) FROM merchant WHERE status = 'pending'")
-    return count
+    return await db.number("SELECT count(*) FROM merchant WHERE status = 'pending'")
 
 
 async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:

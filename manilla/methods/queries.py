@@ -61,10 +61,9 @@ def _method(row: _Row) -> Method:
 
 
 async def next_position(connection: Connection, kind: str) -> int:
-    position: int = await connection.value(
+    return await connection.number(
         "SELECT coalesce(max(position), 0) + 1 FROM method WHERE kind = $1", kind
     )
-    return position
 
 
 async def insert(connection: Connection, method: Method) -> None:

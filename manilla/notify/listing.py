@@ -104,11 +104,10 @@ async def of_transaction(
 async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
     """Counts notifications created since then that failed after all attempts."""
     conditions = within(scope).add("created_at >= {}", since)
-    count: int = await db.value(
+    return await db.number(
         f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",
         *conditions.values,
     )
-    return count
 
 
 def _found_by(steps: Query, scope: Scope, wanted: NotificationFilter, text: str) -> Query:

@@ -28,11 +28,10 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
         trx_ids.floor(now - timedelta(days=DAYS)),
         trx_ids.floor(now - longer_than),
     )
-    count: int = await db.value(
+    return await db.number(
         f"SELECT count(*) FROM payout WHERE status = 'pending' AND {conditions.sql}",
         *conditions.values,
     )
-    return count
 
 
 async def has_any(db: Database, scope: Scope) -> bool:
@@ -46,13 +45,12 @@ async def has_any(db: Database, scope: Scope) -> bool:
 async def count_manual(db: Database, scope: Scope) -> int:
     """Counts pending manual payouts."""
     conditions = within(scope)
-    count: int = await db.value(
+    return await db.number(
         f"""
         SELECT count(*) FROM payout
          WHERE status = 'pending' AND provider IS NULL AND {conditions.sql}""",
         *conditions.values,
     )
-    return count
 
 
 class BankFigures(msgspec.Struct, frozen=True):

@@ -109,14 +109,13 @@ async def missing(
 
 async def waiting(db: Database) -> int:
     """Counts payouts that were accepted and not sent."""
-    number: int = await db.value(
+    return await db.number(
         """
         SELECT count(*) FROM job j
           JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject
          WHERE j.kind = 'transfer' AND p.status = 'pending' AND p.began_at IS NULL
            AND p.environment = 'production'"""
     )
-    return number
 
 
 async def _ask(rails: Rails, payout: Payout) -> Found:

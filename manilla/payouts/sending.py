@@ -61,7 +61,7 @@ async def begin(db: Database, begun: Sequence[Job]) -> list[bool]:
 
 async def begin_again(db: Database, job: Job) -> bool:
     """Marks a payout as being sent again under its reference. Returns False as `begin` does."""
-    begun = await db.value(
+    return await db.has_row(
         f"""
         UPDATE payout AS p SET last_sent_at = now()
           FROM job j
@@ -71,7 +71,6 @@ async def begin_again(db: Database, job: Job) -> bool:
         RETURNING true""",
         *(job.merchant_id, job.kind, job.subject, job.fence),
     )
-    return bool(begun)
 
 
 async def note_sent(db: Database, merchant_id: int, trx_id: str) -> None:

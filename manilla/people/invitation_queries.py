@@ -75,14 +75,13 @@ async def open_by_token(
 
 async def use(connection: Connection, invitation_id: int) -> bool:
     """Marks the invitation as accepted. Returns True for only one of several concurrent callers."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE invitation SET accepted_at = now()
          WHERE id = $1 AND accepted_at IS NULL AND expires_at > now()
         RETURNING id""",
         invitation_id,
     )
-    return found is not None
 
 
 async def open_of_merchant(db: Database, merchant_id: int) -> list[Invitation]:
@@ -97,13 +96,12 @@ async def open_of_merchant(db: Database, merchant_id: int) -> list[Invitation]:
 
 
 async def count_open(connection: Connection, merchant_id: int) -> int:
-    count: int = await connection.value(
+    return await connection.number(
         """
         SELECT count(*) FROM invitation
          WHERE merchant_id = $1 AND accepted_at IS NULL AND expires_at > now()""",
         merchant_id,
     )
-    return count
 
 
 async def delete(connection: Connection, merchant_id: int, invitation_id: int) -> str | None:

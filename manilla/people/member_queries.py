@@ -58,7 +58,7 @@ async def insert_membership(
     connection: Connection, merchant_id: int, person_id: int, role: Role
 ) -> bool:
     """Returns False if the user is already a member."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         INSERT INTO membership (merchant_id, person_id, role) VALUES ($1, $2, $3)
             ON CONFLICT DO NOTHING
@@ -67,7 +67,6 @@ async def insert_membership(
         person_id,
         role,
     )
-    return found is not None
 
 
 async def lock_roles(connection: Connection, merchant_id: int) -> dict[int, tuple[str, str]]:

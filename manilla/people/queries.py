@@ -122,7 +122,7 @@ async def enter(
     has_totp: bool,
 ) -> bool:
     """Returns False if password, second factor or status has changed since they were verified."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE person SET password_hash = coalesce($3, password_hash)
          WHERE id = $1 AND password_hash = $2 AND status = 'active'
@@ -133,7 +133,6 @@ async def enter(
         new_hash,
         has_totp,
     )
-    return found is not None
 
 
 async def lock_person(connection: Connection, person_id: int) -> None:
@@ -178,7 +177,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
 
 async def begin_totp(connection: Connection, person_id: int, sealed: bytes) -> bool:
     """Returns False if the second factor is already on."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE person SET totp_sealed = $2, totp_last_step = NULL, updated_at = now()
          WHERE id = $1 AND totp_confirmed_at IS NULL
@@ -186,14 +185,13 @@ async def begin_totp(connection: Connection, person_id: int, sealed: bytes) -> b
         person_id,
         sealed,
     )
-    return found is not None
 
 
 async def confirm_totp(
     connection: Connection, person_id: int, sealed: bytes, step: int, recovery: list[bytes]
 ) -> bool:
     """Returns False if it was confirmed or set up again in the meantime."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
                           updated_at = now()
@@ -204,7 +202,6 @@ async def confirm_totp(
         step,
         recovery,
     )
-    return found is not None
 
 
 async def clear_totp(connection: Connection, person_id: int) -> None:
@@ -219,7 +216,7 @@ async def clear_totp(connection: Connection, person_id: int) -> None:
 
 async def use_step(db: Database, person_id: int, step: int) -> bool:
     """Returns True for only one of several concurrent callers with the same code."""
-    found = await db.value(
+    return await db.has_row(
         """
         UPDATE person SET totp_last_step = $2
          WHERE id = $1 AND coalesce(totp_last_step, -1) < $2
@@ -227,12 +224,11 @@ async def use_step(db: Database, person_id: int, step: int) -> bool:
         person_id,
         step,
     )
-    return found is not None
 
 
 async def set_recovery(connection: Connection, person_id: int, hashes: Sequence[bytes]) -> bool:
     """Returns False if the user has no second factor."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE person SET recovery_hashes = $2, updated_at = now()
          WHERE id = $1 AND totp_confirmed_at IS NOT NULL
@@ -240,11 +236,10 @@ async def set_recovery(connection: Connection, person_id: int, hashes: Sequence[
         person_id,
         hashes,
     )
-    return found is not None
 
 
 async def use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
-    found = await db.value(
+    return await db.has_row(
         """
         UPDATE person SET recovery_hashes = array_remove(recovery_hashes, $2)
          WHERE id = $1 AND $2 = ANY (recovery_hashes)
@@ -252,7 +247,6 @@ async def use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
         person_id,
         code_hash,
     )
-    return found is not None
 
 
 async def forget_ended(db: Database, kept: timedelta) -> None:

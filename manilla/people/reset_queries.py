@@ -32,11 +32,10 @@ async def person_of(db: Database, token_hash: bytes) -> Person | None:
 
 
 async def use(connection: Connection, token_hash: bytes) -> bool:
-    found = await connection.value(
+    return await connection.has_row(
         f"UPDATE password_reset SET used_at = now() WHERE {_OPEN_RESET} RETURNING person_id",
         token_hash,
     )
-    return found is not None
 
 
 async def delete_unused(connection: Connection, person_id: int) -> None:

@@ -113,10 +113,9 @@ async def of_person(
 
 
 async def delete_one(connection: Connection, person_id: int, session_id: int) -> bool:
-    found = await connection.value(
+    return await connection.has_row(
         "DELETE FROM session WHERE person_id = $1 AND id = $2 RETURNING id", person_id, session_id
     )
-    return found is not None
 
 
 async def delete_by_token(connection: Connection, realm: Realm, token_hash: bytes) -> None:
@@ -163,7 +162,7 @@ async def set_second_factor(connection: Connection, session_id: int) -> None:
 
 async def choose_merchant(connection: Connection, session_id: int, merchant_id: int) -> bool:
     """Returns False if the session's user is not a member of the merchant."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         UPDATE session s SET merchant_id = m.merchant_id
           FROM membership m
@@ -173,4 +172,3 @@ async def choose_merchant(connection: Connection, session_id: int, merchant_id: 
         session_id,
         merchant_id,
     )
-    return found is not None

@@ -101,7 +101,6 @@ async def announce(connection: Connection, topic: str) -> int:
 
     The row stays locked until the commit, so versions become visible in order.
     """
-    version: int = await connection.value(
+    return await connection.number(
         "UPDATE change SET version = version + 1 WHERE topic = $1 RETURNING version", topic
     )
-    return version

@@ -64,14 +64,13 @@ async def ask(db: Database) -> None:
 
 async def is_mine(db: Database) -> bool:
     """Returns whether a check is due, and claims it so that no other worker runs it."""
-    claimed = await db.value(
+    return await db.has_row(
         """
         UPDATE proof SET began_at = now()
          WHERE began_at IS NULL OR began_at < now() - $1::interval OR asked_at > began_at
         RETURNING true""",
         EVERY,
     )
-    return bool(claimed)
 
 
 async def prove(db: Database) -> None:

@@ -51,10 +51,9 @@ async def store_sealed_credentials(connection: Connection, provider: str, sealed
 
 async def delete_credentials(connection: Connection, provider: str) -> bool:
     """Returns False if there were none."""
-    found = await connection.value(
+    return await connection.has_row(
         "DELETE FROM provider_credentials WHERE provider = $1 RETURNING true", provider
     )
-    return bool(found)
 
 
 async def rails_down(db: Database) -> set[tuple[str, Direction]]:

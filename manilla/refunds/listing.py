@@ -70,11 +70,10 @@ def all_refunds(db: Database, scope: Scope, wanted: RefundFilter) -> AsyncIterat
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
     """Counts rejected refunds created since then: their customers did not get their money back."""
     conditions = within(scope).add("trx_id >= {}", trx_ids.floor(since))
-    count: int = await db.value(
+    return await db.number(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",
         *conditions.values,
     )
-    return count
 
 
 def _read(record: Any) -> Refund:

@@ -58,7 +58,7 @@ async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
     stalled worker that has lost its job, for a refund that was left to an administrator, and while
     the merchant's money is on hold.
     """
-    marked = await db.value(
+    return await db.has_row(
         """
         UPDATE refund AS r
            SET sent_at = now(), first_sent_at = coalesce(r.first_sent_at, now())
@@ -70,19 +70,17 @@ async def mark_sent(db: Database, sent: Refund, job: Job) -> bool:
         RETURNING true""",
         *(job.merchant_id, job.kind, job.subject, job.fence, sent.sent_at),
     )
-    return bool(marked)
 
 
 async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
     """Locks a refund that was not sent, so that no worker sends it before the transaction ends."""
-    found = await connection.value(
+    return await connection.has_row(
         """
         SELECT true FROM refund
          WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending' AND sent_at IS NULL
            FOR UPDATE""",
         *(wanted.merchant_id, wanted.trx_id),
     )
-    return bool(found)
 
 
 async def note_sent(db: Database, sent: Refund) -> None:

@@ -85,10 +85,9 @@ async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -
 
 async def is_held(connection: Connection, job: Job) -> bool:
     """Whether the worker still holds the job. Locks the job, so the result holds until commit."""
-    held = await connection.value(
+    return await connection.has_row(
         """
         SELECT true FROM job
          WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4 FOR UPDATE""",
         *(job.merchant_id, job.kind, job.subject, job.fence),
     )
-    return bool(held)

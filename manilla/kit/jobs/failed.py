@@ -64,8 +64,7 @@ def all_failed_jobs(db: Database, wanted: FailedJobFilter) -> AsyncIterator[list
 
 
 async def count_failed_jobs(db: Database) -> int:
-    count: int = await db.value("SELECT count(*) FROM job WHERE parked_at IS NOT NULL")
-    return count
+    return await db.number("SELECT count(*) FROM job WHERE parked_at IS NOT NULL")
 
 
 async def release(connection: Connection, merchant_id: int, kind: str, subject: str) -> bool:
@@ -73,11 +72,10 @@ async def release(connection: Connection, merchant_id: int, kind: str, subject: 
 
     Returns False if it is no longer a failed job.
     """
-    released = await connection.value(
+    return await connection.has_row(
         """
         UPDATE job SET parked_at = NULL, failures = 0, due_at = now(), fence = fence + 1
          WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND parked_at IS NOT NULL
         RETURNING true""",
         *(merchant_id, kind, subject),
     )
-    return bool(released)

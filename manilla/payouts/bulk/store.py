@@ -266,13 +266,12 @@ async def cost_of_first(db: Database | Connection, of: Batch, rows: int) -> Mone
 
 async def start(connection: Connection, drafted: Batch, confirmed_by: str) -> bool:
     """Starts a confirmed batch. Returns False if it was started before."""
-    started = await connection.value(
+    return await connection.has_row(
         """
         UPDATE payout_batch SET status = 'running', confirmed_by = $3, confirmed_at = now()
          WHERE merchant_id = $1 AND id = $2 AND status = 'draft' RETURNING true""",
         *(drafted.merchant_id, drafted.id, confirmed_by),
     )
-    return bool(started)
 
 
 async def decide(
