@@ -1,50 +1,54 @@
-"""Routes of checkout: what a customer can do with a signed link."""
+"""The routes of checkout, the check of a payment's link, and error responses."""
 
-from typing import Any, Self
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
 
+import structlog
 from litestar import Request, Response, Router, get, post
 from litestar.datastructures import CacheControlHeader
+from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
-from manilla.checkout import address
-from manilla.checkout.address import NO_STORE, Address
-from manilla.checkout.gate import Gate, look_again
-from manilla.checkout.rendering import STATIC, STATIC_PATH, Pages
-from manilla.checkout.scenes import LEFT, Scene, can_choose, is_hosted, scene_of, version_of
+from manilla.checkout import handlers, rendering
+from manilla.checkout.page import CheckoutPage, page_of
+from manilla.checkout.rendering import STATIC, STATIC_PATH
+from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.errors import Refusal
-from manilla.payments.checkout import Checkout, SandboxOutcome
+from manilla.payments.link import LinkState
 from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
 
-Asked = Request[Any, Any, Any]
-Answer = Response[Any]
+log = structlog.get_logger(__name__)
 
-# Values of `status` in the return URL by which providers report a canceled payment.
-CANCELED_WORDS = frozenset(("canceled", "cancelled"))
-
+ALTERED = "This link is not valid."
+EXPIRED = "This link has expired."
 FOR_EVER = CacheControlHeader(public=True, max_age=365 * 86_400, immutable=True)
+
+Handler = Callable[[CheckoutRequest], Awaitable[Response[Any]]]
+
+ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
+    ("GET", "/", handlers.show),
+    ("GET", "/methods", handlers.show_methods),
+    ("GET", "/pay", handlers.pay),
+    ("GET", "/return", handlers.return_from_provider),
+    ("GET", "/status", handlers.show_status),
+    ("POST", "/choose", handlers.choose),
+    ("POST", "/sent", handlers.report_sent),
+    ("POST", "/cancel", handlers.cancel),
+    ("POST", "/outcome", handlers.choose_outcome),
+    ("GET", "/choose", handlers.redirect_to_start),
+    ("GET", "/sent", handlers.redirect_to_start),
+    ("GET", "/cancel", handlers.redirect_to_start),
+    ("GET", "/outcome", handlers.redirect_to_start),
+]
 
 
 def build(services: Services) -> list[Router]:
-    pages = Pages(services.platform, is_development=services.is_development)
-    gate = Gate(services.checkout, services.links, pages)
-    counter = Counter(services.checkout, pages)
+    on_error = _error_handler(services)
     payment = Router(
         path="/checkout/{trx_id:str}",
-        before_request=gate.check,
-        exception_handlers=gate.exception_handlers,
-        route_handlers=[
-            get("/")(counter.show),
-            get("/methods")(counter.methods),
-            get("/pay")(counter.pay),
-            get("/return")(counter.come_back),
-            get("/status")(counter.status),
-            post("/choose")(counter.choose),
-            post("/sent")(counter.sent),
-            post("/cancel")(counter.cancel),
-            post("/outcome")(counter.outcome),
-            get(["/choose", "/sent", "/cancel", "/outcome"])(counter.go_home),
-        ],
+        exception_handlers={HTTPException: on_error, Exception: on_error},
+        route_handlers=[_route_handler(services, *route) for route in ROUTES],
     )
     static = create_static_files_router(
         STATIC_PATH, [STATIC], name="checkout static", cache_control=FOR_EVER
@@ -52,106 +56,72 @@ def build(services: Services) -> list[Router]:
     return [payment, static]
 
 
-class Counter:
-    """Handles the requests of a payment's pages."""
+def _route_handler(services: Services, method: str, path: str, handler: Handler) -> Any:
+    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+        wrapped = CheckoutRequest(services, request)
+        match wrapped.link_state:
+            case LinkState.GOOD:
+                return await handler(wrapped)
+            case LinkState.EXPIRED:
+                return await _link_expired(wrapped)
+            case LinkState.ALTERED:
+                return _link_altered(wrapped)
 
-    def __init__(self, checkout: Checkout, pages: Pages) -> None:
-        self._checkout = checkout
-        self._pages = pages
-
-    def __deepcopy__(self, _memo: object) -> Self:
-        """Litestar copies the objects that its routes hold; this one is shared."""
-        return self
-
-    async def show(self, request: Asked) -> Answer:
-        here = address.read(request)
-        view = await self._checkout.view(here.trx_id)
-        return self._pages.show(scene_of(view), view, here)
-
-    async def methods(self, request: Asked) -> Answer:
-        """All payment methods, even if the customer has already started to pay with one."""
-        here = address.read(request)
-        view = await self._checkout.view(here.trx_id)
-        if not can_choose(view):
-            return here.redirect()
-        alert = LEFT if "left" in request.query_params else None
-        return self._pages.show(Scene.METHODS, view, here, alert=alert)
-
-    async def choose(self, request: Asked) -> Answer:
-        here = address.read(request)
-        code = await _field(request, "method")
-        try:
-            await self._checkout.choose(here.trx_id, code)
-        except Refusal as refusal:
-            return await self._refuse(here, refusal)
-        return here.redirect("pay")
-
-    async def pay(self, request: Asked) -> Answer:
-        """Shows the provider's page or the account to transfer to."""
-        here = address.read(request)
-        view = await self._checkout.view(here.trx_id)
-        scene = scene_of(view)
-        if scene in (Scene.PREPARING, Scene.TRANSFER):
-            return self._pages.show(scene, view, here, is_sent="sent" in request.query_params)
-        if scene is Scene.WAITING and is_hosted(view):
-            return self._pages.hand_over(view)
-        return here.redirect()
-
-    async def come_back(self, request: Asked) -> Answer:
-        """The customer returns from the provider's page. Only the provider's status decides."""
-        here = address.read(request)
-        await look_again(self._checkout, here)
-        if request.query_params.get("status", "").lower() not in CANCELED_WORDS:
-            return here.redirect()
-        view = await self._checkout.view(here.trx_id)
-        has_left = scene_of(view) is Scene.WAITING and can_choose(view)
-        return here.redirect("methods", left="1") if has_left else here.redirect()
-
-    async def sent(self, request: Asked) -> Answer:
-        here = address.read(request)
-        await look_again(self._checkout, here)
-        return here.redirect("pay", sent="1")
-
-    async def cancel(self, request: Asked) -> Answer:
-        here = address.read(request)
-        try:
-            await self._checkout.cancel(here.trx_id)
-        except Refusal as refusal:
-            return await self._refuse(here, refusal)
-        return here.redirect()
-
-    async def outcome(self, request: Asked) -> Answer:
-        """The outcome that a sandbox customer chose."""
-        here = address.read(request)
-        wanted = await _field(request, "outcome")
-        if wanted not in set(SandboxOutcome):
-            return here.redirect()
-        try:
-            await self._checkout.pretend(here.trx_id, SandboxOutcome(wanted))
-        except Refusal as refusal:
-            return await self._refuse(here, refusal)
-        return here.redirect()
-
-    async def status(self, request: Asked) -> Answer:
-        """Polled by pages to find out whether they show the current state."""
-        view = await self._checkout.view(address.read(request).trx_id)
-        shown = {"status": view.payment.status.value, "version": version_of(view)}
-        return Response(shown, headers=NO_STORE)
-
-    async def go_home(self, request: Asked) -> Answer:
-        """A reload of the page that a form was submitted to."""
-        return address.read(request).redirect()
-
-    async def _refuse(self, here: Address, refusal: Refusal) -> Answer:
-        """Shows the page again with the reason, or the payment's outcome if it was decided
-        meanwhile.
-        """
-        view = await self._checkout.view(here.trx_id)
-        if view.payment.status is not PaymentStatus.PENDING:
-            return here.redirect()
-        scene = Scene.METHODS if can_choose(view) else scene_of(view)
-        return self._pages.show(scene, view, here, refusal.status, alert=refusal.text)
+    decorate = get if method == "GET" else post
+    return decorate(path, status_code=200)(handle)
 
 
-async def _field(request: Asked, name: str) -> str:
-    return str((await request.form()).get(name, ""))
+def _link_altered(request: CheckoutRequest) -> Response[Any]:
+    return _json(403, ALTERED) if request.wants_json else rendering.link_altered(request)
+
+
+async def _link_expired(request: CheckoutRequest) -> Response[Any]:
+    """The link was once valid, so whoever has it may see the payment's outcome."""
+    if request.wants_json:
+        return _json(410, EXPIRED)
+    if request.http.url.path.endswith("/return"):
+        # The customer may have paid in the last minute before the link expired.
+        await request.query_provider()
+    view = await request.view()
+    is_decided = view.payment.status is not PaymentStatus.PENDING
+    has_result = is_decided or view.held is not None
+    page = page_of(view) if has_result else CheckoutPage.LINK_EXPIRED
+    return rendering.show_page(request, page, view, 410)
+
+
+def _error_handler(services: Services) -> Any:
+    def handle(http: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        request = CheckoutRequest(services, http)
+        match error:
+            case Refusal():
+                return _refused(request, error)
+            case HTTPException():
+                text = "Your browser sent an invalid request."
+                return rendering.error_page(request, error.status_code, text)
+        return _failed(request, error)
+
+    return handle
+
+
+def _refused(request: CheckoutRequest, refusal: Refusal) -> Response[Any]:
+    if refusal.status == 404:
+        return _link_altered(request)
+    if request.wants_json:
+        response = _json(refusal.status, refusal.text, refusal.code)
+    else:
+        response = rendering.error_page(request, refusal.status, refusal.text)
+    if refusal.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return response
+
+
+def _failed(request: CheckoutRequest, error: Exception) -> Response[Any]:
+    log.error("checkout_failed", path=request.http.url.path, exc_info=error)
+    text = "Something went wrong on our side."
+    if request.wants_json:
+        return _json(500, text, "SERVER_ERROR")
+    return rendering.error_page(request, 500, text)
+
+
+def _json(status: int, text: str, code: str = "EXPIRED_SESSION") -> Response[Any]:
+    return Response({"error": text, "error_code": code}, status_code=status, headers=NO_STORE)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jinja2
 
+from manilla.kit.display import duration
 from manilla.people.roles import Permission
 from manilla.web import display, static_files
 
@@ -14,9 +15,7 @@ TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
 def environment(folder: Path) -> jinja2.Environment:
     """Finds a package's own templates first, then the shared ones."""
     made = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.FileSystemLoader(folder), jinja2.FileSystemLoader(TEMPLATES)]
-        ),
+        loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -28,12 +27,13 @@ def environment(folder: Path) -> jinja2.Environment:
         badge=display.badge,
         browser=display.browser,
         clean=display.clean,
+        duration=duration,
         titled=display.title,
         said=display.said,
     )
     made.globals.update(
         minor=display.minor,
         Permission=Permission,
-        static=f"{static_files.PATH}/{static_files.version()}",
+        static=f"{static_files.PATH}/{static_files.version(static_files.STATIC)}",
     )
     return made

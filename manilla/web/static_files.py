@@ -41,10 +41,10 @@ def handler() -> HTTPRouteHandler:
     return static_file
 
 
-def version() -> str:
-    """Changes when any of the files changes."""
+def version(folder: Path) -> str:
+    """Changes when any of the folder's files changes."""
     digest = hashlib.sha256()
-    for path in sorted(STATIC.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

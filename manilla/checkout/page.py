@@ -1,4 +1,4 @@
-"""Selects the page for a payment's current state."""
+"""Selects the checkout page for a payment's current state."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -9,7 +9,7 @@ from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode, PaymentStatus
 
 
-class Scene(StrEnum):
+class CheckoutPage(StrEnum):
     """A page, named after its template."""
 
     METHODS = "methods"
@@ -28,10 +28,10 @@ class Scene(StrEnum):
 
 
 _FAILED = {
-    PaymentErrorCode.PAYMENT_DECLINED: Scene.DECLINED,
-    PaymentErrorCode.INSUFFICIENT_FUNDS: Scene.INSUFFICIENT_FUNDS,
-    PaymentErrorCode.EXPIRED_SESSION: Scene.EXPIRED,
-    PaymentErrorCode.PAYMENT_CANCELED: Scene.CANCELED,
+    PaymentErrorCode.PAYMENT_DECLINED: CheckoutPage.DECLINED,
+    PaymentErrorCode.INSUFFICIENT_FUNDS: CheckoutPage.INSUFFICIENT_FUNDS,
+    PaymentErrorCode.EXPIRED_SESSION: CheckoutPage.EXPIRED,
+    PaymentErrorCode.PAYMENT_CANCELED: CheckoutPage.CANCELED,
 }
 
 
@@ -45,34 +45,34 @@ DECLINES = {
 LEFT = "You left without paying. Choose a payment method."
 
 
-def scene_of(view: CheckoutView) -> Scene:
+def page_of(view: CheckoutView) -> CheckoutPage:
     if view.payment.status is not PaymentStatus.PENDING:
-        return outcome_of(view)
+        return outcome_page(view)
     if view.held is not None:
-        return Scene.HELD
+        return CheckoutPage.HELD
     if view.is_blocked:
-        return Scene.CLOSED
+        return CheckoutPage.CLOSED
     if view.payment.is_sandbox:
-        return Scene.SANDBOX if view.is_payable_in_sandbox else Scene.CLOSED
+        return CheckoutPage.SANDBOX if view.is_payable_in_sandbox else CheckoutPage.CLOSED
     if view.charge is not None:
-        return _scene_of_charge(view, view.charge)
-    return Scene.METHODS if view.offers else Scene.CLOSED
+        return _page_of_charge(view, view.charge)
+    return CheckoutPage.METHODS if view.offers else CheckoutPage.CLOSED
 
 
-def outcome_of(view: CheckoutView) -> Scene:
+def outcome_page(view: CheckoutView) -> CheckoutPage:
     payment = view.payment
     assert payment.status is not PaymentStatus.PENDING
     if payment.status is PaymentStatus.SUCCESS:
-        return Scene.SUCCESS
+        return CheckoutPage.SUCCESS
     if view.held is not None:
-        return Scene.HELD  # the payment has failed, but the customer's money was received
+        return CheckoutPage.HELD  # the payment has failed, but the customer's money was received
     return _FAILED[payment.error_code or PaymentErrorCode.PAYMENT_DECLINED]
 
 
 def version_of(view: CheckoutView) -> str:
     """Changes whenever the customer should see another page."""
     charge, declined = (each.number if each else 0 for each in (view.charge, view.declined))
-    return f"{scene_of(view)}-{charge}-{declined}-{view.released or ''}"
+    return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}"
 
 
 def decline_of(view: CheckoutView) -> str | None:
@@ -82,14 +82,14 @@ def decline_of(view: CheckoutView) -> str | None:
     return DECLINES[view.declined.error_code]
 
 
-def _scene_of_charge(view: CheckoutView, charge: Charge) -> Scene:
+def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
     method = method_of(view)
     if method is None:
-        return Scene.WAITING
+        return CheckoutPage.WAITING
     if charge.status is ChargeStatus.OPENING:
-        return Scene.PREPARING if _is_being_created(charge) else Scene.METHODS
+        return CheckoutPage.PREPARING if _is_being_created(charge) else CheckoutPage.METHODS
     is_transfer = method.flow is Flow.VIRTUAL_ACCOUNT and not _is_account_expired(charge)
-    return Scene.TRANSFER if is_transfer else Scene.WAITING
+    return CheckoutPage.TRANSFER if is_transfer else CheckoutPage.WAITING
 
 
 def _is_being_created(charge: Charge) -> bool:

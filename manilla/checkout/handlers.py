@@ -1,0 +1,105 @@
+"""What a customer can do with the signed link of a payment."""
+
+from typing import Any
+
+from litestar import Response
+
+from manilla.checkout.page import LEFT, CheckoutPage, can_choose, is_hosted, page_of, version_of
+from manilla.checkout.rendering import hand_over, show_page
+from manilla.checkout.request import NO_STORE, CheckoutRequest
+from manilla.kit.errors import Refusal
+from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment import PaymentStatus
+
+# Values of `status` in the return URL by which providers report a canceled payment.
+CANCELED_WORDS = frozenset(("canceled", "cancelled"))
+
+
+async def show(request: CheckoutRequest) -> Response[Any]:
+    view = await request.view()
+    return show_page(request, page_of(view), view)
+
+
+async def show_methods(request: CheckoutRequest) -> Response[Any]:
+    """All payment methods, even if the customer has already started to pay with one."""
+    view = await request.view()
+    if not can_choose(view):
+        return request.redirect()
+    alert = LEFT if "left" in request.http.query_params else None
+    return show_page(request, CheckoutPage.METHODS, view, alert=alert)
+
+
+async def choose(request: CheckoutRequest) -> Response[Any]:
+    code = await request.field("method")
+    try:
+        await request.services.checkout.choose(request.trx_id, code)
+    except Refusal as refusal:
+        return await _show_refusal(request, refusal)
+    return request.redirect("pay")
+
+
+async def pay(request: CheckoutRequest) -> Response[Any]:
+    """Shows the provider's page or the account to transfer to."""
+    view = await request.view()
+    page = page_of(view)
+    if page in (CheckoutPage.PREPARING, CheckoutPage.TRANSFER):
+        return show_page(request, page, view, is_sent="sent" in request.http.query_params)
+    if page is CheckoutPage.WAITING and is_hosted(view):
+        return hand_over(request, view)
+    return request.redirect()
+
+
+async def return_from_provider(request: CheckoutRequest) -> Response[Any]:
+    """The customer returns from the provider's page. Only the provider's status decides."""
+    await request.query_provider()
+    if request.http.query_params.get("status", "").lower() not in CANCELED_WORDS:
+        return request.redirect()
+    view = await request.view()
+    has_left = page_of(view) is CheckoutPage.WAITING and can_choose(view)
+    return request.redirect("methods", left="1") if has_left else request.redirect()
+
+
+async def report_sent(request: CheckoutRequest) -> Response[Any]:
+    await request.query_provider()
+    return request.redirect("pay", sent="1")
+
+
+async def cancel(request: CheckoutRequest) -> Response[Any]:
+    try:
+        await request.services.checkout.cancel(request.trx_id)
+    except Refusal as refusal:
+        return await _show_refusal(request, refusal)
+    return request.redirect()
+
+
+async def choose_outcome(request: CheckoutRequest) -> Response[Any]:
+    """The outcome that a sandbox customer chose."""
+    outcome = await request.field("outcome")
+    if outcome not in set(SandboxOutcome):
+        return request.redirect()
+    try:
+        await request.services.checkout.pretend(request.trx_id, SandboxOutcome(outcome))
+    except Refusal as refusal:
+        return await _show_refusal(request, refusal)
+    return request.redirect()
+
+
+async def show_status(request: CheckoutRequest) -> Response[Any]:
+    """Polled by pages to find out whether they show the current state."""
+    view = await request.view()
+    status = {"status": view.payment.status.value, "version": version_of(view)}
+    return Response(status, headers=NO_STORE)
+
+
+async def redirect_to_start(request: CheckoutRequest) -> Response[Any]:
+    """A reload of the page that a form was submitted to."""
+    return request.redirect()
+
+
+async def _show_refusal(request: CheckoutRequest, refusal: Refusal) -> Response[Any]:
+    """Shows the page again with the reason, or the outcome if the payment was decided meanwhile."""
+    view = await request.view()
+    if view.payment.status is not PaymentStatus.PENDING:
+        return request.redirect()
+    page = CheckoutPage.METHODS if can_choose(view) else page_of(view)
+    return show_page(request, page, view, refusal.status, alert=refusal.text)
