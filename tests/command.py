@@ -24,7 +24,7 @@ def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
         process = _processes.Process(
-            target=_obey, args=(words, {**os.environ, **environment}, Path.cwd(), out, err)
+            target=_run_command, args=(words, {**os.environ, **environment}, Path.cwd(), out, err)
         )
         process.start()
         process.join(TIMEOUT_SECONDS)
@@ -36,7 +36,7 @@ def manilla(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
         )
 
 
-def _obey(
+def _run_command(
     words: tuple[str, ...], environment: Mapping[str, str], folder: Path, out: Path, err: Path
 ) -> None:
     os.chdir(folder)

@@ -51,14 +51,14 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     await supervisor.start(cluster.program(folder / "postgres.log"))
     try:
         await postgres.wait_until_ready(cluster)
-        await _do_not_wait_for_the_disk(cluster)
+        await _disable_fsync(cluster)
         await postgres.create_database(cluster)
         yield cluster
     finally:
         await supervisor.stop()
 
 
-async def _do_not_wait_for_the_disk(cluster: Cluster) -> None:
+async def _disable_fsync(cluster: Cluster) -> None:
     """The data is not needed after the tests. Tests of database faults start their own servers."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
@@ -104,7 +104,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _patient_requests() -> Iterator[None]:
+def _long_request_deadline() -> Iterator[None]:
     """A busy machine must not fail unrelated tests. Tests of this deadline set it back."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deadline, "REQUEST_SECONDS", 20)
@@ -168,7 +168,7 @@ async def serving(asgi: object, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _books_are_in_order(services: Services) -> AsyncIterator[None]:
+async def _invariants_hold(services: Services) -> AsyncIterator[None]:
     """Checks every ledger invariant after each module.
 
     Not after each test, because the check reads the whole database, which grows with the suite.

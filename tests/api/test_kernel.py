@@ -42,7 +42,7 @@ class Echo(msgspec.Struct):
     tags: list[str] = []
 
 
-class TooPoor(Refusal):
+class LowBalance(Refusal):
     status, code = 422, "insufficient_balance"
     message = "Not enough."
 
@@ -58,7 +58,7 @@ async def _look(call: Call) -> Echo:
 async def _fail(call: Call) -> Echo:
     kinds: dict[str, Exception] = {
         "crash": ZeroDivisionError("the inside"),
-        "refusal": TooPoor(details={"trx_id": "TXN1"}),
+        "refusal": LowBalance(details={"trx_id": "TXN1"}),
         "away": Unavailable(),
     }
     raise kinds[call.parameter]

@@ -24,6 +24,6 @@ async def simulator(services: Services, site: Site) -> AsyncIterator[ProviderSim
 
 
 @pytest.fixture
-def office(db: Database, keyring: Keyring) -> Approvals:
+def approving(db: Database, keyring: Keyring) -> Approvals:
     """Where changes are made in production mode."""
     return Approvals(db, keyring, is_production_mode=True)

@@ -53,24 +53,24 @@ async def balance(db: Database, merchant: Merchant) -> int:
     return wallet.balance_minor
 
 
-async def ask(office: Approvals, change: Change, actor: Actor = ADA) -> int:
+async def ask(approving: Approvals, change: Change, actor: Actor = ADA) -> int:
     with acting(actor):
-        asked = await apply_or_ask(office, change)
+        asked = await apply_or_ask(approving, change)
     assert isinstance(asked, ApprovalRequested), asked
     return asked.approval_id
 
 
 async def test_an_adjustment_above_the_limit_waits_for_approval(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
-    db, who = office.db, (merchant.new.id, PRODUCTION)
-    within = await apply_or_ask(office, WalletFunding(*who, naira("10000000"), "within"))
+    db, who = approving.db, (merchant.new.id, PRODUCTION)
+    within = await apply_or_ask(approving, WalletFunding(*who, naira("10000000"), "within"))
     assert isinstance(within, FundingResult)
-    number = await ask(office, WalletAdjustment(*who, naira("10000000.01"), "found"))
+    number = await ask(approving, WalletAdjustment(*who, naira("10000000.01"), "found"))
     assert await balance(db, merchant) == 1_000_000_000
     assert number in [each.id for each in await approvals.waiting(db)]
     with acting(BOLA):
-        approved = await approvals.approve(office, number)
+        approved = await approvals.approve(approving, number)
     assert isinstance(approved.result, FundingResult)
     assert await balance(db, merchant) == 2_000_000_001
     assert (approved.approval.status, approved.approval.decided_by) == ("approved", BOLA)
@@ -85,77 +85,79 @@ async def test_an_adjustment_above_the_limit_waits_for_approval(
 
 
 async def test_debits_have_the_same_limit_and_a_role_may_have_none(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     who = merchant.new.id, PRODUCTION
-    await ask(office, WalletAdjustment(*who, naira("-10000000.01"), "too much"))
-    await ask(office, WalletAdjustment(*who, naira("1"), "small", needs_second=True))
-    await ask(office, WalletFunding(*who, naira("10000000.01"), "much"))
+    await ask(approving, WalletAdjustment(*who, naira("-10000000.01"), "too much"))
+    await ask(approving, WalletAdjustment(*who, naira("1"), "small", needs_second=True))
+    await ask(approving, WalletFunding(*who, naira("10000000.01"), "much"))
     in_sandbox = WalletAdjustment(
         merchant.new.id, SANDBOX, naira("500000"), "play", needs_second=True
     )
-    assert isinstance(await apply_or_ask(office, in_sandbox), FundingResult)
+    assert isinstance(await apply_or_ask(approving, in_sandbox), FundingResult)
 
 
 async def test_small_amounts_in_a_day_add_up_towards_the_limit(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     chika = Actor(ActorKind.PERSON, 31, "Chika", "console")
     put = WalletFunding(merchant.new.id, PRODUCTION, naira("4000000"), "in parts")
     take = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-4000000"), "in parts")
     with acting(chika):
-        at_once = await asyncio.gather(*(apply_or_ask(office, put) for _ in range(3)))
+        at_once = await asyncio.gather(*(apply_or_ask(approving, put) for _ in range(3)))
         assert sorted(type(each).__name__ for each in at_once) == [
             "ApprovalRequested",
             "FundingResult",
             "FundingResult",
         ]
-        assert isinstance(await apply_or_ask(office, take), ApprovalRequested)
+        assert isinstance(await apply_or_ask(approving, take), ApprovalRequested)
     [number] = [each.approval_id for each in at_once if isinstance(each, ApprovalRequested)]
     # A change that was approved does not count, and each administrator has their own limit.
     with acting(BOLA):
-        await approvals.approve(office, number)
+        await approvals.approve(approving, number)
     with acting(Actor(ActorKind.PERSON, 32, "Dele", "console")):
-        assert isinstance(await apply_or_ask(office, take), FundingResult)
+        assert isinstance(await apply_or_ask(approving, take), FundingResult)
     with acting(Actor(ActorKind.COMMAND, None, "chika")):
-        assert isinstance(await apply_or_ask(office, put), FundingResult)
-        assert isinstance(await apply_or_ask(office, put), FundingResult)
-        await ask(office, put, Actor(ActorKind.COMMAND, None, "chika"))
-    assert await balance(office.db, merchant) == 1_600_000_000
+        assert isinstance(await apply_or_ask(approving, put), FundingResult)
+        assert isinstance(await apply_or_ask(approving, put), FundingResult)
+        await ask(approving, put, Actor(ActorKind.COMMAND, None, "chika"))
+    assert await balance(approving.db, merchant) == 1_600_000_000
 
 
 async def test_a_currency_without_a_limit_always_needs_a_second_administrator(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
-    await merchants.switch_currency(office.db, merchant.new.id, "USD", is_on=True)
+    await merchants.switch_currency(approving.db, merchant.new.id, "USD", is_on=True)
     put = WalletFunding(merchant.new.id, PRODUCTION, Money.of("0.01", "USD"), "a cent")
-    await ask(office, put, Actor(ActorKind.PERSON, 41, "Efe", "console"))
-    number = await ask(office, SettingChange("adjustment_limits", "NGN:10000000,USD:100"))
+    await ask(approving, put, Actor(ActorKind.PERSON, 41, "Efe", "console"))
+    number = await ask(approving, SettingChange("adjustment_limits", "NGN:10000000,USD:100"))
     with acting(BOLA):
-        await approvals.approve(office, number)
+        await approvals.approve(approving, number)
     try:
         with acting(Actor(ActorKind.PERSON, 42, "Femi", "console")):
-            assert isinstance(await apply_or_ask(office, put), FundingResult)
+            assert isinstance(await apply_or_ask(approving, put), FundingResult)
             more = WalletFunding(merchant.new.id, PRODUCTION, Money.of("100", "USD"), "more")
-            assert isinstance(await apply_or_ask(office, more), ApprovalRequested)
+            assert isinstance(await apply_or_ask(approving, more), ApprovalRequested)
     finally:
-        await settings.change(office.db, "adjustment_limits", "NGN:10000000")
+        await settings.change(approving.db, "adjustment_limits", "NGN:10000000")
 
 
 async def test_the_single_limit_of_version_0_1_counts_as_naira_until_limits_are_set(
-    office: Approvals, owner: Database
+    approving: Approvals, owner: Database
 ) -> None:
     await owner.execute("DELETE FROM setting WHERE key = 'adjustment_limits'")
-    await office.db.execute("INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')")
+    await approving.db.execute(
+        "INSERT INTO setting (key, value) VALUES ('adjustment_limit', '5000')"
+    )
     try:
-        current = await settings.load(office.db)
+        current = await settings.load(approving.db)
         assert current.adjustment_limit_in("NGN") == naira("5000")
         assert current.adjustment_limit_in("USD") is None
-        await settings.change(office.db, "adjustment_limits", "USD:7")
-        assert (await settings.load(office.db)).adjustment_limit_in("NGN") is None
+        await settings.change(approving.db, "adjustment_limits", "USD:7")
+        assert (await settings.load(approving.db)).adjustment_limit_in("NGN") is None
     finally:
         await owner.execute("DELETE FROM setting WHERE key = 'adjustment_limit'")
-        await settings.change(office.db, "adjustment_limits", "NGN:10000000")
+        await settings.change(approving.db, "adjustment_limits", "NGN:10000000")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,8 @@ def test_an_unreadable_limit_is_rejected(text: str) -> None:
         settings.parse("adjustment_limits", text)
 
 
-async def test_only_fees_and_limits_of_a_method_wait_for_approval(office: Approvals) -> None:
-    [method, *_] = [m for m in await catalogue.load(office.db) if m.kind is MethodKind.WITHDRAW]
+async def test_only_fees_and_limits_of_a_method_wait_for_approval(approving: Approvals) -> None:
+    [method, *_] = [m for m in await catalogue.load(approving.db) if m.kind is MethodKind.WITHDRAW]
     about = method.kind, method.code
     for wanted in (
         catalogue.MethodUpdate(fee_percent=Decimal(90)),
@@ -175,41 +177,41 @@ async def test_only_fees_and_limits_of_a_method_wait_for_approval(office: Approv
         catalogue.MethodUpdate(maximum="1000000000"),
         catalogue.MethodUpdate(minimum="0.01"),
     ):
-        await ask(office, MethodChange(*about, wanted))
-    assert await catalogue.get(office.db, *about) == method
+        await ask(approving, MethodChange(*about, wanted))
+    assert await catalogue.get(approving.db, *about) == method
     renamed = MethodChange(
         *about, catalogue.MethodUpdate(name="A name", fee_percent=method.fee.percent)
     )
     with acting(ADA):
-        assert isinstance(await apply_or_ask(office, renamed), Method)
+        assert isinstance(await apply_or_ask(approving, renamed), Method)
     number = await ask(
-        office, MethodChange(*about, catalogue.MethodUpdate(fee_percent=Decimal("1.25")))
+        approving, MethodChange(*about, catalogue.MethodUpdate(fee_percent=Decimal("1.25")))
     )
     with acting(BOLA):
-        await approvals.approve(office, number)
-    after = await catalogue.get(office.db, *about)
+        await approvals.approve(approving, number)
+    after = await catalogue.get(approving.db, *about)
     assert (after.name, after.fee.percent) == ("A name", Decimal("1.25"))
     back = catalogue.MethodUpdate(name=method.name, fee_percent=method.fee.percent)
-    await catalogue.change(office.db, *about, back)
+    await catalogue.change(approving.db, *about, back)
 
 
 async def test_two_administrators_approving_concurrently_apply_it_once(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "once")
-    number = await ask(office, change)
+    number = await ask(approving, change)
 
     async def approve(n: int) -> str:
         with acting(Actor(ActorKind.PERSON, 10 + n, f"Admin {n}", "console")):
             try:
-                return (await approvals.approve(office, number)).approval.status
+                return (await approvals.approve(approving, number)).approval.status
             except ApprovalNotAllowed as refusal:
                 return refusal.text
 
     outcomes = await asyncio.gather(*(approve(n) for n in range(6)))
     late = f"Approval {number} is approved already."
     assert sorted(outcomes) == [*[late] * 5, "approved"]
-    assert await balance(office.db, merchant) == 2_000_000_000
+    assert await balance(approving.db, merchant) == 2_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -217,64 +219,66 @@ async def test_two_administrators_approving_concurrently_apply_it_once(
     [(ADA, ADA), (ADA, Actor(ActorKind.PERSON, 1, "Ada Renamed", "console")), (ROOT, ROOT)],
 )
 async def test_the_requester_cannot_approve_but_can_withdraw(
-    office: Approvals, merchant: Merchant, asker: Actor, second: Actor
+    approving: Approvals, merchant: Merchant, asker: Actor, second: Actor
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "mine")
-    number = await ask(office, change, asker)
+    number = await ask(approving, change, asker)
     with acting(second):
         with pytest.raises(ApprovalNotAllowed, match="another administrator"):
-            await approvals.approve(office, number)
-        refused = await approvals.refuse(office, number, "a mistake")
+            await approvals.approve(approving, number)
+        refused = await approvals.refuse(approving, number, "a mistake")
     assert (refused.status, refused.decision) == ("refused", "a mistake")
     with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="refused already"):
-        await approvals.approve(office, number)
-    assert await balance(office.db, merchant) == 0
+        await approvals.approve(approving, number)
+    assert await balance(approving.db, merchant) == 0
 
 
-async def test_an_unknown_actor_cannot_approve(office: Approvals, merchant: Merchant) -> None:
+async def test_an_unknown_actor_cannot_approve(approving: Approvals, merchant: Merchant) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "whose")
-    number = await ask(office, change)
+    number = await ask(approving, change)
     with pytest.raises(ApprovalNotAllowed, match="Only a person"):
-        await approvals.approve(office, number)
+        await approvals.approve(approving, number)
     with acting(BOLA), pytest.raises(ApprovalNotFound):
-        await approvals.approve(office, 2**62)
+        await approvals.approve(approving, 2**62)
 
 
-async def test_an_approval_expires_after_seven_days(office: Approvals, merchant: Merchant) -> None:
+async def test_an_approval_expires_after_seven_days(
+    approving: Approvals, merchant: Merchant
+) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("20000000"), "slow")
-    number = await ask(office, change)
-    await office.db.execute(
+    number = await ask(approving, change)
+    await approving.db.execute(
         "UPDATE approval SET expires_at = expires_at - interval '7 days' WHERE id = $1", number
     )
     with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="expired already"):
-        await approvals.approve(office, number)
-    assert (await approvals.find(office.db, number)).status == "expired"
-    await ask(office, change)
+        await approvals.approve(approving, number)
+    assert (await approvals.find(approving.db, number)).status == "expired"
+    await ask(approving, change)
     query = "SELECT status FROM approval WHERE id = $1 AND payload_sealed IS NULL"
-    assert await office.db.value(query, number) == "expired"
+    assert await approving.db.value(query, number) == "expired"
 
 
 async def test_an_approval_whose_change_is_rejected_keeps_waiting(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     change = WalletAdjustment(merchant.new.id, PRODUCTION, naira("-20000000"), "too much")
-    number = await ask(office, change)
+    number = await ask(approving, change)
     with acting(BOLA), pytest.raises(AdjustmentRefused, match="does not hold that much"):
-        await approvals.approve(office, number)
-    assert (await approvals.find(office.db, number)).status == "waiting"
+        await approvals.approve(approving, number)
+    assert (await approvals.find(approving.db, number)).status == "waiting"
 
 
 async def test_an_approval_applies_exactly_what_it_shows(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("90000000"), "much")
-    number = await ask(office, change)
-    await office.db.execute(
+    number = await ask(approving, change)
+    await approving.db.execute(
         "UPDATE approval SET detail = jsonb_set(detail, '{amount}', '\"1.00 NGN\"') WHERE id = $1",
         number,
     )
     with acting(BOLA), pytest.raises(ApprovalNotAllowed, match="other than what it shows"):
-        await approvals.approve(office, number)
+        await approvals.approve(approving, number)
 
 
 @pytest.mark.parametrize(
@@ -288,31 +292,33 @@ async def test_an_approval_applies_exactly_what_it_shows(
     ],
 )
 async def test_a_setting_that_weakens_security_waits_for_approval(
-    office: Approvals, owner: Database, key: str, value: str
+    approving: Approvals, owner: Database, key: str, value: str
 ) -> None:
-    before = await settings.load(office.db)
-    number = await ask(office, SettingChange(key, value))
-    assert await settings.load(office.db) == before
+    before = await settings.load(approving.db)
+    number = await ask(approving, SettingChange(key, value))
+    assert await settings.load(approving.db) == before
     with acting(BOLA):
-        await approvals.approve(office, number)
+        await approvals.approve(approving, number)
     try:
-        assert settings.render(getattr(await settings.load(office.db), key)) == value
+        assert settings.render(getattr(await settings.load(approving.db), key)) == value
     finally:
         # A change back to the safe value applies immediately.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
-        assert await apply_or_ask(office, SettingChange(key, safe)) is None
+        assert await apply_or_ask(approving, SettingChange(key, safe)) is None
         # Remove the setting: other tests in this process rely on the default.
         await owner.execute("DELETE FROM setting WHERE key = $1", key)
 
 
-async def test_a_provider_without_credentials_is_configured_immediately(office: Approvals) -> None:
-    await credentials.clear(office.db, "providerc")
+async def test_a_provider_without_credentials_is_configured_immediately(
+    approving: Approvals,
+) -> None:
+    await credentials.clear(approving.db, "providerc")
     for wanted in ({"secret_key": "one"}, {"webhook_secret": "two", "sandbox": "true"}):
-        done = await apply_or_ask(office, ProviderChange("providerc", wanted))
+        done = await apply_or_ask(approving, ProviderChange("providerc", wanted))
         assert isinstance(done, Credentials)
     off = {"pay_in_enabled": "false", "pay_out_enabled": "false", "sandbox": "true"}
     assert not isinstance(
-        await apply_or_ask(office, ProviderChange("providerc", off)), ApprovalRequested
+        await apply_or_ask(approving, ProviderChange("providerc", off)), ApprovalRequested
     )
     for change in (
         ProviderChange("providerc", {"sandbox": "false"}),
@@ -320,71 +326,71 @@ async def test_a_provider_without_credentials_is_configured_immediately(office: 
         ProviderChange("providerc", {"secret_key": ""}),
         ProviderClearing("providerc"),
     ):
-        await ask(office, change)
-    await credentials.clear(office.db, "providerc")
+        await ask(approving, change)
+    await credentials.clear(approving.db, "providerc")
 
 
 async def test_new_credentials_wait_encrypted_and_are_deleted_once_decided(
-    office: Approvals,
+    approving: Approvals,
 ) -> None:
-    await credentials.clear(office.db, "providerc")
+    await credentials.clear(approving.db, "providerc")
     first = {"secret_key": "one", "webhook_secret": "two"}
-    await credentials.change(office.db, office.keyring, "providerc", first)
-    number = await ask(office, ProviderChange("providerc", {"secret_key": "planted-later-3"}))
+    await credentials.change(approving.db, approving.keyring, "providerc", first)
+    number = await ask(approving, ProviderChange("providerc", {"secret_key": "planted-later-3"}))
     for table in ("approval", "audit"):
         query = f"SELECT count(*) FROM {table} WHERE strpos({table}::text, 'planted') > 0"
-        assert await office.db.value(query) == 0
+        assert await approving.db.value(query) == 0
     query = "SELECT encode(payload_sealed, 'escape') FROM approval WHERE id = $1"
-    assert "planted" not in await office.db.value(query, number)
-    assert (await approvals.find(office.db, number)).detail["secret_key"] == "set"
+    assert "planted" not in await approving.db.value(query, number)
+    assert (await approvals.find(approving.db, number)).detail["secret_key"] == "set"
     with acting(BOLA):
-        await approvals.approve(office, number)
-    now = (await credentials.load(office.db, office.keyring))["providerc"]
+        await approvals.approve(approving, number)
+    now = (await credentials.load(approving.db, approving.keyring))["providerc"]
     assert now.value("secret_key") == "planted-later-3"
-    assert await office.db.value(query, number) is None
-    await credentials.clear(office.db, "providerc")
+    assert await approving.db.value(query, number) is None
+    await credentials.clear(approving.db, "providerc")
 
 
 async def test_a_commission_change_waits_unless_the_merchant_is_new(
-    office: Approvals, merchant: Merchant, simulator: ProviderSimulator
+    approving: Approvals, merchant: Merchant, simulator: ProviderSimulator
 ) -> None:
     number = merchant.new.id
     back = MerchantChange(number, merchants.MerchantUpdate(status=MerchantStatus.PENDING))
     agreed = merchants.MerchantUpdate(
         commission_percent=Decimal("1.5"), status=MerchantStatus.APPROVED
     )
-    await ask(office, MerchantChange(number, agreed))
-    assert not isinstance(await apply_or_ask(office, back), ApprovalRequested)
+    await ask(approving, MerchantChange(number, agreed))
+    assert not isinstance(await apply_or_ask(approving, back), ApprovalRequested)
     at_once = MerchantChange(number, agreed)
-    assert isinstance(await apply_or_ask(office, at_once), queries.MerchantRow)
+    assert isinstance(await apply_or_ask(approving, at_once), queries.MerchantRow)
     await new_payment(merchant)
-    assert not isinstance(await apply_or_ask(office, at_once), ApprovalRequested), (
+    assert not isinstance(await apply_or_ask(approving, at_once), ApprovalRequested), (
         "nothing would change"
     )
-    assert not isinstance(await apply_or_ask(office, back), ApprovalRequested)
+    assert not isinstance(await apply_or_ask(approving, back), ApprovalRequested)
     wanted = merchants.MerchantUpdate(
         commission_percent=Decimal("9.25"),
         commission_bearer=CommissionBearer.MERCHANT,
         currencies=["NGN", "USD"],
         bvn="22233344455",
     )
-    asked = await ask(office, MerchantChange(number, wanted))
-    assert (await approvals.find(office.db, asked)).detail == {
+    asked = await ask(approving, MerchantChange(number, wanted))
+    assert (await approvals.find(approving.db, asked)).detail == {
         "commission_percent": "9.25",
         "commission_bearer": "merchant",
         "currencies": ["NGN", "USD"],
         "bvn": "set",
     }
-    assert (await merchants.get(office.db, number)).commission_percent == Decimal("1.5")
+    assert (await merchants.get(approving.db, number)).commission_percent == Decimal("1.5")
     with acting(BOLA):
-        await approvals.approve(office, asked)
-    after = await merchants.get(office.db, number)
+        await approvals.approve(approving, asked)
+    after = await merchants.get(approving.db, number)
     assert (after.commission_percent, after.commission_bearer) == (Decimal("9.25"), "merchant")
     assert (after.currencies, after.has_bvn) == (["NGN", "USD"], True)
 
 
 async def test_an_impossible_change_is_rejected_before_approval(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
     number = merchant.new.id
     nonsense: list[Change] = [
@@ -398,17 +404,17 @@ async def test_an_impossible_change_is_rejected_before_approval(
         MerchantChange(number, merchants.MerchantUpdate(commission_percent=Decimal("sNaN"))),
         MerchantChange(10**6, merchants.MerchantUpdate(commission_percent=Decimal(1))),
     ]
-    before = await approvals.waiting(office.db)
+    before = await approvals.waiting(approving.db)
     for change in nonsense:
         with pytest.raises(Refusal):
-            await apply_or_ask(office, change)
-    assert await approvals.waiting(office.db) == before
+            await apply_or_ask(approving, change)
+    assert await approvals.waiting(approving.db) == before
 
 
 async def test_in_development_mode_everything_applies_immediately(
-    office: Approvals, merchant: Merchant
+    approving: Approvals, merchant: Merchant
 ) -> None:
-    here = Approvals(office.db, office.keyring, is_production_mode=False)
+    here = Approvals(approving.db, approving.keyring, is_production_mode=False)
     change = WalletFunding(merchant.new.id, PRODUCTION, naira("500000000"), "much")
     assert isinstance(await apply_or_ask(here, change), FundingResult)
     assert await apply_or_ask(here, SettingChange("rate_limit_per_minute", "5000")) is None

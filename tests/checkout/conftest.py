@@ -67,7 +67,7 @@ async def shop(
 
 
 @pytest.fixture(autouse=True)
-async def _providers_are_well(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None]:
     """Resets what a test broke in the simulator or in a circuit breaker."""
     yield
     if "shop" in request.fixturenames:

@@ -10,7 +10,7 @@ SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</titl
 
 # Browser messages that are expected: a page with a status of 400 or more, and autofocus while the
 # user is already in a field.
-MEANT = (
+EXPECTED_MESSAGES = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",
 )
@@ -32,26 +32,26 @@ async def opened(
         java_script_enabled=scripts,
     )
     page = await context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: _note(complaints, message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: _note_failure(complaints, request))
+    problems: list[str] = []
+    page.on("console", lambda message: _note(problems, message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("requestfailed", lambda request: _note_failure(problems, request))
     await page.route("https://shop.example/**", _shop)
     await page.goto(address)
     yield page
-    assert not complaints, complaints
+    assert not problems, problems
     await context.close()
 
 
-def _note(complaints: list[str], text: str) -> None:
-    if not text.startswith(MEANT):
-        complaints.append(text)
+def _note(problems: list[str], text: str) -> None:
+    if not text.startswith(EXPECTED_MESSAGES):
+        problems.append(text)
 
 
-def _note_failure(complaints: list[str], request: Request) -> None:
+def _note_failure(problems: list[str], request: Request) -> None:
     """Ignores requests that were aborted because the page was left."""
     if request.failure != "net::ERR_ABORTED":
-        complaints.append(request.url)
+        problems.append(request.url)
 
 
 async def _shop(route: Route) -> None:

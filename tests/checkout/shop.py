@@ -80,7 +80,7 @@ class Shop:
         assert reply.status == 200, reply.body
         return Checkout(reply.json["payment_url"])
 
-    async def sell_the_old_way(self) -> Checkout:
+    async def sell_through_legacy_api(self) -> Checkout:
         """Creates a payment through the legacy API, which has no redirects."""
         merchant = await self.merchant(Environment.SANDBOX)
         headers = {

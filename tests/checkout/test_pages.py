@@ -99,7 +99,7 @@ async def _expired(shop: Shop) -> str:
 
 
 async def _legacy(shop: Shop) -> str:
-    checkout = await shop.sell_the_old_way()
+    checkout = await shop.sell_through_legacy_api()
     await shop.pretend(checkout, SandboxOutcome.PAY)
     return checkout.url
 

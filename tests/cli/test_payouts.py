@@ -48,7 +48,7 @@ HUGE = "99999999999999999999"
 _numbers = itertools.count(time.time_ns())
 
 
-class Office:
+class OperatorSetup:
     """A running instance with its simulator, and a merchant that calls it."""
 
     def __init__(self, instance: Instance) -> None:
@@ -64,7 +64,7 @@ class Office:
         self.methods: dict[str, int] = {}
         [self.simulator] = re.findall(r"(http://\S+)/control", instance.output.read_text())
 
-    async def open(self) -> "Office":
+    async def open(self) -> "OperatorSetup":
         await self.commands(
             ("wallet", "fund", self.id, "NGN", "100000", "--environment", "production"),
             ("setting", "set", "sandbox_complete_seconds", "0"),
@@ -141,25 +141,25 @@ class Office:
 
 
 @pytest.fixture(scope="module")
-async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+async def operator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OperatorSetup]:
     instance = Instance(tmp_path_factory.mktemp("payouts") / "data").wait()
-    yield await Office(instance).open()
+    yield await OperatorSetup(instance).open()
     assert instance.stop() == 0
 
 
-async def test_payouts_are_listed_newest_first_and_shown_in_full(office: Office) -> None:
-    by_hand = await office.pay_out(MANUAL, description="Rent")
-    automatic = await office.pay_out(A)
-    filters = ("--status", "pending", "--manual", "--merchant", office.id)
-    listed, manual, shown = await office.commands(
-        ("payout", "list", "--merchant", office.id),
+async def test_payouts_are_listed_newest_first_and_shown_in_full(operator: OperatorSetup) -> None:
+    by_hand = await operator.pay_out(MANUAL, description="Rent")
+    automatic = await operator.pay_out(A)
+    filters = ("--status", "pending", "--manual", "--merchant", operator.id)
+    listed, manual, shown = await operator.commands(
+        ("payout", "list", "--merchant", operator.id),
         ("payout", "list", *filters),
         ("payout", "show", by_hand),
     )
     assert [row["trx_id"] for row in listed[:2]] == [automatic, by_hand]
     assert list(listed[1]) == PAYOUT_FIELDS
     expected = {
-        "merchant_id": int(office.id),
+        "merchant_id": int(operator.id),
         "environment": "production",
         "status": "pending",
         "error_code": None,
@@ -174,59 +174,59 @@ async def test_payouts_are_listed_newest_first_and_shown_in_full(office: Office)
     assert shown["beneficiary"] == {"Bank Name": "GTBank", "Account Number": "0123456789"}
     assert (shown["payable_amount"], shown["description"]) == (1000, "Rent")
     assert all(step["status"] == "pending" for step in shown["timeline"])
-    plain = manilla("payout", "show", automatic, "--data", str(office.instance.folder))
+    plain = manilla("payout", "show", automatic, "--data", str(operator.instance.folder))
     assert plain.returncode == 0
     assert automatic in plain.stdout
     assert "0000000003" in plain.stdout
 
 
-async def test_a_manual_payout_is_completed_once(office: Office) -> None:
-    trx_id = await office.pay_out(MANUAL)
-    [done] = await office.commands(("payout", "complete", trx_id, "--bank-reference", "FT-7"))
+async def test_a_manual_payout_is_completed_once(operator: OperatorSetup) -> None:
+    trx_id = await operator.pay_out(MANUAL)
+    [done] = await operator.commands(("payout", "complete", trx_id, "--bank-reference", "FT-7"))
     assert (done["status"], done["bank_reference"]) == ("completed", "FT-7")
-    said = await office.refused(
+    said = await operator.refused(
         ("payout", "complete", trx_id), ("payout", "reject", trx_id, "--reason", "no")
     )
     assert said == ["manilla: The payout is completed already.\n"] * 2
-    reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
+    reply = await operator.live.get(f"/api/v1/verify-payout/{trx_id}")
     assert reply.json["status"] == "success"
 
 
-async def test_a_manual_payout_is_rejected_once(office: Office) -> None:
-    trx_id = await office.pay_out(MANUAL)
+async def test_a_manual_payout_is_rejected_once(operator: OperatorSetup) -> None:
+    trx_id = await operator.pay_out(MANUAL)
     words = ("payout", "reject", trx_id, "--reason", "The bank is closed.")
-    [rejected] = await office.commands(words)
+    [rejected] = await operator.commands(words)
     assert (rejected["status"], rejected["error_code"]) == ("canceled", "payout_failed")
     assert rejected["guidance"] == "The bank is closed."
-    assert await office.refused(words) == ["manilla: The payout is canceled already.\n"]
-    reply = await office.live.get(f"/api/v1/verify-payout/{trx_id}")
+    assert await operator.refused(words) == ["manilla: The payout is canceled already.\n"]
+    reply = await operator.live.get(f"/api/v1/verify-payout/{trx_id}")
     assert reply.json["message"].endswith("The bank is closed.")
 
 
 async def test_an_automatic_payout_is_requeued_and_cannot_be_decided_manually(
-    office: Office,
+    operator: OperatorSetup,
 ) -> None:
-    trx_id = await office.pay_out(A)
+    trx_id = await operator.pay_out(A)
     [said], [requeued] = await asyncio.gather(
-        office.refused(("payout", "complete", trx_id)),
-        office.commands(("payout", "requeue", trx_id)),
+        operator.refused(("payout", "complete", trx_id)),
+        operator.commands(("payout", "requeue", trx_id)),
     )
     assert "provider" in said
     assert (requeued["trx_id"], requeued["status"]) == (trx_id, "pending")
 
     async def is_settled() -> bool:
-        return office.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
+        return operator.control(f"a/transfers/{trx_id}/settle", {"status": "success"})
 
-    await office.until(is_settled)
+    await operator.until(is_settled)
 
-    await office.until_delivered(trx_id)
-    [again] = await office.refused(("payout", "requeue", trx_id))
+    await operator.until_delivered(trx_id)
+    [again] = await operator.refused(("payout", "requeue", trx_id))
     assert "is completed already" in again
 
 
-async def test_an_unknown_payout_is_rejected(office: Office) -> None:
-    unknown = trx_ids.new(int(office.id))
-    said = await office.refused(
+async def test_an_unknown_payout_is_rejected(operator: OperatorSetup) -> None:
+    unknown = trx_ids.new(int(operator.id))
+    said = await operator.refused(
         ("payout", "show", unknown),
         ("payout", "complete", "TXN1"),
         ("payment", "show", unknown),
@@ -235,37 +235,37 @@ async def test_an_unknown_payout_is_rejected(office: Office) -> None:
     assert all("There is no" in line for line in said)
 
 
-async def test_an_account_is_saved_listed_paid_and_removed(office: Office) -> None:
-    words = ("account", "add", office.id, A, "bank_code=058", "account=0123456789")
-    [saved] = await office.commands((*words, "--label", "Landlord"))
+async def test_an_account_is_saved_listed_paid_and_removed(operator: OperatorSetup) -> None:
+    words = ("account", "add", operator.id, A, "bank_code=058", "account=0123456789")
+    [saved] = await operator.commands((*words, "--label", "Landlord"))
     fields = ["id", "merchant_id", "method", "beneficiary", "label", "active", "created_at"]
     assert list(saved) == fields
     assert (saved["method"], saved["label"], saved["active"]) == (A, "Landlord", True)
     assert saved["beneficiary"] == {"bank_code": "058", "account_number": "0123456789"}
-    await office.until_delivered(
-        await office.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
+    await operator.until_delivered(
+        await operator.pay_out(A, beneficiary=None, withdraw_account_id=saved["id"])
     )
-    remove = ("account", "remove", office.id, str(saved["id"]))
+    remove = ("account", "remove", operator.id, str(saved["id"]))
     [removed], plain = await asyncio.gather(
-        office.commands(remove),
+        operator.commands(remove),
         asyncio.to_thread(
-            manilla, "account", "list", office.id, "--data", str(office.instance.folder)
+            manilla, "account", "list", operator.id, "--data", str(operator.instance.folder)
         ),
     )
     assert removed == saved | {"active": False}
     assert "bank code 058, account number 0123456789" in plain.stdout
     [again, nobody], [listed] = await asyncio.gather(
-        office.refused(remove, ("account", "list", "999999")),
-        office.commands(("account", "list", office.id)),
+        operator.refused(remove, ("account", "list", "999999")),
+        operator.commands(("account", "list", operator.id)),
     )
     assert "no active account" in again
     assert "There is no merchant 999999" in nobody
     assert removed in listed
 
 
-async def test_an_account_that_cannot_be_paid_is_not_saved(office: Office) -> None:
-    add = ("account", "add", office.id)
-    await office.refused(
+async def test_an_account_that_cannot_be_paid_is_not_saved(operator: OperatorSetup) -> None:
+    add = ("account", "add", operator.id)
+    await operator.refused(
         (*add, A, "bank_code=058"),
         (*add, A, "bank_code=058", "account_number=123"),
         (*add, "providera-ngn", "bank_code=058", "account_number=0123456789"),
@@ -273,17 +273,17 @@ async def test_an_account_that_cannot_be_paid_is_not_saved(office: Office) -> No
 
 
 async def test_balances_are_compared_settled_and_their_cases_resolved(
-    office: Office,
+    operator: OperatorSetup,
 ) -> None:
     """The simulator's wallets start with money that is not in our ledger."""
-    folder = str(office.instance.folder)
+    folder = str(operator.instance.folder)
     first = manilla("reconcile", "--json", "--data", folder)
     assert first.returncode == 1, first.stderr
     rows = json.loads(first.stdout, parse_float=Decimal)
     assert [row["provider"] for row in rows] == ["providera", "providerb", "providerc"]
     assert list(rows[0]) == RECONCILED_FIELDS
     assert all(row["difference"] > 0 and not row["transfers_differ"] for row in rows)
-    settled = await office.commands(*(_top_up(row) for row in rows))
+    settled = await operator.commands(*(_top_up(row) for row in rows))
     assert all(each["trx_id"].startswith("TXN") for each in settled)
     assert [(each["kind"], each["provider"], each["currency"]) for each in settled] == [
         ("top_up", row["provider"], "NGN") for row in rows
@@ -298,10 +298,10 @@ def _top_up(row: dict[str, Any]) -> tuple[str, ...]:
     return ("settle", "top_up", row["provider"], amount, "--note", "opening balance")
 
 
-async def _differ_for_minutes(office: Office, rail: str, available: float) -> None:
+async def _differ_for_minutes(operator: OperatorSetup, rail: str, available: float) -> None:
     """A provider's balance differs in two comparisons, minutes apart."""
-    assert office.control(f"{rail}/balance", {"available": available})
-    folder = office.instance.folder
+    assert operator.control(f"{rail}/balance", {"available": available})
+    folder = operator.instance.folder
     assert manilla("reconcile", "--data", str(folder)).returncode == 1
     url = json.loads((folder / "instance.json").read_text())["database_url"]
     db = await Database.open(url, size=1, name="tests")
@@ -311,32 +311,34 @@ async def _differ_for_minutes(office: Office, rail: str, available: float) -> No
 
 
 async def test_a_case_whose_difference_is_gone_is_closed_by_one_command(
-    office: Office,
+    operator: OperatorSetup,
 ) -> None:
-    level = json.loads(manilla("reconcile", "--json", "--data", str(office.instance.folder)).stdout)
+    level = json.loads(
+        manilla("reconcile", "--json", "--data", str(operator.instance.folder)).stdout
+    )
     [held] = [float(row["ledger"]) for row in level if row["provider"] == "providerb"]
-    await _differ_for_minutes(office, "b", held + 5)
-    [listed] = await office.commands(("case", "list"))
+    await _differ_for_minutes(operator, "b", held + 5)
+    [listed] = await operator.commands(("case", "list"))
     [case] = [each for each in listed if each["reference"] == "providerb:NGN"]
     words = ("case", "close", str(case["id"]))
-    assert "has not vanished" in (await office.refused(words))[0]
-    assert office.control("b/balance", {"available": held})
-    manilla("reconcile", "--data", str(office.instance.folder))
-    [closed] = await office.commands(words)
+    assert "has not vanished" in (await operator.refused(words))[0]
+    assert operator.control("b/balance", {"available": held})
+    manilla("reconcile", "--data", str(operator.instance.folder))
+    [closed] = await operator.commands(words)
     assert closed["status"] == "resolved"
     assert closed["vanished_at"] is not None
 
 
-async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
-    await _differ_for_minutes(office, "c", 12345.67)
-    [listed] = await office.commands(("case", "list"))
+async def test_a_case_is_listed_shown_and_resolved_once(operator: OperatorSetup) -> None:
+    await _differ_for_minutes(operator, "c", 12345.67)
+    [listed] = await operator.commands(("case", "list"))
     [case] = [each for each in listed if each["reference"] == "providerc:NGN"]
     assert list(case) == CASE_FIELDS
     assert (case["kind"], case["status"], case["merchant_id"]) == ("clearing_differs", "open", None)
     words = ("case", "resolve", str(case["id"]), "--note", "a test's balance")
     [shown], [nothing_held, unasked] = await asyncio.gather(
-        office.commands(("case", "show", str(case["id"]))),
-        office.refused((*words, "--action", "credit"), ("case", "ask", str(case["id"]))),
+        operator.commands(("case", "show", str(case["id"]))),
+        operator.refused((*words, "--action", "credit"), ("case", "ask", str(case["id"]))),
     )
     assert "is not about a transaction at a provider" in unasked
     [opened], [way] = shown.pop("history"), shown.pop("ways")
@@ -344,32 +346,34 @@ async def test_a_case_is_listed_shown_and_resolved_once(office: Office) -> None:
     assert way["action"] == "nothing"
     assert shown == {**case, "vanished_at": None, "resolution": None, "resolved_at": None}
     assert "suspense" in nothing_held
-    [resolved] = await office.commands(words)
+    [resolved] = await operator.commands(words)
     assert (resolved["status"], resolved["resolution"]) == ("resolved", "nothing: a test's balance")
     assert resolved["resolved_at"] is not None
     [again], lists = await asyncio.gather(
-        office.refused(words), office.commands(("case", "list"), ("case", "list", "--all"))
+        operator.refused(words), operator.commands(("case", "list"), ("case", "list", "--all"))
     )
     assert "is resolved already" in again
     still_open, everything = ([each["id"] for each in each_list] for each_list in lists)
     assert (case["id"] in still_open, case["id"] in everything) == (False, True)
 
 
-async def test_a_provider_that_does_not_respond_exits_1_with_a_clear_line(office: Office) -> None:
-    assert office.control("b/faults", {"outage": True})
+async def test_a_provider_that_does_not_respond_exits_1_with_a_clear_line(
+    operator: OperatorSetup,
+) -> None:
+    assert operator.control("b/faults", {"outage": True})
     run = await asyncio.to_thread(
-        manilla, "reconcile", "--json", "--data", str(office.instance.folder)
+        manilla, "reconcile", "--json", "--data", str(operator.instance.folder)
     )
-    assert office.control("b/faults", {"outage": False})
+    assert operator.control("b/faults", {"outage": False})
     assert run.returncode == 1
     said = [line for line in run.stderr.splitlines() if line.startswith("manilla: ")]
     assert said == ["manilla: No usable response from providerb: not compared."]
     assert [row["balance"] is None for row in json.loads(run.stdout)] == [False, True, False]
 
 
-async def test_an_invalid_settlement_is_rejected(office: Office) -> None:
+async def test_an_invalid_settlement_is_rejected(operator: OperatorSetup) -> None:
     top_up = ("settle", "top_up", "providera")
-    await office.refused(
+    await operator.refused(
         (*top_up, "0", "--note", "x"),
         (*top_up, "10.001", "--note", "x"),
         (*top_up, "1", "--note", " "),
@@ -387,62 +391,62 @@ async def test_an_invalid_settlement_is_rejected(office: Office) -> None:
     ids=" ".join,
 )
 async def test_bad_usage_exits_2_with_an_explanation(
-    office: Office, words: tuple[str, ...]
+    operator: OperatorSetup, words: tuple[str, ...]
 ) -> None:
-    run = manilla(*words, "--data", str(office.instance.folder))
+    run = manilla(*words, "--data", str(operator.instance.folder))
     assert "Traceback" not in run.stderr
     assert (run.returncode, run.stdout) == (2, "")
 
 
 async def test_a_disabled_merchants_payouts_wait_and_are_sent_once_when_it_is_enabled(
-    office: Office,
+    operator: OperatorSetup,
 ) -> None:
-    hold, merchant = ("setting", "set", "payouts_held"), ("merchant", "set", office.id)
-    await office.commands((*hold, "true"))
-    trx_id = await office.pay_out(A)
-    rejected = await office.pay_out(A)
-    await office.commands((*merchant, "--status", "disabled"))
-    await office.commands((*hold, "false"))
-    listing = ("payout", "list", "--merchant", office.id, "--on-hold")
-    [listed, shown] = await office.commands(listing, ("payout", "show", trx_id))
+    hold, merchant = ("setting", "set", "payouts_held"), ("merchant", "set", operator.id)
+    await operator.commands((*hold, "true"))
+    trx_id = await operator.pay_out(A)
+    rejected = await operator.pay_out(A)
+    await operator.commands((*merchant, "--status", "disabled"))
+    await operator.commands((*hold, "false"))
+    listing = ("payout", "list", "--merchant", operator.id, "--on-hold")
+    [listed, shown] = await operator.commands(listing, ("payout", "show", trx_id))
     assert {each["trx_id"]: each["on_hold"] for each in listed} == {
         trx_id: "merchant_disabled",
         rejected: "merchant_disabled",
     }
     assert shown["on_hold_reason"] == "The merchant is disabled."
-    [canceled] = await office.commands(("payout", "reject", rejected, "--reason", "Closed."))
+    [canceled] = await operator.commands(("payout", "reject", rejected, "--reason", "Closed."))
     assert canceled["status"] == "canceled"
-    [shown] = await office.commands(("payout", "show", trx_id))
+    [shown] = await operator.commands(("payout", "show", trx_id))
     assert shown["sent_at"] is None
-    await office.commands((*merchant, "--status", "approved", "--payouts", "off"))
-    [shown] = await office.commands(("payout", "show", trx_id))
+    await operator.commands((*merchant, "--status", "approved", "--payouts", "off"))
+    [shown] = await operator.commands(("payout", "show", trx_id))
     assert (shown["sent_at"], shown["on_hold"]) == (None, "merchant_payouts_off")
-    await office.commands((*merchant, "--payouts", "on"))
+    await operator.commands((*merchant, "--payouts", "on"))
 
     async def is_sent() -> bool:
-        [shown] = await office.commands(("payout", "show", trx_id))
+        [shown] = await operator.commands(("payout", "show", trx_id))
         return shown["accepted_at"] is not None
 
-    await office.until(is_sent)
-    [listed] = await office.commands(listing)
+    await operator.until(is_sent)
+    [listed] = await operator.commands(listing)
     assert listed == []
 
 
-async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) -> None:
-    reply = await office.sandbox.post(INITIATE_PAYMENT, payment_order())
+async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(operator: OperatorSetup) -> None:
+    reply = await operator.sandbox.post(INITIATE_PAYMENT, payment_order())
     trx_id = urlsplit(reply.json["payment_url"]).path.rsplit("/", 1)[1]
-    await office.until_paid(office.sandbox, trx_id)
+    await operator.until_paid(operator.sandbox, trx_id)
     words = ("refund", trx_id, "--reason", "Returned goods")
-    [part] = await office.commands((*words, "--amount", "400.25"))
+    [part] = await operator.commands((*words, "--amount", "400.25"))
     assert list(part) == REFUND_FIELDS
     assert (part["payment_trx_id"], part["amount"]) == (trx_id, 400.25)
     assert part["reason"] == "Returned goods"
-    too_much, no_amount = await office.refused(
+    too_much, no_amount = await operator.refused(
         (*words, "--amount", "599.76"), (*words, "--amount", "ten")
     )
     assert "599.75" in too_much
     assert "ten" in no_amount
-    shown, listed, found, entries, accounts = await office.commands(
+    shown, listed, found, entries, accounts = await operator.commands(
         *(("payment", "show", trx_id), ("refunds", "list")),
         ("payment", "list", "--search", trx_id),
         *(("ledger", "postings", "--reference", trx_id), ("ledger", "accounts")),
@@ -457,38 +461,38 @@ async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(office: Office) 
     ]
 
 
-async def test_a_refund_waiting_for_an_operator_is_confirmed_once(office: Office) -> None:
-    trx_id = await _paid_through_provider_b(office)
-    [refund] = await office.commands(("refund", trx_id, "--reason", "Returned goods"))
+async def test_a_refund_waiting_for_an_operator_is_confirmed_once(operator: OperatorSetup) -> None:
+    trx_id = await _paid_through_provider_b(operator)
+    [refund] = await operator.commands(("refund", trx_id, "--reason", "Returned goods"))
 
     async def is_waiting() -> bool:
-        [listed] = await office.commands(("refunds", "list", "--pending"))
+        [listed] = await operator.commands(("refunds", "list", "--pending"))
         waiting = {each["trx_id"]: each["waits_for"] for each in listed}
         return waiting.get(refund["trx_id"]) == "operator"
 
-    await office.until(is_waiting)
+    await operator.until(is_waiting)
     words = ("refunds", "confirm", refund["trx_id"], "--note", "FT-8")
-    [confirmed] = await office.commands(words)
+    [confirmed] = await operator.commands(words)
     assert (confirmed["status"], confirmed["waits_for"]) == ("completed", None)
     [again], [shown] = await asyncio.gather(
-        office.refused(words), office.commands(("payment", "show", trx_id))
+        operator.refused(words), operator.commands(("payment", "show", trx_id))
     )
     assert "completed already" in again
     [charge] = shown["charges"]
     assert (charge["method"], charge["status"]) == ("providerb-ngn", "paid")
 
 
-async def _paid_through_provider_b(office: Office) -> str:
-    reply = await office.live.post(INITIATE_PAYMENT, payment_order())
+async def _paid_through_provider_b(operator: OperatorSetup) -> str:
+    reply = await operator.live.post(INITIATE_PAYMENT, payment_order())
     address = urlsplit(reply.json["payment_url"])
     trx_id: str = address.path.rsplit("/", 1)[1]
-    chosen = await office.live.site.send(
+    chosen = await operator.live.site.send(
         "POST",
         f"{address.path}/choose?{address.query}",
         {"Content-Type": "application/x-www-form-urlencoded"},
         urlencode({"method": "providerb-ngn"}).encode(),
     )
     assert chosen.status == 303, chosen.body
-    assert office.control(f"b/charges/{trx_id}-1/pay", {})
-    await office.until_paid(office.live, trx_id)
+    assert operator.control(f"b/charges/{trx_id}-1/pay", {})
+    await operator.until_paid(operator.live, trx_id)
     return trx_id

@@ -202,10 +202,10 @@ async def test_each_error_has_its_own_class(
     with pytest.raises(library.InsufficientBalance) as poor:
         await client.initiate_payout(**await payout(client, payout_amount=1_500_000))
     assert isinstance(poor.value, library.PayoutRefused)
-    somebody = {"bank_code": "058", "account_number": "0000000002"}
+    unresolved_beneficiary = {"bank_code": "058", "account_number": "0000000002"}
     with pytest.raises(library.InvalidBeneficiary):
-        await client.initiate_payout(**await payout(client, beneficiary=somebody))
-    empty = {**somebody, "account_number": "0000000004"}
+        await client.initiate_payout(**await payout(client, beneficiary=unresolved_beneficiary))
+    empty = {**unresolved_beneficiary, "account_number": "0000000004"}
     with pytest.raises(library.ProviderInsufficientBalance):
         await client.initiate_payout(**await payout(client, beneficiary=empty))
     with pytest.raises(library.PayoutFailed):

@@ -24,8 +24,13 @@ def document(**changed: Any) -> bytes:
         "environment": "sandbox",
         "amount": "@",
     }
-    told = {"event": "payment", "data": data, "message": "Payment Completed", "status": "completed"}
-    whole = {**told, "timestamp": int(time.time()), **changed}
+    notified = {
+        "event": "payment",
+        "data": data,
+        "message": "Payment Completed",
+        "status": "completed",
+    }
+    whole = {**notified, "timestamp": int(time.time()), **changed}
     return json.dumps(whole, ensure_ascii=False).replace('"@"', "90071992547409.93").encode()
 
 
@@ -46,20 +51,20 @@ def plain(body: bytes, prefix: str = "") -> dict[str, str]:
 
 def test_notifications_from_the_service_are_accepted() -> None:
     body = document()
-    told = verify_ipn(body, sent(body), SECRET)
-    assert (told.event, told.status, told.trx_id) == ("payment", "completed", "TXN1")
-    assert (told.id, told.ref_trx, told.currency_code) == ("msg_1", "ORDER-1001", "NGN")
-    assert told.amount == told.data["amount"] == Decimal("90071992547409.93")
-    assert told.is_sandbox
-    assert told.handled_once_by == ("payment", "TXN1", "completed", "")
-    assert verify_ipn(body, sent(body), signing.standard_key(SECRET.encode())) == told
+    notified = verify_ipn(body, sent(body), SECRET)
+    assert (notified.event, notified.status, notified.trx_id) == ("payment", "completed", "TXN1")
+    assert (notified.id, notified.ref_trx, notified.currency_code) == ("msg_1", "ORDER-1001", "NGN")
+    assert notified.amount == notified.data["amount"] == Decimal("90071992547409.93")
+    assert notified.is_sandbox
+    assert notified.handled_once_by == ("payment", "TXN1", "completed", "")
+    assert verify_ipn(body, sent(body), signing.standard_key(SECRET.encode())) == notified
 
 
 @pytest.mark.parametrize("prefix", ["", "sha256="])
 def test_the_plain_signature_alone_is_sufficient(prefix: str) -> None:
     body = document()
-    told = verify_ipn(body, plain(body, prefix), SECRET)
-    assert (told.id, told.trx_id) == (None, "TXN1")
+    notified = verify_ipn(body, plain(body, prefix), SECRET)
+    assert (notified.id, notified.trx_id) == (None, "TXN1")
 
 
 def test_any_of_several_signatures_may_match_with_header_names_in_any_case() -> None:
@@ -73,9 +78,11 @@ def test_any_of_several_signatures_may_match_with_header_names_in_any_case() -> 
 def test_legacy_notifications_are_read_too() -> None:
     flat = {"event": "payment.success", "trx_id": "TXN2", "amount": 1500, "currency": "NGN"}
     body = json.dumps({**flat, "status": "completed"}).encode()
-    told = verify_ipn(body, sent(body), SECRET)
-    assert (told.event, told.trx_id, told.amount) == (*("payment.success", "TXN2", Decimal(1500)),)
-    assert (told.currency_code, told.environment) == ("NGN", "sandbox")
+    notified = verify_ipn(body, sent(body), SECRET)
+    assert (notified.event, notified.trx_id, notified.amount) == (
+        *("payment.success", "TXN2", Decimal(1500)),
+    )
+    assert (notified.currency_code, notified.environment) == ("NGN", "sandbox")
     with pytest.raises(NotificationTooOld):
         verify_ipn(body, plain(body), SECRET)
     assert verify_ipn(body, plain(body), SECRET, tolerance_seconds=None).trx_id == "TXN2"

@@ -31,7 +31,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "provider": "providerb",
         "code": "providera_ngn_transfer",
         "setting": "payout_days",
-        "approval": str(await ask(services, merchant, text)),
+        "approval": str(await request_adjustment(services, merchant, text)),
         **await _person(services, text),
         **await _queues(services, merchant, text),
     }
@@ -55,7 +55,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
         amount=refund.amount,
     )
     case = await db.value("SELECT id FROM operator_case WHERE merchant_id = $1", merchant_id)
-    await park(services, merchant_id, text)
+    await create_failed_job(services, merchant_id, text)
     request_id = await _request(services, merchant_id, text)
     return {
         **theirs,
@@ -89,7 +89,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
     return request_id
 
 
-async def park(services: Services, merchant_id: int, text: str) -> None:
+async def create_failed_job(services: Services, merchant_id: int, text: str) -> None:
     """A failed job of a kind that no worker claims."""
     await services.db.execute(
         """
@@ -100,7 +100,7 @@ async def park(services: Services, merchant_id: int, text: str) -> None:
     )
 
 
-async def ask(services: Services, merchant: Merchant, reason: str) -> int:
+async def request_adjustment(services: Services, merchant: Merchant, reason: str) -> int:
     """The id of an adjustment that waits for a second administrator."""
     change = WalletAdjustment(
         merchant.new.id, Environment.SANDBOX, Money.of("25", "NGN"), reason[:200]

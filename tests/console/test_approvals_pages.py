@@ -14,7 +14,7 @@ from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.client import Merchant
 from tests.console.conftest import PopulatedConsole
-from tests.console.sample_data import SOMEBODY, ask
+from tests.console.sample_data import SOMEBODY, request_adjustment
 from tests.web.signed_in_user import SignedInUser
 
 
@@ -34,7 +34,7 @@ async def test_of_two_administrators_approving_concurrently_one_gets_an_error(
 ) -> None:
     wallet = populated.merchant.new.id, Environment.SANDBOX, "NGN"
     before = await queries.wallet(services.db, *wallet)
-    number = await ask(services, populated.merchant, "a race")
+    number = await request_adjustment(services, populated.merchant, "a race")
     pages: list[Page] = []
     for visitor in (populated.administrator, second):
         await visitor.step_up(services)
@@ -89,7 +89,7 @@ async def test_operations_can_withdraw_their_own_requests_and_decide_nothing(
 ) -> None:
     officer = populated.people[ConsoleRole.OPERATIONS]
     await officer.step_up(services)
-    theirs = await ask(services, populated.merchant, "somebody else's")
+    theirs = await request_adjustment(services, populated.merchant, "somebody else's")
     own = await ask_as(services, officer, populated.merchant)
     assert (await officer.post(f"/approvals/{theirs}/approve", {})).status == 403
     assert (await officer.post(f"/approvals/{theirs}/refuse", {"reason": "no"})).status == 403

@@ -68,11 +68,11 @@ async def tidy(services: Services) -> AsyncIterator[None]:
     for setting in settings.describe(current):
         if setting.value != setting.default:
             await settings.change(services.db, setting.key, setting.default)
-    await catalogue.change(services.db, MethodKind.WITHDRAW, CODE, _as_it_was(before))
+    await catalogue.change(services.db, MethodKind.WITHDRAW, CODE, _restored(before))
     await services.platform._refresh(0)
 
 
-def _as_it_was(method: Method) -> MethodUpdate:
+def _restored(method: Method) -> MethodUpdate:
     assert method.fee.minimum_minor is None
     assert method.fee.maximum_minor is None
     assert method.maximum is not None

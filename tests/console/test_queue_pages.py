@@ -29,7 +29,7 @@ from manilla.services import Services
 from manilla.settings import Settings
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Reply, Site, new_merchant
-from tests.console.sample_data import park
+from tests.console.sample_data import create_failed_job
 from tests.dashboard.merchant_dashboard import unchunked
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import answer, receiving
@@ -410,7 +410,7 @@ async def test_a_failed_job_is_retried_once_and_logged(
     services: Services, support: SignedInUser, shop: Shop
 ) -> None:
     subject = new_reference()
-    await park(services, shop.merchant.new.id, subject)
+    await create_failed_job(services, shop.merchant.new.id, subject)
     page = text(await support.get(f"/jobs?q={subject}"))
     assert "12 of 14" in page
     job = {"merchant_id": str(shop.merchant.new.id), "kind": "of-a-test", "subject": subject}

@@ -80,17 +80,15 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         context = await browser.new_context(viewport={"width": width, "height": 844})
         await self.owner.enter(context)
         page = await context.new_page()
-        complaints: list[str] = []
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(
             "console",
-            lambda said: (
-                complaints.append(said.text) if said.type in ("error", "warning") else None
-            ),
+            lambda said: problems.append(said.text) if said.type in ("error", "warning") else None,
         )
         await page.goto(f"{self.services.base_url}/dashboard{path}")
         yield page
-        assert complaints == []
+        assert problems == []
         await context.close()
 
     async def rows(self, path: str, **query: str) -> list[list[str]]:

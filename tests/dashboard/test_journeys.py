@@ -37,7 +37,7 @@ SITE_INFO = "/api/v1/site-info"
 
 
 @contextlib.asynccontextmanager
-async def _sat_down(browser: Browser, address: str) -> AsyncIterator[Page]:
+async def _at_browser(browser: Browser, address: str) -> AsyncIterator[Page]:
     """A user with their own browser, in which no page causes an error."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     page = await context.new_page()
@@ -65,7 +65,7 @@ async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _told(page: Page, text: str) -> None:
+async def _sees(page: Page, text: str) -> None:
     await expect(page.locator(".notice")).to_contain_text(text)
 
 
@@ -78,7 +78,7 @@ async def _sign_in(page: Page, email: str) -> None:
 async def _sign_out(page: Page) -> None:
     await page.locator("details.drop summary").click()
     await page.get_by_role("button", name="Sign out").click()
-    await _told(page, "You have signed out.")
+    await _sees(page, "You have signed out.")
 
 
 async def _statuses(site: Site, *keys: list[str]) -> list[int]:
@@ -96,14 +96,14 @@ async def test_a_business_signs_up_secures_its_account_and_rotates_its_keys(
     browser: Browser, site: Site, services: Services
 ) -> None:
     base, email = f"{services.base_url}/dashboard", f"ngozi-{time.time_ns()}@example.com"
-    async with _sat_down(browser, f"{base}/sign-up") as page:
+    async with _at_browser(browser, f"{base}/sign-up") as page:
         await page.get_by_label("Business name").fill("Kobo & Sons")
         await page.get_by_label("Your name").fill("Ngozi Obi")
         await page.get_by_label("Email").fill(email)
         await page.get_by_label("Password").fill("short")
         await page.locator("form").evaluate("form => form.noValidate = true")
         await page.get_by_role("button", name="Create account").click()
-        await _told(page, "A password must have 12 to 256 characters.")
+        await _sees(page, "A password must have 12 to 256 characters.")
         await expect(page.get_by_label("Email")).to_have_value(email)
         await page.get_by_label("Password").fill(PASSWORD)
         await page.get_by_role("button", name="Create account").click()
@@ -149,7 +149,7 @@ async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP
     secret = await page.locator(".copyable code").first.inner_text()
     await page.get_by_label("Code").fill("not a code")
     await page.get_by_role("button", name="Turn on").click()
-    await _told(page, "The code is wrong")
+    await _sees(page, "The code is wrong")
     assert await page.locator(".copyable code").first.inner_text() == secret
     totp = pyotp.TOTP(secret)
     await page.get_by_label("Code").fill(totp.now())
@@ -162,7 +162,7 @@ async def _protects_the_account(page: Page, base: str, email: str) -> pyotp.TOTP
         await _sign_in(page, email)
         await page.get_by_label("Code").fill("000000")
         await page.get_by_role("button", name="Continue").click()
-        await _told(page, "The code is wrong")
+        await _sees(page, "The code is wrong")
         await page.get_by_label("Code").fill(code)
         await page.get_by_role("button", name="Continue").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
@@ -189,7 +189,7 @@ async def test_a_merchant_configures_methods_notifications_and_members(
         before = await dashboard.balance()
         await page.get_by_label("Test money").fill("2,500.50")
         await page.get_by_role("button", name="Top up").click()
-        await _told(page, "Test money added.")
+        await _sees(page, "Test money added.")
         assert await dashboard.balance() == before + 250_050
         await page.get_by_label("Test money").fill("-1")
         await page.get_by_role("button", name="Top up").click()
@@ -211,14 +211,14 @@ async def _chooses_gateways(page: Page, merchant: Merchant) -> None:
         await page.locator(f'input[value="{code}"]').check()
     await expect(page.get_by_label("Selected gateways")).to_be_checked()
     await page.get_by_role("button", name="Save").click()
-    await _told(page, "Checkout now offers the selected gateways.")
+    await _sees(page, "Checkout now offers the selected gateways.")
     # The page shows what was just saved, not a cached value.
     assert await page.locator("input[name=gateway]:checked").count() == 2
     assert await page.get_by_text("You have not selected it.").count() == len(everything) - 2
     await _becomes(everything[:2], offered)
     await page.locator('input[value="all"]').check()
     await page.get_by_role("button", name="Save").click()
-    await _told(page, "Checkout now offers all available gateways.")
+    await _sees(page, "Checkout now offers all available gateways.")
     await _becomes(everything, offered)
 
 
@@ -238,7 +238,7 @@ async def _chooses_who_bears_the_commission(page: Page, merchant: Merchant) -> N
     await page.get_by_role("button", name="Save").click()
     await page.get_by_label("Your password").fill(PASSWORD)
     await page.get_by_role("button", name="Confirm").click()
-    await _told(page, "Your business now pays the commission.")
+    await _sees(page, "Your business now pays the commission.")
     await _becomes(1000, customer_pays)
 
 
@@ -263,7 +263,7 @@ async def _has_a_notification_sent_again(page: Page, dashboard: MerchantDashboar
         await page.locator("a.row-link").click()
         await expect(page.get_by_text("Attempt 1: HTTP 500")).to_be_visible()
         await page.get_by_role("button", name="Resend").click()
-        await _told(page, "The notification is being sent again under the same id.")
+        await _sees(page, "The notification is being sent again under the same id.")
         await deliveries.deliver()
         await page.reload()
         await expect(page.get_by_text("Attempt 2: HTTP 200")).to_be_visible()
@@ -279,7 +279,7 @@ async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant)
     await page.get_by_label("Role", exact=True).select_option("finance")
     await page.get_by_role("button", name="Invite").click()
     link = await page.locator(".secret code").inner_text()
-    async with _sat_down(browser, link) as theirs:
+    async with _at_browser(browser, link) as theirs:
         await theirs.get_by_label("Your name").fill("Uche")
         await theirs.get_by_label("Choose a password").fill("four loud cedi notes")
         await theirs.get_by_role("button", name="Join").click()
@@ -306,13 +306,13 @@ async def test_the_demo_shows_a_complete_sale(
     async with (
         running_simulator(services),
         _delivery(services) as delivering,
-        _sat_down(browser, f"{base_url}/dashboard/") as owner,
+        _at_browser(browser, f"{base_url}/dashboard/") as owner,
     ):
         await owner.get_by_role("button", name="Continue as the demo merchant's owner").click()
         await owner.goto(f"{base_url}/dashboard/sandbox")
         figure = owner.locator(".figure").first
         before = await figure.inner_text()
-        async with _sat_down(browser, f"{base_url}/shop") as customer:
+        async with _at_browser(browser, f"{base_url}/shop") as customer:
             await customer.get_by_role("button", name="Buy A calabash lamp").click()
             await customer.get_by_role("button", name="Pay", exact=True).click()
             await customer.wait_for_url(f"{base_url}/shop/orders/*")

@@ -126,7 +126,7 @@ class LiveInstance:
         """As if time had passed until the leases of a dead process have ended."""
         await self.db.execute("UPDATE job SET due_at = now(), leased_until = now()")
 
-    async def books_are_in_order(self) -> bool:
+    async def invariants_hold(self) -> bool:
         return not [f for f in await invariants.check(self.db, ALL) if f.count]
 
 

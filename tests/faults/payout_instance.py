@@ -133,7 +133,7 @@ class PayoutInstance(LiveInstance):
             (trx_id, row["amount_minor"], 0)
         ]
 
-    async def check_books(self) -> None:
+    async def check_invariants(self) -> None:
         assert [f for f in await invariants.check(self.db, ALL) if f.count] == []
 
     def worker(self) -> int:

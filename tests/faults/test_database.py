@@ -31,7 +31,7 @@ RAILS = ["a", MANUAL]
 
 
 @pytest.fixture(autouse=True)
-async def _only_what_is_made_here_is_due(payer: PayoutMerchant, db: Database) -> None:
+async def _postpone_other_jobs(payer: PayoutMerchant, db: Database) -> None:
     await db.execute(
         "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", payer.merchant.new.id
     )
@@ -63,7 +63,7 @@ async def _payouts(payer: PayoutMerchant) -> list[str]:
     return [record["trx_id"] for record in records]
 
 
-def _is_told_to_come_again(reply: Reply) -> bool:
+def _is_retryable(reply: Reply) -> bool:
     return (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE") and (
         int(reply.headers["retry-after"]) >= 1
     )
@@ -76,7 +76,7 @@ async def test_27_a_connection_lost_after_commit_lets_the_retry_find_the_first_t
     before = await _warmed_up(fragile, rail)
     order = await fragile.order(rail)
     proxy.cut(Cut.AFTER, order["ref_trx"])
-    assert _is_told_to_come_again(await fragile.merchant.post(INITIATE, order))
+    assert _is_retryable(await fragile.merchant.post(INITIATE, order))
     assert proxy.has_cut
     trx_id, *others = reversed(await _payouts(payer))
     assert await payer.balance() == before - 100_000
@@ -95,7 +95,7 @@ async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry
     before = await _warmed_up(fragile, rail)
     order, earlier = await fragile.order(rail), await _payouts(payer)
     proxy.cut(Cut.BEFORE, order["ref_trx"])
-    assert _is_told_to_come_again(await fragile.merchant.post(INITIATE, order))
+    assert _is_retryable(await fragile.merchant.post(INITIATE, order))
     assert proxy.has_cut
     assert await _payouts(payer) == earlier
     reply = await fragile.merchant.post(INITIATE, order)
@@ -115,7 +115,7 @@ async def test_27_a_retry_with_the_same_key_replays_the_lost_response(
     raw = json.dumps(await fragile.order(MANUAL)).encode()
     proxy.cut(Cut.AFTER, json.loads(raw)["ref_trx"])
     lost = await fragile.merchant.call("POST", INITIATE, raw, Idempotency_Key="once")
-    assert _is_told_to_come_again(lost)
+    assert _is_retryable(lost)
     again = await fragile.merchant.call("POST", INITIATE, raw, Idempotency_Key="once")
     assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
     assert await _payouts(payer) == [again.json["trx_id"]]
@@ -218,7 +218,7 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
                 ),
             ]
             replies = await asyncio.gather(*asking)
-            assert all(map(_is_told_to_come_again, replies))
+            assert all(map(_is_retryable, replies))
             assert await _payouts(payer) == []
         reply = await busy.merchant.post(INITIATE, order)
         assert reply.status == 200, reply.body

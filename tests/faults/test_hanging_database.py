@@ -95,7 +95,7 @@ async def callers(payer: PayoutMerchant, fragile: PayoutMerchant) -> Callers:
     return Callers(fragile, owner, await administrator(services, site, email))
 
 
-async def _all_are_told(callers: Callers) -> None:
+async def _all_get_an_error(callers: Callers) -> None:
     async with asyncio.timeout(ANSWER_SECONDS):
         asking = callers.asking()
         replies = dict(zip(asking, await asyncio.gather(*asking.values()), strict=True))
@@ -111,8 +111,8 @@ async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
         while any(r.status == 503 for r in await asyncio.gather(*callers.asking().values())):
             pass
     proxy.freeze()
-    await _all_are_told(callers)
-    await _all_are_told(callers)  # the sessions are closed now, and new ones cannot be opened
+    await _all_get_an_error(callers)
+    await _all_get_an_error(callers)  # the sessions are closed now, and new ones cannot be opened
     assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
 
     proxy.thaw()

@@ -18,7 +18,7 @@ async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
     record = await running.db.record(
         """
         SELECT (SELECT count(*) FROM posting WHERE trx_id = $1 AND kind = 'payment') AS credits,
-               (SELECT count(*) FROM notification WHERE trx_id = $1) AS told,
+               (SELECT count(*) FROM notification WHERE trx_id = $1) AS notified,
                (SELECT count(*) FROM timeline WHERE trx_id = $1) AS steps""",
         trx_id,
     )
@@ -40,7 +40,7 @@ async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
     await running.until(is_paid)
     assert running.has_crashed("after_webhook_stored")
     assert await _credits(running, trx_of(checkout)) == (1, 1, 1)
-    assert await running.books_are_in_order()
+    assert await running.invariants_hold()
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ async def test_a_crash_during_a_credit_leads_to_one_credit_and_one_commission(
 
     await running.until(is_paid)
     assert await _credits(running, trx_of(checkout)) == (1, 1, 1)
-    assert await running.books_are_in_order()
+    assert await running.invariants_hold()

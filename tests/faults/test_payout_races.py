@@ -27,7 +27,7 @@ FAILED = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
 
 
 @pytest.fixture(autouse=True)
-async def _only_what_is_made_here_is_due(payer: PayoutMerchant) -> None:
+async def _postpone_other_jobs(payer: PayoutMerchant) -> None:
     await payer.services.db.execute(
         "UPDATE job SET due_at = 'infinity' WHERE merchant_id <> $1", payer.merchant.new.id
     )
@@ -42,7 +42,7 @@ async def _count(payer: PayoutMerchant) -> int:
     return count
 
 
-async def _ask_at_once(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
+async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
     """Each request comes from another IP, with its own rate limit."""
     callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
@@ -66,7 +66,7 @@ async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     else:
         await payer.simulator.control("a/faults", {"latency_seconds": 0.2})
     before, count = await payer.balance(), await _count(payer)
-    replies = await _ask_at_once(payer, [order] * 64)
+    replies = await _request_concurrently(payer, [order] * 64)
     assert Counter(reply.code for reply in replies) == {None: 1, "DUPLICATE_REFERENCE": 63}
     assert len({reply.json["trx_id"] for reply in replies}) == 1
     assert await payer.balance() == before - 100_000
@@ -80,7 +80,7 @@ async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
     payer: PayoutMerchant,
 ) -> None:
     order = await payer.order(MANUAL, payout_amount=10_001)
-    replies = await _ask_at_once(payer, [order] * 64)
+    replies = await _request_concurrently(payer, [order] * 64)
     assert Counter(reply.code for reply in replies) == {"insufficient_balance": 64}
     assert await payer.balance() == FULL
 
@@ -91,7 +91,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
 ) -> None:
     amounts = [700 + 13 * number for number in range(40)]  # far more than the balance of 10,000.00
     orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
-    replies = await _ask_at_once(payer, orders)
+    replies = await _request_concurrently(payer, orders)
     assert {reply.status for reply in replies} == {200, 422}
     assert {reply.code for reply in replies} == {None, "insufficient_balance"}
     taken = sum(amount for amount, reply in zip(amounts, replies, strict=True) if not reply.code)
@@ -109,7 +109,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
         )
 
 
-async def _tell(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
+async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
     """Sends a webhook as a provider does: again, if nobody had time to receive it."""
     while True:
         with contextlib.suppress(Unavailable):
@@ -121,10 +121,12 @@ async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchan
     assert await payer.balance() == 0
     orders = [await payer.order(payout_amount=700) for _ in range(20)]
     replies, _ = await asyncio.gather(
-        _ask_at_once(payer, orders),
+        _request_concurrently(payer, orders),
         asyncio.gather(
             *(
-                _tell(payer, trx_id, SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY))
+                _send_webhook(
+                    payer, trx_id, SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
+                )
                 for trx_id in failing * 3
             )
         ),
@@ -155,8 +157,8 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [loser] = [result for result in results if isinstance(result, Refusal)]
         assert isinstance(loser, NotToDecide)
         assert loser.text == f"The payout is {winner.status} already."
-        [told] = await payer.notifications(trx_id)
-        assert told["status"] == (await payer.payout(trx_id)).status == winner.status
+        [notified] = await payer.notifications(trx_id)
+        assert notified["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
     # A report that it was paid, after the money was returned, is a case.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
@@ -281,14 +283,16 @@ async def test_20_a_thousand_payouts_settled_three_times_concurrently_change_onc
     for first in range(0, rounds, at_once):
         caller = payer.from_new_ip()
         references = [f"{order['ref_trx']}-{n}" for n in range(first, first + at_once)]
-        replies = await _ask_at_once(payer, [{**order, "ref_trx": ref} for ref in references])
+        replies = await _request_concurrently(
+            payer, [{**order, "ref_trx": ref} for ref in references]
+        )
         trx_ids = [reply.json["trx_id"] for reply in replies]
         delivered, failed = trx_ids[::2], trx_ids[1::2]
         outcomes = ((TransferEvent.DELIVERED, delivered), (TransferEvent.FAILED, failed))
         sources = (Source.STATUS_QUERY, Source.RECONCILIATION)
         await asyncio.gather(
             *(
-                _tell(payer, trx_id, SettlementEvent(event, source))
+                _send_webhook(payer, trx_id, SettlementEvent(event, source))
                 for source in sources
                 for event, those in outcomes
                 for trx_id in those
@@ -297,7 +301,7 @@ async def test_20_a_thousand_payouts_settled_three_times_concurrently_change_onc
         )
     assert await payer.balance() == before - rounds // 2 * 100_000
     counts = """
-        SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS told,
+        SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS notified,
                (SELECT count(DISTINCT trx_id) FROM notification WHERE merchant_id = $1) AS payouts,
                (SELECT count(*) FROM timeline
                  WHERE merchant_id = $1 AND to_status <> from_status) AS steps"""

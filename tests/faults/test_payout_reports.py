@@ -23,7 +23,7 @@ FULL, DEBITED = 1_000_000, 900_000
 
 
 @pytest.fixture(autouse=True)
-async def _provider_decides_when_told_and_says_nothing(payer: PayoutMerchant, db: Database) -> None:
+async def _settle_on_command_without_webhooks(payer: PayoutMerchant, db: Database) -> None:
     """The provider settles only on command and sends no webhooks.
 
     Jobs of other tests are postponed.
@@ -43,7 +43,7 @@ async def _every_rail_is_up(payer: PayoutMerchant) -> AsyncIterator[None]:
         await payer.services.rails.health.mark_up(rail)
 
 
-async def _faults(payer: PayoutMerchant, rail: str, *planned: dict[str, Any]) -> None:
+async def _problems(payer: PayoutMerchant, rail: str, *planned: dict[str, Any]) -> None:
     await payer.simulator.control(f"{rail}/faults", {"next": list(planned)})
 
 
@@ -72,11 +72,13 @@ async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
     return trx_id
 
 
-async def _is(payer: PayoutMerchant, trx_id: str, status: str, balance: int, *told: str) -> None:
+async def _is(
+    payer: PayoutMerchant, trx_id: str, status: str, balance: int, *notified: str
+) -> None:
     """Status, balance, and the notification messages sent to the merchant."""
     assert (await payer.payout(trx_id)).status == status
     assert await payer.balance() == balance
-    assert [each["message"] for each in await payer.notifications(trx_id)] == list(told)
+    assert [each["message"] for each in await payer.notifications(trx_id)] == list(notified)
 
 
 async def _is_paid_once(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
@@ -104,7 +106,7 @@ async def test_10_11_a_lost_response_to_an_accepted_send_is_not_a_refusal(
     outcome: str,
 ) -> None:
     monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
-    await _faults(payer, rail, {"call": "transfer", **fault})
+    await _problems(payer, rail, {"call": "transfer", **fault})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     await _is(payer, trx_id, "pending", DEBITED)
@@ -140,7 +142,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
     payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch, rail: str, fault: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(wire, "CALL_SECONDS", 0.3)
-    await _faults(payer, rail, {"call": "transfer", **fault})
+    await _problems(payer, rail, {"call": "transfer", **fault})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     await _is(payer, trx_id, "pending", DEBITED)
@@ -159,7 +161,7 @@ async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_ref
     """The refusal may be about the second send while the first one is on its way."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
-    await _faults(payer, rail, lost, {**refusal, "times": None})
+    await _problems(payer, rail, lost, {**refusal, "times": None})
     trx_id = await payer.pay_out(rail)
     await payer.simulator.run_jobs()
     for _ in range(3):
@@ -171,7 +173,7 @@ async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_ref
     await payer.check_now(trx_id)
     await _is(payer, trx_id, "pending", DEBITED)
     assert await payer.cases() == [("no_answer", trx_id)]
-    await _faults(payer, rail)
+    await _problems(payer, rail)
     await payer.check_now(trx_id)
     await _is_paid_once(payer, rail, trx_id)
 
@@ -347,7 +349,7 @@ async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
     await _settle(payer, rail, trx_id, "reversed")
     health = payer.services.rails.health.rail(f"provider{rail}", Direction.PAY_OUT)
     if trouble == "5xx":
-        await _faults(payer, rail, {"call": "transfer_status", "fault": "5xx_before"})
+        await _problems(payer, rail, {"call": "transfer_status", "fault": "5xx_before"})
     else:
         health.is_down = True
     assert (

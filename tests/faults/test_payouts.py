@@ -26,9 +26,9 @@ async def live(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Payout
 
 
 @pytest.fixture(autouse=True)
-async def _books_are_in_order_here(live: PayoutInstance) -> AsyncIterator[None]:
+async def _invariants_hold_here(live: PayoutInstance) -> AsyncIterator[None]:
     yield
-    await live.check_books()
+    await live.check_invariants()
 
 
 async def _warm_up(live: PayoutInstance, rail: str) -> None:
@@ -146,14 +146,14 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
     assert is_failed is (point == "after_payout_commit")
     assert await live.balance() == before - (0 if is_failed else PAYABLE)
     assert len(await live.notifications(trx_id)) == (1 if is_failed else 0)
-    await live.check_books()
+    await live.check_invariants()
 
     await live.end_leases()
     await live.until_status(trx_id, "failed")
     assert await live.balance() == before
     assert await live.steps(trx_id) == ["failed"]
-    [(_, *told)] = await live.notifications(trx_id)
-    assert told == ["failed", "Payout Failed"]
+    [(_, *notified)] = await live.notifications(trx_id)
+    assert notified == ["failed", "Payout Failed"]
     assert await live.is_paid_once(trx_id)
 
 
@@ -167,8 +167,8 @@ async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     live.arm("after_payout_commit")
     trx_id = await live.pay_out(account=account)
     await live.until_crash("after_payout_commit")
-    [(notification_id, told, _)] = await live.notifications(trx_id)
-    assert told == status
+    [(notification_id, notified, _)] = await live.notifications(trx_id)
+    assert notified == status
     await live.end_leases()
     await live.until_status(await live.pay_out(), "completed")  # the new worker is running
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]

@@ -157,7 +157,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             callers.ports = [new.port]
             await callers.until_more()
         assert callers.refusals == []
-        await _check_books(on, callers)
+        await _check_invariants(on, callers)
 
 
 async def _callers(old: Programs, on: Settings) -> Callers:
@@ -173,7 +173,7 @@ async def _callers(old: Programs, on: Settings) -> Callers:
     return Callers(merchant["sandbox"], method_id)
 
 
-async def _check_books(on: Settings, callers: Callers) -> None:
+async def _check_invariants(on: Settings, callers: Callers) -> None:
     """Every acknowledged payout and payment exists, and each payout was debited once."""
     db = await Database.open(on.database_url, size=1, name="tests")
     try:

@@ -252,7 +252,7 @@ async def test_a_refund_webhook_with_a_wrong_amount_opens_a_case_and_settles_not
     assert await shop.cases() == [("webhook_disagrees", refund.trx_id)]
 
 
-async def _asked(payer: PayoutMerchant, rail: str, call: str) -> int:
+async def _query_count(payer: PayoutMerchant, rail: str, call: str) -> int:
     return (await payer.calls(rail)).count(call)
 
 
@@ -265,7 +265,7 @@ async def test_a_repeated_webhook_causes_a_new_status_query(
     for times in range(1, 6):
         await _deliver(site, rail, message)
         await payer.simulator.run_jobs()
-        assert await _asked(payer, rail, "transfer_status") == times
+        assert await _query_count(payer, rail, "transfer_status") == times
         await _pass_time(payer, trx_id)
         if times == 4:
             assert (await payer.payout(trx_id)).status == "pending"
@@ -295,14 +295,14 @@ async def test_simultaneous_copies_cause_one_query_now_and_one_later(
     trx_id = await _sent(payer, "a")
     await _deliver(site, "a", transfer_webhooks.transfer("a", trx_id, "success"))
     await payer.simulator.run_jobs()
-    assert await _asked(payer, "a", "transfer_status") == 1
+    assert await _query_count(payer, "a", "transfer_status") == 1
     copies = [transfer_webhooks.transfer("a", trx_id, "success", n=n % 3) for n in range(12)]
     await asyncio.gather(*(_deliver(site, "a", copy) for copy in copies))
     await payer.simulator.run_jobs()
-    assert await _asked(payer, "a", "transfer_status") == 1
+    assert await _query_count(payer, "a", "transfer_status") == 1
 
     async def was_asked_again() -> bool:
-        return await _asked(payer, "a", "transfer_status") == 2
+        return await _query_count(payer, "a", "transfer_status") == 2
 
     await payer.simulator.until(was_asked_again)
     assert inbox.QUERY_INTERVAL_SECONDS < 10
@@ -324,6 +324,6 @@ async def test_a_copy_during_a_status_query_causes_another_query(
     await payer.simulator.control("a/faults", {"latency_seconds": 0})
 
     async def was_asked_again() -> bool:
-        return await _asked(payer, "a", "transfer_status") == 2
+        return await _query_count(payer, "a", "transfer_status") == 2
 
     await payer.simulator.until(was_asked_again)

@@ -17,10 +17,10 @@ async def test_the_home_page_links_to_every_area(
         viewport={"width": width, "height": 800},
         color_scheme=scheme,  # type: ignore[arg-type]
     )
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: complaints.append(request.url))
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("requestfailed", lambda request: problems.append(request.url))
     await page.goto(f"http://127.0.0.1:{site.port}/")
     assert await page.title() == "Manilla"
     assert await page.get_by_label("Mode").inner_text() == (
@@ -34,7 +34,7 @@ async def test_the_home_page_links_to_every_area(
     await page.get_by_role("link", name="Demo shop", exact=False).first.click()
     assert await page.get_by_role("heading", level=1).inner_text() == "Buy something"
     assert await accessibility_violations(page) == []
-    assert not complaints
+    assert not problems
     await page.close()
 
 

@@ -23,8 +23,8 @@ async def _complete(shop: Shop, **changed: object) -> dict[str, object]:
         await shop.pay(await shop.choose(started, "providera-ngn"))
         await shop.until(started, "success")
     verified: dict[str, object] = (await shop.verify(started)).json
-    told = await shop.notifications(started)
-    assert told[0]["data"]["commission"] == verified["commission"]
+    notified = await shop.notifications(started)
+    assert notified[0]["data"]["commission"] == verified["commission"]
     return verified
 
 

@@ -206,7 +206,7 @@ async def test_a_thousand_payments_settled_three_times_concurrently_are_credited
         charges = await asyncio.gather(*(_open_charge(shop) for _ in range(at_once)))
         await asyncio.gather(*(states.conclude(db, charge, state) for charge in charges * 3))
     assert await shop.balance() == rounds * 100_000
-    counts = """SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS told,
+    counts = """SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS notified,
                        (SELECT count(*) FROM timeline WHERE merchant_id = $1) AS steps"""
     found = await db.record(counts, shop.merchant.new.id)
     assert (found["told"], found["steps"]) == (rounds, rounds)

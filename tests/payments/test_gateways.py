@@ -17,8 +17,8 @@ async def test_a_paid_charge_is_credited_by_its_webhook(shop: Shop, method: str)
     await shop.until(started, "success")
     assert await shop.status(started) == "success"
     assert await shop.balance() == 100_000
-    [told] = await shop.notifications(started)
-    assert (told["event"], told["status"], told["message"]) == (
+    [notified] = await shop.notifications(started)
+    assert (notified["event"], notified["status"], notified["message"]) == (
         "payment",
         "completed",
         "Payment Completed",

@@ -439,8 +439,8 @@ async def test_a_response_reveals_nothing_about_other_merchants(
     neighbour = await new_merchant(site, db, keyring)
     callers = [merchant, neighbour] * 20
     replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))
-    told = [reply.json["info"]["merchant_id"] for reply in replies]
-    assert told == [caller.new.id for caller in callers]
+    notified = [reply.json["info"]["merchant_id"] for reply in replies]
+    assert notified == [caller.new.id for caller in callers]
 
 
 async def test_the_commission_at_initiation_applies(merchant: Merchant, services: Services) -> None:

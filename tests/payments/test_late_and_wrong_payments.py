@@ -29,8 +29,8 @@ async def test_an_unpaid_payment_expires_automatically(shop: Shop) -> None:
         "message": "Payment failed or was canceled.",
         "error_code": "EXPIRED_SESSION",
     }
-    [told] = await shop.notifications(started)
-    assert (told["status"], told["message"], told["error_code"]) == (
+    [notified] = await shop.notifications(started)
+    assert (notified["status"], notified["message"], notified["error_code"]) == (
         "failed",
         "Payment Failed",
         "EXPIRED_SESSION",
@@ -130,8 +130,8 @@ async def test_a_declined_charge_is_the_reason_when_the_payment_expires(
     assert await shop.notifications(started) == []
     await _expire(shop, started)
     assert (await shop.verify(started)).json["error_code"] == code
-    [told] = await shop.notifications(started)
-    assert (told["status"], told["error_code"]) == ("failed", code)
+    [notified] = await shop.notifications(started)
+    assert (notified["status"], notified["error_code"]) == ("failed", code)
 
 
 async def test_the_last_decline_is_the_reason(shop: Shop) -> None:
@@ -181,8 +181,8 @@ async def test_a_customer_pays_with_another_method_after_a_decline(shop: Shop) -
     assert second.reference == f"{started.trx_id}-2"
     await shop.pay(second)
     await shop.until(started, "success")
-    [told] = await shop.notifications(started)
-    assert told["status"] == "completed"
+    [notified] = await shop.notifications(started)
+    assert notified["status"] == "completed"
     assert await shop.cases() == []
 
 

@@ -287,7 +287,7 @@ async def test_the_rate_limit_applies_to_legacy_calls(
         assert (await steps.initiate_legacy(elsewhere, sent)).status == 200
 
 
-class Told(msgspec.Struct, frozen=True):
+class StoredNotification(msgspec.Struct, frozen=True):
     """A stored notification before it is sent."""
 
     environment: str
@@ -301,9 +301,11 @@ class Told(msgspec.Struct, frozen=True):
         return json.loads(self.body, parse_float=Decimal)
 
 
-async def told(services: Services, merchant: Merchant, trx_id: str) -> list[Told]:
+async def stored_notifications(
+    services: Services, merchant: Merchant, trx_id: str
+) -> list[StoredNotification]:
     return await services.db.rows(
-        Told,
+        StoredNotification,
         """
         SELECT environment, event, status, url, body FROM notification
          WHERE merchant_id = $1 AND trx_id = $2 ORDER BY id""",
@@ -324,9 +326,9 @@ async def test_a_legacy_success_notification_has_the_legacy_fields(
     await steps.set_commission(services, merchant, "1.5", CommissionBearer.CUSTOMER)
     reply = await steps.initiate_legacy(merchant, small_order(payment_amount=1000.25))
     trx_id = steps.trx_id_of(reply)
-    assert await told(services, merchant, trx_id) == []
+    assert await stored_notifications(services, merchant, trx_id) == []
     await steps.complete(services, merchant, trx_id)
-    [message] = await told(services, merchant, trx_id)
+    [message] = await stored_notifications(services, merchant, trx_id)
     assert message.payload == {
         "event": "payment.success",
         "trx_id": trx_id,
@@ -343,7 +345,7 @@ async def test_a_legacy_failure_notification_has_the_legacy_fields(
 ) -> None:
     trx_id = steps.trx_id_of(await steps.initiate_legacy(merchant, small_order()))
     await settle(services, merchant, trx_id, event, code)
-    [message] = await told(services, merchant, trx_id)
+    [message] = await stored_notifications(services, merchant, trx_id)
     assert message.payload == {
         "event": "payment.failed",
         "trx_id": trx_id,
@@ -394,9 +396,9 @@ async def test_a_success_notification_has_exactly_the_documented_fields(
     more = {"description": "Zoë 😀", "customer_name": "Ngozi", "customer_email": "n@example.com"}
     sent = order(payment_amount=43, **(more if sends_all else {}))
     trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
-    assert await told(services, merchant, trx_id) == []
+    assert await stored_notifications(services, merchant, trx_id) == []
     await steps.complete(services, merchant, trx_id)
-    [message] = await told(services, merchant, trx_id)
+    [message] = await stored_notifications(services, merchant, trx_id)
     payload = message.payload
     data, moment = payload.pop("data"), payload.pop("timestamp")
     assert payload == {"event": "payment", "message": "Payment Completed", "status": "completed"}
@@ -425,7 +427,7 @@ async def test_a_failure_notification_has_exactly_the_documented_fields(
     sent = order(payment_amount=43)
     trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
     await settle(services, merchant, trx_id, event, code)
-    [message] = await told(services, merchant, trx_id)
+    [message] = await stored_notifications(services, merchant, trx_id)
     payload = message.payload
     data = payload.pop("data")
     assert type(payload.pop("timestamp")) is int
@@ -452,7 +454,7 @@ async def test_an_event_is_notified_once(
     await settle(
         services, merchant, trx_id, PaymentEvent.CANCELED, PaymentErrorCode.PAYMENT_CANCELED
     )
-    [message] = await told(services, merchant, trx_id)
+    [message] = await stored_notifications(services, merchant, trx_id)
     assert message.status == "completed"
 
 
@@ -462,7 +464,7 @@ async def test_a_large_amount_is_notified_with_all_digits(
     for call in (steps.initiate, steps.initiate_legacy):
         trx_id = steps.trx_id_of(await call(merchant, steps.order_of("90071992547409.93")))
         await steps.complete(services, merchant, trx_id)
-        [message] = await told(services, merchant, trx_id)
+        [message] = await stored_notifications(services, merchant, trx_id)
         assert b'"amount":90071992547409.93' in message.body
 
 

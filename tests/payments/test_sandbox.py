@@ -50,9 +50,9 @@ async def test_a_customer_can_choose_every_outcome(
     await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
     reply = (await sandbox_shop.verify(started)).json
     assert (reply["status"], reply.get("error_code")) == (status, code)
-    [told] = await sandbox_shop.notifications(started)
-    assert (told["status"], told.get("error_code")) == (told_status, code)
-    assert told["data"]["is_sandbox"] is True
+    [notified] = await sandbox_shop.notifications(started)
+    assert (notified["status"], notified.get("error_code")) == (told_status, code)
+    assert notified["data"]["is_sandbox"] is True
     await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.DECLINE)
     assert await sandbox_shop.status(started) == status
 

@@ -63,7 +63,7 @@ class Order:
     rail: str
     amount: int
     status: str = "pending"
-    told: list[str] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
     is_begun: bool = False  # a send may have started, so no refusal is conclusive
     at_provider: str | None = None
     said: list[str] = field(default_factory=list)  # the provider's statuses, in order
@@ -197,7 +197,7 @@ class Model:
         self._point("between_status_and_refund")
         self._point("before_payout_commit")
         order.status = status
-        order.told.append(message)
+        order.notified.append(message)
         self._doubt(order)
         order.is_worked_on = False
         order.holder = None
@@ -211,7 +211,7 @@ class Model:
             COMPLETED: {"failed", "reversed"},
             FAILED: {"success"},  # a returned transfer was delivered before, so it fits
         }
-        if order.webhooks & against.get(order.told[-1], set()):
+        if order.webhooks & against.get(order.notified[-1], set()):
             self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:

@@ -145,8 +145,8 @@ class Machine:
     async def pay_again(self, order: Order, amount: int) -> None:
         reply = await self._ask(order.ref_trx, order.rail, amount)
         if not self.model.is_on_hold:
-            told = (reply.json["trx_id"], reply.json["status"])
-            _same("the first", told, (self.trx_ids[order.ref_trx], order.status))
+            notified = (reply.json["trx_id"], reply.json["status"])
+            _same("the first", notified, (self.trx_ids[order.ref_trx], order.status))
 
     async def _ask(self, ref_trx: str, rail: str, amount: int) -> Reply:
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": "0123456789"}
@@ -355,7 +355,7 @@ class Machine:
         seen, model = await self.stage.books.seen(), self.model
         _same("the wallet", seen["balance"], model.balance)
         payouts = {
-            self.trx_ids[ref_trx]: [order.status, order.told, order.is_worked_on]
+            self.trx_ids[ref_trx]: [order.status, order.notified, order.is_worked_on]
             for ref_trx, order in model.orders.items()
         }
         _same("payouts", seen["payouts"] or {}, payouts)

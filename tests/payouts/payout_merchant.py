@@ -57,7 +57,7 @@ def exact(reply: Reply) -> Any:
     return json.loads(reply.body, parse_float=Decimal)
 
 
-def _forgetful(services: Services) -> Services:
+def _with_empty_caches(services: Services) -> Services:
     """The same services with empty caches of banks, account names and balances."""
     rails, methods = services.rails, services.methods
     banks = Banks(rails, methods)
@@ -88,7 +88,7 @@ class PayoutMerchant:
         db = self.services.db
         before = len(db._kept)
         try:
-            async with serving(app.build(_forgetful(self.services))) as port:
+            async with serving(app.build(_with_empty_caches(self.services))) as port:
                 site = Site(port, self.merchant.site.address)
                 merchant = msgspec.structs.replace(self.merchant, site=site)
                 yield PayoutMerchant(self.services, self.simulator, merchant)
@@ -273,7 +273,7 @@ async def method(services: Services, rail: str, **wanted: Any) -> AsyncIterator[
         await _change_method(services, code, catalogue.MethodUpdate(**wanted))
         yield
     finally:
-        await _change_method(services, code, _as_it_was(before))
+        await _change_method(services, code, _restored(before))
 
 
 async def _change_method(services: Services, code: str, wanted: catalogue.MethodUpdate) -> None:
@@ -281,7 +281,7 @@ async def _change_method(services: Services, code: str, wanted: catalogue.Method
     await see_changes(services)
 
 
-def _as_it_was(before: Method) -> catalogue.MethodUpdate:
+def _restored(before: Method) -> catalogue.MethodUpdate:
     def text(minor: int | None) -> str:
         return "none" if minor is None else str(Money(before.currency, minor).amount)
 

@@ -118,9 +118,9 @@ async def test_a_name_that_differs_from_the_resolved_one_is_accepted(
 async def test_the_timeline_shows_the_given_and_the_resolved_name(payer: PayoutMerchant) -> None:
     beneficiary = {"bank_code": "058", "account_number": ACCOUNT, "account_name": "SOMEBODY"}
     trx_id = await payer.pay_out(beneficiary=beneficiary)
-    told = " ".join(step.detail or "" for step in await payer.timeline(trx_id))
-    assert "SOMEBODY" in told
-    assert holder_of(ACCOUNT) in told
+    notified = " ".join(step.detail or "" for step in await payer.timeline(trx_id))
+    assert "SOMEBODY" in notified
+    assert holder_of(ACCOUNT) in notified
 
 
 @pytest.mark.parametrize(

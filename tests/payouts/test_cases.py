@@ -43,11 +43,11 @@ async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> 
     await payer.simulator.run_jobs()
     await payer.settle(rail, trx_id, was)
     await payer.check_until(trx_id, {"success": "completed"}.get(was, was))
-    await say(payer, rail, trx_id, now)
+    await report_status(payer, rail, trx_id, now)
     return trx_id
 
 
-async def say(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> None:
+async def report_status(payer: PayoutMerchant, rail: str, trx_id: str, status: str) -> None:
     """The provider reports this status, and a status query reads it."""
     await payer.settle(rail, trx_id, status, insist=True)
     await payer.services.db.execute(
@@ -100,7 +100,7 @@ async def test_a_payout_that_was_returned_after_all_is_settled_as_reversed(
     assert (payout.status, payout.is_reversed) == ("failed", True)
     assert await payer.balance() == 1_000_000
     assert await payer.account(f"clearing:provider{rail}") == 0
-    messages = [told["message"] for told in await payer.notifications(trx_id)]
+    messages = [notified["message"] for notified in await payer.notifications(trx_id)]
     assert messages == ["Payout Completed", "Payout Reversed"]
 
 
@@ -119,7 +119,7 @@ async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMe
     trx_id = await contradicted(payer, "a", "success", "failed")
     first = await the_case(payer)
     await resolve(payer, Action.NOTHING, "they correct it")
-    await say(payer, "a", trx_id, "failed")
+    await report_status(payer, "a", trx_id, "failed")
     assert (await the_case(payer)).status == "resolved"
     await payer.services.db.execute(
         "UPDATE operator_case SET detail = 'something else' WHERE id = $1", first.id
@@ -129,7 +129,7 @@ async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMe
             *(payer.services.db, Kind.CONTRADICTION, trx_id, "The provider says pending."),
             merchant_id=payer.merchant.new.id,
         )
-        await say(payer, "a", trx_id, "failed")
+        await report_status(payer, "a", trx_id, "failed")
     again = await the_case(payer)
     assert (again.id, again.status, again.detail) == (
         first.id,
@@ -137,8 +137,8 @@ async def test_a_contradiction_reopens_when_new_evidence_arrives(payer: PayoutMe
         "The provider says pending.",
     )
     assert [line["event"] for line in logged].count("case_opened") == 1
-    told = [(each.event, each.detail) for each in await cases.history(payer.services.db, again)]
-    assert told == [
+    notified = [(each.event, each.detail) for each in await cases.history(payer.services.db, again)]
+    assert notified == [
         ("opened", first.detail),
         ("resolved", "nothing: they correct it"),
         ("reopened", "The provider says pending."),

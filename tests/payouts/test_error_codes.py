@@ -47,7 +47,7 @@ def assert_refused(reply: Reply, code: str, words: str = "") -> None:
     assert words in reply.json["error"]
 
 
-def somebody(rail: str = "a", account: str | None = None) -> dict[str, str]:
+def unresolved_beneficiary(rail: str = "a", account: str | None = None) -> dict[str, str]:
     """A beneficiary whose name must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": account or new_account()}
 
@@ -63,8 +63,8 @@ async def assert_failed(payer: PayoutMerchant, trx_id: str, code: str, words: st
     reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply["error_code"]) == ("failed", code)
     assert reply["message"] == f"Payout failed or was canceled. {words}"
-    [told] = await payer.notifications(trx_id)
-    assert (told["status"], told["error_code"]) == ("failed", code)
+    [notified] = await payer.notifications(trx_id)
+    assert (notified["status"], notified["error_code"]) == ("failed", code)
     assert await payer.balance() == 1_000_000
     assert await payer.account("in_flight") == 0
 
@@ -74,7 +74,9 @@ async def assert_failed(payer: PayoutMerchant, trx_id: str, code: str, words: st
 async def test_insufficient_balance_is_exact_to_the_kobo(
     payer: PayoutMerchant, services: Services, rail: str, is_known: bool
 ) -> None:
-    changed: dict[str, Any] = {} if rail == MANUAL else {"beneficiary": somebody(rail)}
+    changed: dict[str, Any] = (
+        {} if rail == MANUAL else {"beneficiary": unresolved_beneficiary(rail)}
+    )
     if is_known:
         await payer.pay_out(rail, **changed)
         await payer.fund("1000")
@@ -115,7 +117,7 @@ async def test_a_provider_with_too_low_a_balance_is_reported_before_the_debit(
 async def test_a_provider_found_to_have_too_low_a_balance_after_the_debit_fails_the_payout(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    trx_id = await payer.pay_out(rail, beneficiary=somebody(rail))
+    trx_id = await payer.pay_out(rail, beneficiary=unresolved_beneficiary(rail))
     await payer.simulator.control(f"{rail}/balance", {"available": 0})
     words = {
         "a": "Insufficient funds in disbursement wallet",
@@ -280,7 +282,7 @@ async def test_a_disabled_rail_is_not_configured(
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_an_unknown_bank_code_is_rejected(payer: PayoutMerchant, rail: str) -> None:
-    reply = await payer.ask(rail, beneficiary=somebody(rail) | {"bank_code": "NONE"})
+    reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail) | {"bank_code": "NONE"})
     assert_refused(reply, "invalid_beneficiary", "NONE")
     assert await payer.balance() == 1_000_000
 
@@ -290,14 +292,14 @@ async def test_another_rails_bank_code_is_rejected_with_a_hint(
     payer: PayoutMerchant, rail: str, other: str
 ) -> None:
     assert (await payer.merchant.get(BANK_LIST + RAILS[other])).status == 200
-    reply = await payer.ask(rail, beneficiary=somebody(other))
+    reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(other))
     assert_refused(reply, "invalid_beneficiary", f"bank code of provider{other}")
     assert f"provider{rail}" in reply.json["error"]
 
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_an_account_unknown_to_the_rail_is_rejected(payer: PayoutMerchant, rail: str) -> None:
-    reply = await payer.ask(rail, beneficiary=somebody(rail, "0000000002"))
+    reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail, "0000000002"))
     assert_refused(reply, "invalid_beneficiary", "could not be verified")
     assert await payer.balance() == 1_000_000
 
@@ -315,7 +317,7 @@ async def test_a_transfer_refused_by_the_provider_is_refunded(
 
 @pytest.mark.parametrize("rail", RAILS)
 async def test_a_transfer_that_fails_later_is_refunded(payer: PayoutMerchant, rail: str) -> None:
-    trx_id = await payer.pay_out(rail, beneficiary=somebody(rail, "0000000001"))
+    trx_id = await payer.pay_out(rail, beneficiary=unresolved_beneficiary(rail, "0000000001"))
     await payer.check_until(trx_id, "failed")
     words = "Beneficiary bank rejected the transfer"
     await assert_failed(payer, trx_id, "gateway_payout_failed", words)
@@ -334,7 +336,7 @@ async def test_a_provider_problem_to_fix_is_reported_before_the_debit(
     payer: PayoutMerchant, rail: str, message: str
 ) -> None:
     await refuse(payer.simulator, rail, "resolve", message)
-    reply = await payer.ask(rail, beneficiary=somebody(rail))
+    reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail))
     assert_refused(reply, "payout_failed", message)
     assert await payer.balance() == 1_000_000
 
@@ -429,7 +431,7 @@ async def test_a_rail_that_cannot_resolve_the_account_rejects_before_the_debit(
     payer: PayoutMerchant, rail: str, fault: str
 ) -> None:
     await payer.simulator.control(f"{rail}/faults", {"next": [{"call": "resolve", "fault": fault}]})
-    order = await payer.order(rail, beneficiary=somebody(rail))
+    order = await payer.order(rail, beneficiary=unresolved_beneficiary(rail))
     assert_retryable(await payer.send(order))
     assert await payer.balance() == 1_000_000
     assert (await payer.send(order)).status == 200, "the fault has passed"
@@ -441,7 +443,7 @@ async def test_credentials_rejected_by_the_provider_are_not_a_temporary_error(
 ) -> None:
     fault = {"call": "resolve", "fault": "refuse", "status": 401, "message": "Unauthorized"}
     await payer.simulator.control(f"{rail}/faults", {"next": [fault]})
-    reply = await payer.ask(rail, beneficiary=somebody(rail))
+    reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail))
     assert_refused(reply, "payout_failed", "rejects the platform's credentials")
     assert await payer.balance() == 1_000_000
 
@@ -453,7 +455,7 @@ async def test_a_rail_that_is_down_rejects_before_the_debit_until_it_is_up_again
     await payer.pay_out(rail)  # cached from now on, so only the rail itself is the reason
     await payer.simulator.control(f"{rail}/faults", {"outage": True})
     for _ in range(FAILURES_TO_TRIP):
-        reply = await payer.ask(rail, beneficiary=somebody(rail))
+        reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail))
         assert_retryable(reply)
     before = await payer.calls(rail)
     await payer.simulator.control(f"{rail}/faults", {"outage": False})

@@ -85,7 +85,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert [step.to_status for step in story.steps][-1] == "canceled"
     assert len(story.postings) == 2
     assert sum(e.amount_minor for p in story.postings for e in p.entries) == 0
-    assert [told.notification.status for told in story.notifications] == ["canceled"]
+    assert [notified.notification.status for notified in story.notifications] == ["canceled"]
     assert await payout_story(db, sandbox_payer.merchant.new.id, by_hand) is None
 
 

@@ -46,9 +46,9 @@ async def test_completing_it_debits_our_bank_account(
     assert await payer.account("bank") == 100_050
     assert await payer.account("payout_fee") == 2_575
     assert (await payer.verify(trx_id)).json["status"] == "success"
-    [told] = await payer.notifications(trx_id)
-    assert abs(told.pop("timestamp") - time.time()) < 30
-    assert told == {
+    [notified] = await payer.notifications(trx_id)
+    assert abs(notified.pop("timestamp") - time.time()) < 30
+    assert notified == {
         "event": "payout",
         "data": await _data(payer, trx_id),
         "message": "Payout Completed",
@@ -80,10 +80,10 @@ async def test_rejecting_it_returns_the_full_amount_with_a_reason(
     assert rejected.status == "canceled"
     assert await payer.balance() == 1_000_000
     assert await payer.account("in_flight") == await payer.account("payout_fee") == 0
-    [told] = await payer.notifications(trx_id)
-    assert type(told.pop("timestamp")) is int
+    [notified] = await payer.notifications(trx_id)
+    assert type(notified.pop("timestamp")) is int
     failure = {"refunded_amount": 1026.25, "error_code": "payout_failed"}
-    assert told == {
+    assert notified == {
         "event": "payout",
         "data": {**await _data(payer, trx_id), **failure},
         "message": "Payout Canceled",
@@ -134,9 +134,9 @@ async def test_of_two_administrators_deciding_concurrently_one_gets_an_error(
             return_exceptions=True,
         )
         [won] = [each for each in decided if isinstance(each, Payout)]
-        told = [each for each in decided if isinstance(each, NotToDecide)]
-        assert len(told) == 3
-        assert {each.text for each in told} == {f"The payout is {won.status} already."}
+        errors = [each for each in decided if isinstance(each, NotToDecide)]
+        assert len(errors) == 3
+        assert {each.text for each in errors} == {f"The payout is {won.status} already."}
         assert await payer.payout(trx_id) == won
         refunded = 100_000 if won.status == "canceled" else 0
         assert await payer.balance() == before + refunded

@@ -170,9 +170,9 @@ async def test_an_administrator_rejects_a_waiting_payout(
     assert await _references(payer) == []
     payout = await payer.payout(trx_id)
     assert (payout.status, payout.error_code) == ("canceled", "payout_failed")
-    [told] = await payer.notifications(trx_id)
-    assert (told["status"], told["message"]) == ("canceled", "Payout Canceled")
-    assert told["refunded_amount"] == 1000
+    [notified] = await payer.notifications(trx_id)
+    assert (notified["status"], notified["message"]) == ("canceled", "Payout Canceled")
+    assert notified["refunded_amount"] == 1000
 
 
 async def test_an_administrator_cannot_reject_a_disabled_merchants_sent_payout(

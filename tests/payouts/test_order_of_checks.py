@@ -66,7 +66,7 @@ async def _no_wallet(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
     await see_changes(payer.services)
 
 
-async def _poor_provider(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
+async def _low_balance_provider(payer: PayoutMerchant, _stack: AsyncExitStack) -> None:
     await payer.simulator.control("a/balance", {"available": 0})
 
 
@@ -85,7 +85,7 @@ FAULTS = (
     Fault("reference", "DUPLICATE_REFERENCE", order={"ref_trx": USED}),
     Fault("balance", "insufficient_balance", order={"payout_amount": 4_000_000}),
     Fault("beneficiary", "invalid_beneficiary", order={"beneficiary": NO_BANK}),
-    Fault("provider", "provider_insufficient_balance", cause=_poor_provider),
+    Fault("provider", "provider_insufficient_balance", cause=_low_balance_provider),
 )
 
 

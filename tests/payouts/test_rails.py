@@ -27,8 +27,8 @@ async def test_a_payout_is_debited_immediately_and_delivered(
     assert await payer.balance() == 900_000
     assert await payer.account("in_flight") == 0
     assert (await payer.verify(trx_id)).json["status"] == "success"
-    [told] = await payer.notifications(trx_id)
-    assert (told["event"], told["status"], told["message"]) == (
+    [notified] = await payer.notifications(trx_id)
+    assert (notified["event"], notified["status"], notified["message"]) == (
         "payout",
         "completed",
         "Payout Completed",
@@ -48,6 +48,6 @@ async def test_a_failed_transfer_is_refunded_once(payer: PayoutMerchant, rail: s
     reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply["error_code"]) == ("failed", "gateway_payout_failed")
     assert reply["message"].startswith("Payout failed or was canceled.")
-    [told] = await payer.notifications(trx_id)
-    assert (told["status"], told["message"]) == ("failed", "Payout Failed")
-    assert (told["refunded_amount"], told["error_code"]) == (1000, "gateway_payout_failed")
+    [notified] = await payer.notifications(trx_id)
+    assert (notified["status"], notified["message"]) == ("failed", "Payout Failed")
+    assert (notified["refunded_amount"], notified["error_code"]) == (1000, "gateway_payout_failed")

@@ -18,13 +18,13 @@ def remaining(reply: Reply) -> int:
     return int(reply.headers["ratelimit"].split(";r=")[1].split(";")[0])
 
 
-def somebody(rail: str = "a") -> dict[str, str]:
+def unresolved_beneficiary(rail: str = "a") -> dict[str, str]:
     """A beneficiary whose name must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": new_account()}
 
 
 async def test_every_request_counts_once_whatever_its_response(payer: PayoutMerchant) -> None:
-    used = await payer.order(beneficiary=somebody())
+    used = await payer.order(beneficiary=unresolved_beneficiary())
     replies = [
         await payer.send(used, Idempotency_Key="k"),
         await payer.send(used, Idempotency_Key="k"),
@@ -63,7 +63,7 @@ async def test_a_payout_counts_once_on_every_rail(
 ) -> None:
     """Both with an unresolved and with a cached beneficiary name."""
     caller = payer if environment == "production" else sandbox_payer
-    changed = {} if rail == MANUAL else {"beneficiary": somebody(rail)}
+    changed = {} if rail == MANUAL else {"beneficiary": unresolved_beneficiary(rail)}
     async with caller.at_second_process() as other:
         replies = [await other.ask(rail, **changed) for _ in range(3)]
     assert [(reply.status, remaining(reply)) for reply in replies] == [
@@ -74,7 +74,7 @@ async def test_a_payout_counts_once_on_every_rail(
 
 async def test_concurrent_requests_count_once_each(payer: PayoutMerchant) -> None:
     await payer.fund("90000")
-    asked = [payer.ask(beneficiary=somebody()) for _ in range(40)]
+    asked = [payer.ask(beneficiary=unresolved_beneficiary()) for _ in range(40)]
     replies = await asyncio.gather(*asked)
     assert Counter(reply.status for reply in replies) == {200: 40}
     assert sorted(map(remaining, replies)) == list(range(80, 120))
@@ -83,7 +83,7 @@ async def test_concurrent_requests_count_once_each(payer: PayoutMerchant) -> Non
 async def test_concurrent_requests_with_one_reference_count_once_each(
     payer: PayoutMerchant,
 ) -> None:
-    sent = await payer.order(beneficiary=somebody())
+    sent = await payer.order(beneficiary=unresolved_beneficiary())
     await asyncio.gather(*(payer.send(sent) for _ in range(64)))
     assert remaining(await payer.ask()) == 120 - 65
 
@@ -93,7 +93,7 @@ async def test_the_limit_is_checked_before_the_body_and_all_rules(
 ) -> None:
     used = await payer.order()
     bodies = [
-        *(used, await payer.order(), await payer.order(beneficiary=somebody())),
+        *(used, await payer.order(), await payer.order(beneficiary=unresolved_beneficiary())),
         *(await payer.order(currency_code="USD"), await payer.order(withdraw_method_id=0)),
         *(await payer.order(payout_amount=4_000_000), b"not json", b"{}"),
     ]
@@ -115,7 +115,7 @@ async def test_the_limit_is_checked_before_the_body_and_all_rules(
 async def test_beyond_the_limit_no_payout_is_created(
     payer: PayoutMerchant, services: Services, is_known: bool
 ) -> None:
-    beneficiary = somebody()
+    beneficiary = unresolved_beneficiary()
     if is_known:
         await payer.from_new_ip().pay_out(beneficiary=beneficiary)
     before = await payer.balance()
@@ -134,5 +134,5 @@ async def test_beyond_the_limit_no_provider_is_called(
 ) -> None:
     async with setting(services, "rate_limit_per_minute", "1"):
         await payer.send(b"not json")
-        assert (await payer.ask(beneficiary=somebody())).status == 429
+        assert (await payer.ask(beneficiary=unresolved_beneficiary())).status == 429
     assert await payer.calls() == []

@@ -35,7 +35,7 @@ def naira(amount: str) -> Money:
 
 
 @pytest.fixture(autouse=True)
-async def _the_books_are_level(payer: PayoutMerchant, db: Database, owner: Database) -> None:
+async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) -> None:
     """Makes the balances match and postpones the checks of earlier tests' payouts."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
@@ -376,7 +376,7 @@ async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
         await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "failed"
     assert await payer.balance() == 1_000_000
-    messages = [told["message"] for told in await payer.notifications(trx_id)]
+    messages = [notified["message"] for notified in await payer.notifications(trx_id)]
     assert messages == ["Payout Completed", "Payout Reversed"]
     assert await payer.cases() == []
 

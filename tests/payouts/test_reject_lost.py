@@ -10,7 +10,7 @@ from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from tests.client import Site
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, clear_credentials
-from tests.payouts.test_states import tell
+from tests.payouts.test_states import send_webhook
 
 REFUSED = {"call": "transfer", "fault": "refuse", "message": "Request refused", "times": None}
 
@@ -69,7 +69,9 @@ async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     assert await payer.balance() == 1_000_000
     reply = (await payer.verify(trx_id)).json
     assert reply["message"].endswith("The provider has lost it.")
-    assert [told["message"] for told in await payer.notifications(trx_id)] == ["Payout Failed"]
+    assert [notified["message"] for notified in await payer.notifications(trx_id)] == [
+        "Payout Failed"
+    ]
     assert "knows no such transfer" in ((await payer.timeline(trx_id))[-1].detail or "")
     case = "SELECT status FROM operator_case WHERE reference = $1"
     assert await db.value(case, trx_id) == "resolved"
@@ -148,7 +150,7 @@ async def test_nothing_is_rejected_that_a_signed_webhook_mentions(
 ) -> None:
     trx_id = await stuck(payer)
     await pass_time(db, trx_id, "11 min")
-    assert (await tell(site, "a", trx_id, "success")).status == 200
+    assert (await send_webhook(site, "a", trx_id, "success")).status == 200
     with pytest.raises(NotToDecide, match="webhook"):
         await reject(payer, trx_id)
     await assert_open(payer, trx_id)

@@ -47,8 +47,10 @@ async def assert_ended(payer: PayoutMerchant, trx_id: str, status: str, code: st
     verified = {"completed": "success"}.get(status, status)
     reply = (await payer.verify(trx_id)).json
     assert (reply["status"], reply.get("error_code")) == (verified, code)
-    told = [(each["status"], each.get("error_code")) for each in await payer.notifications(trx_id)]
-    assert told == ([] if status == "pending" else [(status, code)])
+    notified = [
+        (each["status"], each.get("error_code")) for each in await payer.notifications(trx_id)
+    ]
+    assert notified == ([] if status == "pending" else [(status, code)])
     spent = 0 if status == "failed" else 100_000
     assert await payer.balance() == START - spent
     assert await payer.account("in_flight") == (100_000 if status == "pending" else 0)

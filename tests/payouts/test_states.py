@@ -17,7 +17,7 @@ RETURNED = "Transfer was returned by the beneficiary bank"
 
 
 @pytest.fixture(autouse=True)
-async def _the_provider_decides_when_it_is_told_to(payer: PayoutMerchant) -> None:
+async def _settle_on_command(payer: PayoutMerchant) -> None:
     for rail in RAILS:
         await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
 
@@ -37,7 +37,7 @@ async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
     return trx_id
 
 
-async def tell(site: Site, rail: str, trx_id: str, status: str) -> Reply:
+async def send_webhook(site: Site, rail: str, trx_id: str, status: str) -> Reply:
     """Sends a signed webhook, independent of the status query."""
     data = {"reference": trx_id, "amount": 1000, "fee": 10, "currency": "NGN"}
     if rail == "a":
@@ -49,7 +49,7 @@ async def tell(site: Site, rail: str, trx_id: str, status: str) -> Reply:
 
 
 async def messages(payer: PayoutMerchant, trx_id: str) -> list[str]:
-    return [told["message"] for told in await payer.notifications(trx_id)]
+    return [notified["message"] for notified in await payer.notifications(trx_id)]
 
 
 async def _ipn(payer: PayoutMerchant, rail: str, trx_id: str, **more: Any) -> dict[str, Any]:
@@ -85,9 +85,11 @@ async def test_a_delivery_notification_has_exactly_the_documented_fields(
     assert await payer.notifications(trx_id) == []
     await payer.settle(rail, trx_id, "success")
     await payer.check_until(trx_id, "completed")
-    [told] = await payer.notifications(trx_id)
-    assert abs(told.pop("timestamp") - time.time()) < 30
-    assert told == await _ipn(payer, rail, trx_id, message="Payout Completed", status="completed")
+    [notified] = await payer.notifications(trx_id)
+    assert abs(notified.pop("timestamp") - time.time()) < 30
+    assert notified == await _ipn(
+        payer, rail, trx_id, message="Payout Completed", status="completed"
+    )
     assert await payer.balance() == 1_000_000 - 102_625
     assert await payer.account("in_flight") == 0
 
@@ -100,9 +102,9 @@ async def test_a_failure_notification_has_exactly_the_documented_fields(
         trx_id = await sent(payer, rail, payout_amount=1000.5)
     await payer.settle(rail, trx_id, "failed")
     await payer.check_until(trx_id, "failed")
-    [told] = await payer.notifications(trx_id)
-    assert type(told.pop("timestamp")) is int
-    assert told == await _ipn(
+    [notified] = await payer.notifications(trx_id)
+    assert type(notified.pop("timestamp")) is int
+    assert notified == await _ipn(
         *(payer, rail, trx_id),
         message="Payout Failed",
         status="failed",
@@ -127,9 +129,9 @@ async def test_a_reversed_delivery_is_refunded_once(
     assert await payer.balance() == 1_000_000
     assert await payer.account("in_flight") == 0
     assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
-    told = (await payer.notifications(trx_id))[-1]
-    del told["timestamp"]
-    assert told == await _ipn(
+    notified = (await payer.notifications(trx_id))[-1]
+    del notified["timestamp"]
+    assert notified == await _ipn(
         *(payer, rail, trx_id),
         message="Payout Reversed",
         status="failed",
@@ -157,7 +159,7 @@ async def test_a_reversal_reported_many_times_is_one_refund(
     await payer.settle(rail, trx_id, "reversed")
     await payer.until(trx_id, "failed")
     for status in ("reversed", "failed"):
-        assert (await tell(site, rail, trx_id, status)).status == 200
+        assert (await send_webhook(site, rail, trx_id, status)).status == 200
         await payer.simulator.run_jobs()
     assert await payer.balance() == 1_000_000
     assert await messages(payer, trx_id) == ["Payout Completed", "Payout Reversed"]
@@ -184,7 +186,7 @@ async def test_a_delivery_the_provider_later_calls_failed_opens_a_case_without_a
     trx_id = await decided(payer, rail, "success")
     before = await payer.payout(trx_id)
     await payer.settle(rail, trx_id, "failed", insist=True)
-    assert (await tell(site, rail, trx_id, "failed")).status == 200
+    assert (await send_webhook(site, rail, trx_id, "failed")).status == 200
     await _until_reported(payer, trx_id)
     assert await payer.payout(trx_id) == before
     assert await payer.balance() == 900_000
@@ -199,7 +201,7 @@ async def test_a_failure_the_provider_later_calls_delivered_opens_a_case_without
     trx_id = await decided(payer, rail, "failed")
     before = await payer.payout(trx_id)
     await payer.settle(rail, trx_id, "success", insist=True)
-    assert (await tell(site, rail, trx_id, "success")).status == 200
+    assert (await send_webhook(site, rail, trx_id, "success")).status == 200
     await _until_reported(payer, trx_id)
     assert await payer.payout(trx_id) == before
     assert await payer.balance() == 1_000_000
@@ -217,13 +219,13 @@ async def _until_reported(payer: PayoutMerchant, trx_id: str) -> None:
 
 
 @pytest.mark.parametrize("rail", TELLING)
-@pytest.mark.parametrize(("was", "told"), [("success", "failed"), ("failed", "success")])
+@pytest.mark.parametrize(("was", "notified"), [("success", "failed"), ("failed", "success")])
 async def test_a_webhook_against_a_final_status_always_opens_a_case(
-    payer: PayoutMerchant, site: Site, rail: str, was: str, told: str
+    payer: PayoutMerchant, site: Site, rail: str, was: str, notified: str
 ) -> None:
     trx_id = await decided(payer, rail, was)
     before, balance = await payer.payout(trx_id), await payer.balance()
-    assert (await tell(site, rail, trx_id, told)).status == 200
+    assert (await send_webhook(site, rail, trx_id, notified)).status == 200
     await payer.check_now(trx_id)
     assert (await payer.payout(trx_id), await payer.balance()) == (before, balance)
     assert [reference for _, reference in await payer.cases()] == [trx_id]
@@ -235,7 +237,7 @@ async def test_a_webhook_is_applied_only_after_a_status_query(
     payer: PayoutMerchant, site: Site, rail: str, claimed: str
 ) -> None:
     trx_id = await sent(payer, rail)
-    assert (await tell(site, rail, trx_id, claimed)).status == 200
+    assert (await send_webhook(site, rail, trx_id, claimed)).status == 200
     await payer.simulator.run_jobs()
     assert (await payer.payout(trx_id)).status == "pending"
     await payer.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "lost"}})
@@ -300,7 +302,7 @@ async def test_a_webhook_about_an_unknown_transfer_opens_a_case(
 ) -> None:
     trx_id = await payer.pay_out()
     strange = trx_id[:-1] + ("0" if trx_id[-1] != "0" else "1")
-    assert (await tell(site, "a", strange, "failed")).status == 200
+    assert (await send_webhook(site, "a", strange, "failed")).status == 200
     await payer.simulator.run_jobs()
     assert await payer.cases() == [("unknown_reference", strange)]
     assert await payer.balance() == 900_000
@@ -310,7 +312,7 @@ async def test_a_webhook_about_a_sandbox_payout_moves_nothing(
     sandbox_payer: PayoutMerchant, site: Site
 ) -> None:
     trx_id = await sandbox_payer.pay_out()
-    assert (await tell(site, "a", trx_id, "failed")).status == 200
+    assert (await send_webhook(site, "a", trx_id, "failed")).status == 200
     await sandbox_payer.simulator.run_jobs()
     assert (await sandbox_payer.payout(trx_id)).status == "pending"
     assert await sandbox_payer.cases() == [("unknown_reference", trx_id)]

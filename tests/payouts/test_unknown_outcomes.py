@@ -16,7 +16,7 @@ AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garb
 
 
 @pytest.fixture(autouse=True)
-async def _impatient_and_silent(
+async def _short_timeout_without_webhooks(
     request: pytest.FixtureRequest, payer: PayoutMerchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A short provider timeout; the provider settles only on command and sends no webhooks."""

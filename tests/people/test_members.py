@@ -14,7 +14,7 @@ from manilla.people.sign_in import SignInRefused
 from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_address, new_email
 
 
-async def hire(accounts: Accounts, owner: Owner, role: Role) -> Owner:
+async def add_member(accounts: Accounts, owner: Owner, role: Role) -> Owner:
     """A user with their own merchant who joins another one."""
     new = await accounts.owner()
     token = await invitations.invite(accounts.db, None, owner.merchant_id, new.email, role)
@@ -24,7 +24,7 @@ async def hire(accounts: Accounts, owner: Owner, role: Role) -> Owner:
 
 async def test_a_changed_role_applies_to_the_next_request(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
-    member = await hire(accounts, owner, Role.VIEWER)
+    member = await add_member(accounts, owner, Role.VIEWER)
     await members.change_role(db, owner.merchant_id, member.visitor.person_id, Role.FINANCE)
     assert (await accounts.visitor(member.token)).role == "finance"
     listed = {each.email: each.role for each in await members.list_of(db, owner.merchant_id)}
@@ -35,7 +35,7 @@ async def test_a_removed_member_loses_only_sessions_with_that_merchant(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
-    member = await hire(accounts, owner, Role.DEVELOPER)
+    member = await add_member(accounts, owner, Role.DEVELOPER)
     at_home = await accounts.sign_in(member.email)
     assert (await accounts.visitor(at_home)).merchant_id == member.merchant_id
     await members.remove(db, owner.merchant_id, member.visitor.person_id)
@@ -53,7 +53,7 @@ async def test_a_session_can_switch_between_its_users_merchants(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
-    member = await hire(accounts, owner, Role.VIEWER)
+    member = await add_member(accounts, owner, Role.VIEWER)
     belongings = await members.merchants_of(db, member.visitor.person_id)
     assert {each.merchant_id: each.role for each in belongings} == {
         member.merchant_id: "owner",
@@ -67,14 +67,14 @@ async def test_a_session_can_switch_between_its_users_merchants(
 
 async def test_the_last_owner_cannot_be_removed(db: Database, accounts: Accounts) -> None:
     owner = await accounts.owner()
-    await hire(accounts, owner, Role.FINANCE)
+    await add_member(accounts, owner, Role.FINANCE)
     person_id = owner.visitor.person_id
     with pytest.raises(LastOwner):
         await members.remove(db, owner.merchant_id, person_id)
     with pytest.raises(LastOwner):
         await members.change_role(db, owner.merchant_id, person_id, Role.VIEWER)
     await members.change_role(db, owner.merchant_id, person_id, Role.OWNER)
-    disabled = await hire(accounts, owner, Role.OWNER)
+    disabled = await add_member(accounts, owner, Role.OWNER)
     await persons.disable(db, disabled.visitor.person_id)
     with pytest.raises(LastOwner):
         await members.remove(db, owner.merchant_id, person_id)
@@ -84,7 +84,7 @@ async def test_two_owners_removing_each_other_concurrently_leave_one(
     db: Database, accounts: Accounts
 ) -> None:
     owner = await accounts.owner()
-    other = await hire(accounts, owner, Role.OWNER)
+    other = await add_member(accounts, owner, Role.OWNER)
     answers = await asyncio.gather(
         members.remove(db, owner.merchant_id, owner.visitor.person_id),
         members.remove(db, owner.merchant_id, other.visitor.person_id),

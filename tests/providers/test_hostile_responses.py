@@ -106,7 +106,7 @@ def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_unreadable_response_is_unknown(rails: Rails, server: Scripted, how: str) -> None:
     server.behaviour = UNREADABLE[how]
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else EVERY_CALL[::5]:
-        _mend(rails)
+        _close_breakers(rails)
         answer = await CALLS[call](adapter(rails, provider))
         assert isinstance(answer, Unknown), (provider, call, answer)
 
@@ -139,7 +139,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
 ) -> None:
     refusal = envelope(provider, None, success=False, message="Insufficient funds")
     for status in ODD_STATUSES:
-        _mend(rails)
+        _close_breakers(rails)
         server.answers(status, refusal)
         assert isinstance(await adapter(rails, provider).send(TRANSFER), Unknown), status
     for status in (400, 402, 403, 422):
@@ -235,7 +235,7 @@ json_values = st.recursive(
 async def test_any_response_body_maps_to_one_of_three_results(
     rails: Rails, server: Scripted, document: Any, status: int, chosen: tuple[str, str]
 ) -> None:
-    _mend(rails)
+    _close_breakers(rails)
     server.behaviour = answering(status, json.dumps(document).encode())
     answer = await CALLS[chosen[1]](adapter(rails, chosen[0]))
     assert isinstance(answer, Done | Refused | Unknown)
@@ -243,7 +243,7 @@ async def test_any_response_body_maps_to_one_of_three_results(
         assert isinstance(answer, Unknown)
 
 
-def _mend(rails: Rails) -> None:
+def _close_breakers(rails: Rails) -> None:
     """Closes the circuit breakers, so that each call of a test is really made."""
     for provider in ABC:
         for direction in Direction:

@@ -37,12 +37,12 @@ async def test_every_page_is_accessible_on_phone_and_desktop(
                 found += [f"{each}: {beyond} px too wide"] if beyond > 0 else []
                 if width != PHONE or each in COLOURED:
                     options = ALL if each in COLOURED else NO_CONTRAST
-                    faults = await _faults(page, options)
+                    faults = await _problems(page, options)
                     found += [f"{each}, {scheme}: {fault}" for fault in faults]
     assert not found, "\n".join(found)
 
 
-async def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
+async def _problems(page: Page, options: Mapping[str, Any]) -> list[str]:
     run = await Axe().run(page, {"exclude": [["pre"]]}, options)
     violations = run.response["violations"]
     return [f"{fault['id']}: {node['html']}" for fault in violations for node in fault["nodes"]]

@@ -136,8 +136,8 @@ async def test_every_response_and_error_has_examples_that_match_its_schema(docum
         contents = [operation["requestBody"]["content"]] if "requestBody" in operation else []
         for status, response in operation["responses"].items():
             contents.append(response["content"])
-            told = response["content"][JSON]["examples"]
-            codes = {example["value"].get("error_code") for example in told.values()}
+            examples = response["content"][JSON]["examples"]
+            codes = {example["value"].get("error_code") for example in examples.values()}
             if status != "200":
                 assert codes == _declared(response), (name, status)
         for content in contents:

@@ -43,16 +43,16 @@ class Product:
         assert reply.code == code, reply.body
         self.holds(name, code, reply)
 
-    async def told(self, event: str, trx_id: str) -> None:
+    async def notified(self, event: str, trx_id: str) -> None:
         """The newest notification of a transaction matches the description."""
         body = await self.simulator.services.db.value(
             "SELECT body FROM notification WHERE trx_id = $1 ORDER BY id DESC LIMIT 1", trx_id
         )
-        told = json.loads(body)
+        notified = json.loads(body)
         item = self.document["webhooks"][event]["post"]["requestBody"]["content"][JSON]
         schema = {**item["schema"], "components": self.document["components"]}
-        jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(told)
-        assert keys(told) == keys(item["examples"][told["status"]]["value"])
+        jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(notified)
+        assert keys(notified) == keys(item["examples"][notified["status"]]["value"])
 
     def _operation(self, name: str) -> Any:
         for methods in self.document["paths"].values():
@@ -118,19 +118,19 @@ async def test_payment_responses_and_notifications_match_their_examples(
     product.holds("verifyPayment", "pending", await product.verify("payment", paid))
     await product.simulator.run_job_now("payment.sandbox", paid)
     product.holds("verifyPayment", "success", await product.verify("payment", paid))
-    await product.told("payment", paid)
+    await product.notified("payment", paid)
     refund = await initiate.start(services.db, paid, "500.50", "Returned goods")
     await product.simulator.run_job_now(SEND, refund.trx_id)
-    await product.told("refund", paid)
+    await product.notified("refund", paid)
 
     declined = await product.initiate_payment("minimal", scenario="failed")
     await product.simulator.run_job_now("payment.sandbox", declined)
     product.holds("verifyPayment", "failed", await product.verify("payment", declined))
-    await product.told("payment", declined)
+    await product.notified("payment", declined)
 
     canceled = await product.initiate_payment()
     await services.checkout.pretend(canceled, SandboxOutcome.CANCEL)
-    await product.told("payment", canceled)
+    await product.notified("payment", canceled)
 
 
 async def test_legacy_responses_and_notifications_match_their_examples(product: Product) -> None:
@@ -141,7 +141,7 @@ async def test_legacy_responses_and_notifications_match_their_examples(product: 
         product.holds("initiatePaymentLegacy", "session", reply)
         trx_id = trx_id_of(reply)
         await product.simulator.run_job_now("payment.sandbox", trx_id)
-        await product.told("legacyPayment", trx_id)
+        await product.notified("legacyPayment", trx_id)
 
 
 async def test_payout_responses_and_notifications_match_their_examples(
@@ -151,16 +151,16 @@ async def test_payout_responses_and_notifications_match_their_examples(
     product.holds("verifyPayout", "pending", await product.verify("payout", delivered))
     await product.simulator.run_job_now("payout.sandbox", delivered)
     product.holds("verifyPayout", "success", await product.verify("payout", delivered))
-    await product.told("payout", delivered)
+    await product.notified("payout", delivered)
 
     failed = await product.initiate_payout(account="0000000001")
     await product.simulator.run_job_now("payout.sandbox", failed)
     product.holds("verifyPayout", "failed", await product.verify("payout", failed))
-    await product.told("payout", failed)
+    await product.notified("payout", failed)
 
     rejected = await product.initiate_payout("manual")
     await decisions.reject(db, product.simulator.services.rails, rejected, "The bank is closed.")
-    await product.told("payout", rejected)
+    await product.notified("payout", rejected)
 
 
 async def test_error_responses_match_their_examples(product: Product) -> None:

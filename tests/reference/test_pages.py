@@ -83,9 +83,9 @@ async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
 async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     documentation: Documentation,
 ) -> None:
-    told = {error.code for operation in documentation.operations for error in operation.errors}
-    told |= {refusal.code for refusal in guidance.OUTSIDE}
-    assert set(guidance.GUIDANCE) == told
+    codes = {error.code for operation in documentation.operations for error in operation.errors}
+    codes |= {refusal.code for refusal in guidance.OUTSIDE}
+    assert set(guidance.GUIDANCE) == codes
     assert {code.value for code in PayoutErrorCode} <= set(guidance.GUIDANCE)
     assert set(guidance.OUTCOMES) == {code.value for code in PaymentErrorCode}
 

@@ -49,15 +49,15 @@ async def test_a_full_refund_is_sent_through_the_provider(shop: Shop, method: st
     assert await shop.account("in_flight") == 100_000
     await _until(shop, refund, RefundStatus.COMPLETED)
     assert await shop.account("in_flight") == 0
-    told = (await shop.notifications(started))[-1]
-    assert (told["event"], told["status"], told["message"]) == (
+    notified = (await shop.notifications(started))[-1]
+    assert (notified["event"], notified["status"], notified["message"]) == (
         "refund",
         "completed",
         "Payment Refunded",
     )
-    assert told["data"]["refund_amount"] == 1000
-    assert told["data"]["refund_trx_id"] == refund.trx_id
-    assert told["data"]["trx_id"] == started.trx_id
+    assert notified["data"]["refund_amount"] == 1000
+    assert notified["data"]["refund_trx_id"] == refund.trx_id
+    assert notified["data"]["trx_id"] == started.trx_id
     assert await shop.status(started) == "success"
 
 
@@ -126,7 +126,7 @@ async def test_a_refused_refund_is_credited_back_once(shop: Shop) -> None:
     await shop.simulator.run_job_now("refund", refund.trx_id)
     assert await shop.balance() == 100_000
     assert await shop.account("in_flight") == 0
-    assert [told["event"] for told in await shop.notifications(started)] == ["payment"]
+    assert [notified["event"] for notified in await shop.notifications(started)] == ["payment"]
     again = await _refund(shop, started)
     assert again.amount_minor == 100_000
 
@@ -187,7 +187,10 @@ async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop
     assert done.status is RefundStatus.COMPLETED
     with pytest.raises(Refusal, match="completed already"):
         await decisions.decide(shop.services.db, refund.trx_id, is_paid=False, detail="no")
-    assert [told["event"] for told in await shop.notifications(started)] == ["payment", "refund"]
+    assert [notified["event"] for notified in await shop.notifications(started)] == [
+        "payment",
+        "refund",
+    ]
 
 
 async def test_two_operators_cannot_both_decide_a_refund(shop: Shop) -> None:
@@ -246,8 +249,8 @@ async def test_a_full_refund_can_return_a_commission_the_platform_bears(
     rail = method[len("provider")]
     [sent] = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]
     assert sent["amount"] == 1015
-    told = (await shop.notifications(started))[-1]
-    assert (told["event"], told["data"]["refund_amount"]) == ("refund", 1015)
+    notified = (await shop.notifications(started))[-1]
+    assert (notified["event"], notified["data"]["refund_amount"]) == ("refund", 1015)
     assert (await shop.payment(started)).refundable.minor == 0
 
 

@@ -71,7 +71,7 @@ def made(runner: Runner, sample: str, environment: dict[str, str]) -> str:
     return found[0]
 
 
-def told(shop: Shop, trx_id: str) -> Received:
+def received_by(shop: Shop, trx_id: str) -> Received:
     def of_it() -> list[Received]:
         return [each for each in shop.received if trx_id.encode() in each.body]
 
@@ -87,7 +87,7 @@ def test_a_payment_is_made_and_its_notification_verified(
     runner: Runner, environment: dict[str, str], shop: Shop, tmp_path: Path
 ) -> None:
     trx_id = made(runner, "sign_and_pay", environment)
-    received = told(shop, trx_id)
+    received = received_by(shop, trx_id)
     notification = read(received, environment)
     assert (notification.event, notification.status) == ("payment", "completed")
     assert (notification.amount, notification.trx_id) == (Decimal("1500.50"), trx_id)
@@ -100,7 +100,7 @@ def test_a_payment_is_made_and_its_notification_verified(
 
 def test_a_payout_is_sent(runner: Runner, environment: dict[str, str], shop: Shop) -> None:
     trx_id = made(runner, "payout", environment)
-    notification = read(told(shop, trx_id), environment)
+    notification = read(received_by(shop, trx_id), environment)
     assert (notification.event, notification.status) == ("payout", "completed")
     assert (notification.amount, notification.trx_id) == (Decimal("5000.25"), trx_id)
 

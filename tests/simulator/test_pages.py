@@ -22,21 +22,21 @@ async def opened(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
     )
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("requestfailed", lambda request: _note_failure(complaints, request))
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("requestfailed", lambda request: _note_failure(problems, request))
     await page.goto(address)
     yield page
     assert await page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    assert not complaints
+    assert not problems
     await page.close()
 
 
-def _note_failure(complaints: list[str], request: Request) -> None:
+def _note_failure(problems: list[str], request: Request) -> None:
     """Ignores images that were aborted because the page was left."""
     if request.failure != "net::ERR_ABORTED":
-        complaints.append(request.url)
+        problems.append(request.url)
 
 
 @looks

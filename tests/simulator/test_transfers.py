@@ -132,8 +132,8 @@ async def test_providers_a_and_c_send_a_webhook_about_a_reversal(platform: Platf
         await platform.settled(key, "TXN1", SUCCESS[key])
         await platform.control(f"{key}/transfers/TXN1/settle", {"status": "reversed"})
     received = await platform.webhooks(4)
-    told = {(each.json["event"], each.json["data"]["status"]) for each in received}
-    assert told == {
+    notified = {(each.json["event"], each.json["data"]["status"]) for each in received}
+    assert notified == {
         ("transfer.success", "success"),
         ("transfer.reversed", "reversed"),
         ("transfer.completed", "SUCCESSFUL"),

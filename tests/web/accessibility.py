@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from playwright.async_api import Browser, Page
 
 from manilla.web.routes import Route
-from tests.checkout.page_checks import MEANT, accessibility_violations
+from tests.checkout.page_checks import EXPECTED_MESSAGES, accessibility_violations
 from tests.web.route_urls import address
 from tests.web.signed_in_user import SignedInUser
 
 PHONE = 390
-LOOKS = ((PHONE, "dark"), (1280, "light"))
+SCREENS = ((PHONE, "dark"), (1280, "light"))
 # Rules whose result can change with width and color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
 
 
-async def complaints(
+async def problems(
     browser: Browser,
     base_url: str,
     visitor: SignedInUser,
@@ -25,7 +25,7 @@ async def complaints(
     """Problems found by the browser, by axe and at a phone's width, with the page of each."""
     found: list[str] = []
     said: list[str] = []
-    for width, scheme in LOOKS:
+    for width, scheme in SCREENS:
         context = await browser.new_context(
             viewport={"width": width, "height": 844},
             color_scheme=scheme,  # type: ignore[arg-type]
@@ -38,14 +38,18 @@ async def complaints(
             if route.method == "GET" and route.is_page:
                 path = address(route, samples)
                 await page.goto(f"{base_url}/{visitor.realm}{path}")
-                found += [f"{width} {path}: {fault}" for fault in await _faults(page, width)]
-                found += [f"{width} {path}: {text}" for text in said if not text.startswith(MEANT)]
+                found += [f"{width} {path}: {fault}" for fault in await _problems(page, width)]
+                found += [
+                    f"{width} {path}: {text}"
+                    for text in said
+                    if not text.startswith(EXPECTED_MESSAGES)
+                ]
                 said.clear()
         await context.close()
     return found
 
 
-async def _faults(page: Page, width: int) -> list[str]:
+async def _problems(page: Page, width: int) -> list[str]:
     faults = await accessibility_violations(page, *(() if width == PHONE else WIDE_RULES))
     beyond = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     return [*faults, f"{beyond} px too wide"] if width == PHONE and beyond > 0 else faults

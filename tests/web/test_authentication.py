@@ -55,8 +55,8 @@ async def test_no_response_reveals_who_has_an_account(site: Site, owner: SignedI
         unknown = await guest.sign_in("nobody@example.com", "three wrong kobo coins")
         assert (known.status, unknown.status) == (401, 401)
         assert known.text.replace(owner.email, "nobody@example.com") == unknown.text
-        told = await guest.post("/forgot", {"email": owner.email})
-        assert told.text == (await guest.post("/forgot", {"email": "nobody@example.com"})).text
+        reply = await guest.post("/forgot", {"email": owner.email})
+        assert reply.text == (await guest.post("/forgot", {"email": "nobody@example.com"})).text
 
 
 async def test_a_cookie_set_before_sign_in_never_becomes_the_session(
@@ -217,8 +217,8 @@ async def test_an_unknown_url_returns_html_to_browsers_and_json_to_programs(
     assert shown.headers["content-type"].startswith("text/html")
     assert b"This page does not exist." in shown.body
     assert b"<h1>Page not found</h1>" in shown.body
-    told = await site.send("GET", f"{root}/no/such/page", {"Accept": "*/*"})
-    assert (told.status, told.code) == (404, "NOT_FOUND")
+    reply = await site.send("GET", f"{root}/no/such/page", {"Accept": "*/*"})
+    assert (reply.status, reply.code) == (404, "NOT_FOUND")
     refused = await site.send("PUT", f"{root}/", {"Accept": "text/html"})
     assert refused.status == 405
     assert refused.headers["content-type"].startswith("text/html")

@@ -48,7 +48,7 @@ async def owner(site: Site, services: Services) -> SignedInUser:
 
 
 @pytest.fixture(scope="module")
-async def boss(site: Site, services: Services) -> SignedInUser:
+async def administrator_user(site: Site, services: Services) -> SignedInUser:
     return await administrator(services, site, "nasty@console.example")
 
 
@@ -59,7 +59,7 @@ async def _fault(visitor: SignedInUser, route: Route, target: str) -> list[str]:
     return [] if is_well else [f"{shown(route)}, {target}: {reply.status}"]
 
 
-async def _faults(visitor: SignedInUser, table: list[Route]) -> list[str]:
+async def _problems(visitor: SignedInUser, table: list[Route]) -> list[str]:
     faults, values = [], itertools.cycle(NASTY)
     pages = [route for route in table if route.method == "GET" and not route.is_public]
     for route in pages:
@@ -85,12 +85,14 @@ async def _names(visitor: SignedInUser, path: str) -> list[str]:
 
 
 async def test_no_url_breaks_the_dashboard(services: Services, owner: SignedInUser) -> None:
-    faults = await _faults(owner, dashboard.ROUTES)
+    faults = await _problems(owner, dashboard.ROUTES)
     assert not faults, "\n".join(faults)
 
 
-async def test_no_url_breaks_the_console(services: Services, boss: SignedInUser) -> None:
-    faults = await _faults(boss, console.ROUTES)
+async def test_no_url_breaks_the_console(
+    services: Services, administrator_user: SignedInUser
+) -> None:
+    faults = await _problems(administrator_user, console.ROUTES)
     assert not faults, "\n".join(faults)
 
 
