@@ -22,7 +22,7 @@ async def _credits(running: LiveInstance, trx_id: str) -> tuple[int, int, int]:
                (SELECT count(*) FROM timeline WHERE trx_id = $1) AS steps""",
         trx_id,
     )
-    return record["credits"], record["told"], record["steps"]
+    return record["credits"], record["notified"], record["steps"]
 
 
 @pytest.mark.parametrize("method", ["providera-ngn", "providerb_ngn_va", "providerc-ngn"])

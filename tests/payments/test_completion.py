@@ -209,7 +209,7 @@ async def test_a_thousand_payments_settled_three_times_concurrently_are_credited
     counts = """SELECT (SELECT count(*) FROM notification WHERE merchant_id = $1) AS notified,
                        (SELECT count(*) FROM timeline WHERE merchant_id = $1) AS steps"""
     found = await db.record(counts, shop.merchant.new.id)
-    assert (found["told"], found["steps"]) == (rounds, rounds)
+    assert (found["notified"], found["steps"]) == (rounds, rounds)
 
 
 async def _open_charge(shop: Shop) -> Charge:
