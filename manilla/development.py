@@ -1,7 +1,8 @@
-"""What development mode adds where the distribution `manilla-simulator` is installed.
+"""What the distributions `manilla-simulator` and `manilla-client` add where they are installed.
 
-That distribution holds the simulated providers, the demo merchant and the demo shop. A production
-installation does not have it, so the platform never imports it by name.
+The first holds the simulated providers, the demo merchant and the demo shop, the second the tools
+for merchants' developers. A production installation has neither, so the platform never imports them
+by name.
 """
 
 import socket
@@ -16,11 +17,9 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.merchants.credentials import NewCredentials
 
-PACKAGE = "manilla_simulator"
-
 
 class NotInstalled(Refusal):
-    message = "The simulator is not installed. Install the package manilla-simulator."
+    """A distribution that production does not need is missing; the message says which."""
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -54,10 +53,19 @@ def find() -> Development | None:
 
 
 def required() -> Development:
+    return cast(Development, _load("manilla_simulator", "development", "simulator"))
+
+
+def signature_tools() -> tuple[Any, Any]:
+    """The modules `signature_check` and `command` of the client."""
+    return tuple(_load("manilla_client", name, "client") for name in ("signature_check", "command"))
+
+
+def _load(package: str, name: str, title: str) -> Any:
     try:
-        module: Any = import_module(f"{PACKAGE}.development")
+        return import_module(f"{package}.{name}")
     except ModuleNotFoundError as error:
-        if error.name != PACKAGE:
+        if error.name != package:
             raise
-        raise NotInstalled from None
-    return cast(Development, module)
+        text = f"The {title} is not installed. Install the package manilla-{title}."
+        raise NotInstalled(text) from None

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from manilla_client import command
+from manilla_client import signature_check as mistakes
+from manilla_client.signature_check import SigningSecret
 
-from manilla.cli import signature_mistakes as mistakes
-from manilla.cli.signature_mistakes import Secret
 from tests.cli.receiver import Shop, opened
 from tests.command import manilla
 from tests.instance import MANILLA, Instance
@@ -60,35 +61,19 @@ def in_base64(secret: str) -> str:
     return base64.b64encode(bytes.fromhex(signed()(secret))).decode()
 
 
-def joined_by(separator: str) -> Signed:
-    def make(secret: str) -> str:
-        string = separator.join((TIMESTAMP, METHOD, TARGET, BODY))
-        return hmac.new(secret.encode(), string.encode(), hashlib.sha256).hexdigest()
-
-    return make
-
-
-# Mistakes in a merchant's code, and how the command names them.
 REQUEST_MISTAKES: dict[str, tuple[str, Signed]] = {
     "signed with a newline at its end": ("trailing_newline", signed(body=BODY + "\n")),
-    "signed with CRLF": ("crlf", signed(body=BODY.replace("\n", "\r\n"))),
     "written anew": ("reserialised_json", signed(body=COMPACT)),
     "written anew by JavaScript": ("reserialised_json", signed(body=JAVASCRIPT)),
     "written anew by PHP": ("reserialised_json", signed(body=PHP)),
     "no body": ("empty_body", signed(body="")),
     "no query": ("missing_query", signed(target="/api/v1/initiate-payment")),
-    "query in order": ("sorted_query", signed(target="/api/v1/initiate-payment?a=1&b=2")),
     "no /api": ("path_without_api", signed(target=TARGET.removeprefix("/api"))),
     "no /api/v1": ("path_without_api", signed(target=TARGET.removeprefix("/api/v1"))),
     "milliseconds": ("millisecond_timestamp", signed(timestamp=TIMESTAMP + "678")),
     "lower case": ("lower_case_method", signed(method="post")),
     "base64": ("base64", in_base64),
-    "newlines": ("other_separator", joined_by("\n")),
     "secret with newline": ("secret_with_newline", lambda secret: signed()(secret + "\n")),
-    "secret without test_": (
-        "secret_without_prefix",
-        lambda secret: signed()(secret.removeprefix("test_")),
-    ),
 }
 
 
@@ -213,37 +198,8 @@ def test_an_unexplained_mismatch_exits_1_and_says_how_to_continue(
 
 @pytest.mark.parametrize("given", ["", "abc", "0" * 40, "0" * 128, "v1,AAAA", "sha256=", "ẹ" * 64])
 def test_a_malformed_signature_is_explained(given: str) -> None:
-    verdict = mistakes.explain(mistakes.body_texts(b"{}"), [Secret(b"secret", "")], given)
+    verdict = mistakes.explain(mistakes.body_texts(b"{}"), [SigningSecret(b"secret", "")], given)
     assert (verdict.matches, len(verdict.mistakes)) == (False, 1)
-
-
-def test_a_hash_that_is_not_an_hmac_is_explained() -> None:
-    made = [
-        ("plain_hash", hashlib.sha256(b"{}").hexdigest()),
-        ("plain_hash", hashlib.sha256(b"secret{}").hexdigest()),
-        ("plain_hash", hashlib.sha256(b"{}secret").hexdigest()),
-        ("swapped", hmac.digest(b"{}", b"secret", "sha256").hex()),
-    ]
-    for name, given in made:
-        verdict = mistakes.explain(mistakes.body_texts(b"{}"), [Secret(b"secret", "")], given)
-        assert [mistake.name for mistake in verdict.mistakes] == [name]
-
-
-def test_a_wrongly_built_string_is_explained() -> None:
-    body = '{"name":"Olá"} '.encode()
-    texts = mistakes.request_texts("1767323045", "POST", "/api/v1/x", body)
-    for name, string in (
-        ("other_timestamp", b"1767323047.POST./api/v1/x." + body),
-        ("other_method", b"1767323045.GET./api/v1/x." + body),
-        ("missing_part", b"1767323045." + body),
-        ("missing_part", b"1767323045./api/v1/x." + body),
-        ("other_order", b"POST.1767323045./api/v1/x." + body),
-        ("surrounding_space", b"1767323045.POST./api/v1/x." + body.strip()),
-        ("other_encoding", b"1767323045.POST./api/v1/x." + body.decode().encode("latin-1")),
-    ):
-        given = hmac.digest(b"secret", string, "sha256").hex()
-        verdict = mistakes.explain(texts, [Secret(b"secret", "")], given)
-        assert [mistake.name for mistake in verdict.mistakes] == [name]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +207,7 @@ def test_a_wrongly_built_string_is_explained() -> None:
 )
 def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
     texts = mistakes.request_texts("1", "POST", "http://shop.example?/%ff", body)
-    assert not mistakes.explain(texts, [Secret(b"secret", "")], "0" * 64).is_explained
+    assert not mistakes.explain(texts, [SigningSecret(b"secret", "")], "0" * 64).is_explained
 
 
 def _printed(body: bytes) -> bytes:
@@ -340,7 +296,7 @@ def test_the_signature_vectors_match(project: Path) -> None:
             *(vector["timestamp"], vector["method"], vector["path"], vector["body"].encode())
         )
         assert texts[0].signed == vector["signed_string"].encode()
-        secret = Secret(vector["secret"].encode(), "of the vectors")
+        secret = SigningSecret(vector["secret"].encode(), "of the vectors")
         assert mistakes.explain(texts, [secret], vector["signature"]).matches
 
 
@@ -361,3 +317,21 @@ REQUEST = ("--timestamp", "1", "--method", "GET", "--target", "/api/v1/site-info
 )
 def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:
     assert manilla(*words).returncode == 2
+
+
+def test_the_clients_own_command_needs_no_platform(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("test_of_a_file\n")
+    words = ["verify-signature", "--secret-file", str(tmp_path / "secret"), *REQUEST[2:]]
+    words += ["--timestamp", TIMESTAMP]
+    good = sign("test_of_a_file", TIMESTAMP, "GET", "/api/v1/site-info", b"")
+    assert command.main([*words, "--signature", good]) == 0
+    assert capsys.readouterr().out.endswith("The signature matches.\n")
+    in_base64 = base64.b64encode(bytes.fromhex(good)).decode()
+    assert command.main([*words, "--signature", in_base64, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["matches"], named(found)) == (False, ["base64"])
+    assert command.main([*words[:2], str(tmp_path / "none"), *words[3:], "--signature", good]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        command.main([*words[:3], "--signature", good])

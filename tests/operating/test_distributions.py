@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 # Hides the packages from the interpreter, as if they were not installed.
 WITHOUT = """
 import sys
@@ -35,10 +37,19 @@ def test_every_process_can_be_imported_without_them(project: Path) -> None:
     assert done.stdout == "None\n", done.stderr
 
 
-def test_the_simulator_command_says_what_to_install(project: Path) -> None:
-    command = "sys.argv = ['manilla', 'simulator']\nfrom manilla.cli.main import main\nmain()"
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        (["simulator"], "manilla-simulator"),
+        (["verify-signature", "--signature", "00"], "manilla-client"),
+    ],
+)
+def test_a_command_without_its_package_says_what_to_install(
+    project: Path, words: list[str], package: str
+) -> None:
+    command = f"sys.argv = {['manilla', *words]}\nfrom manilla.cli.main import main\nmain()"
     done = run("-c", f"{WITHOUT}\n{command}", at=project, expected=1)
-    assert "Install the package manilla-simulator" in done.stderr
+    assert f"Install the package {package}" in done.stderr
 
 
 def run(*words: str, at: Path, expected: int = 0) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,5 @@
+import sys
+
+from manilla_client.command import main
+
+sys.exit(main())

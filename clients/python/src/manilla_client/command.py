@@ -1,0 +1,104 @@
+"""The command `manilla-client`: tools for merchants' developers."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from manilla_client.signature_check import (
+    SignatureReport,
+    SigningSecret,
+    check_signature,
+    with_variants,
+)
+
+BODY_BYTES_MAX = 256 * 1024
+SECRET_BYTES_MAX = 4096
+
+
+class UnreadableFile(Exception):
+    """The message says which file, and why."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(words)
+    problem = wrong_options(
+        given.notification, (given.timestamp, given.method, given.target), given.body
+    )
+    if problem:
+        parser.error(problem)
+    try:
+        report = _check(given)
+    except UnreadableFile as error:
+        print(error, file=sys.stderr)
+        return 1
+    if given.json:
+        print(json.dumps({**report.fields(), **report.details()}))
+    else:
+        for name, value in report.fields().items():
+            print(f"{name:<8} {'-' if value is None else value}")
+        print(report.explanation())
+    return 0 if report.matches else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="manilla-client", description="Tools for developers.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    about = "Check a signature; if it does not match, try common mistakes and report the one found."
+    check = commands.add_parser("verify-signature", help=about, description=about)
+    check.add_argument("--signature", required=True, help="The value of X-Signature.")
+    check.add_argument(
+        "--notification",
+        action="store_true",
+        help="The signature of a notification: of the body alone.",
+    )
+    check.add_argument("--timestamp", help="The value of X-Timestamp.")
+    check.add_argument("--method", help="POST or GET.")
+    check.add_argument("--target", help="Path and query, as sent.")
+    check.add_argument("--body", metavar="FILE", help="The exact body; - for standard input.")
+    check.add_argument(
+        "--secret-file", required=True, metavar="FILE", help="A file with the API secret."
+    )
+    check.add_argument("--json", action="store_true", help="Print JSON.")
+    return parser
+
+
+def _check(given: argparse.Namespace) -> SignatureReport:
+    body = b"" if given.body is None else read_file(given.body, BODY_BYTES_MAX)
+    secrets = secrets_of_file(given.secret_file)
+    request = None if given.notification else (given.timestamp, given.method, given.target)
+    return check_signature(given.signature, secrets, body, request)
+
+
+def wrong_options(
+    notification: bool, request: tuple[str | None, str | None, str | None], body: str | None
+) -> str | None:
+    """What is wrong with the options, if anything."""
+    if notification and (any(part is not None for part in request) or body is None):
+        return "a notification needs --body, and no --timestamp, --method or --target."
+    if not notification and any(part is None for part in request):
+        return "a request needs --timestamp, --method and --target."
+    return None
+
+
+def secrets_of_file(file: str) -> list[SigningSecret]:
+    secret = read_file(file, SECRET_BYTES_MAX).rstrip(b"\r\n")
+    if not secret:
+        raise UnreadableFile(f"{file} is empty.")
+    return with_variants(SigningSecret(secret, "from the file"))
+
+
+def read_file(name: str, bytes_max: int) -> bytes:
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(bytes_max + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise UnreadableFile(f"{name} cannot be read: {error.strerror}.") from None
+    if len(content) > bytes_max:
+        raise UnreadableFile(f"{name} is larger than {bytes_max // 1024} KiB.")
+    return content
