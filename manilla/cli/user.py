@@ -21,10 +21,10 @@ from manilla.people import (
     second_factor,
     sessions,
 )
-from manilla.people.member_queries import Member
+from manilla.people.members import Member
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm, Role
-from manilla.people.session_queries import OpenSession
+from manilla.people.sessions import OpenSession
 
 app = typer.Typer(no_args_is_help=True)
 

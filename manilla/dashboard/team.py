@@ -37,7 +37,7 @@ async def invite(request: PageRequest) -> Answer:
         )
     except Refusal as refusal:
         return request.sent_back(
-            "/team", refusal, keep=("email", "role"), at=((invitations.AlreadyMember, "email"),)
+            "/team", refusal, keep=("email", "role"), at=((members.AlreadyMember, "email"),)
         )
     link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
     request.services.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))

@@ -5,28 +5,38 @@ realm must sign in to join: the link alone must not add an account to a merchant
 else may have signed up with the invited person's email address.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import msgspec
 
 from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
-from manilla.people import (
-    invitation_queries,
-    member_queries,
-    passwords,
-    persons,
-    queries,
-    sessions,
-    tokens,
-)
-from manilla.people.invitation_queries import Invitation
+from manilla.people import members, passwords, persons, queries, sessions, tokens
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
 
 LASTS = timedelta(days=7)
 OPEN_MAX = 100
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    id: int
+    realm: str
+    merchant_id: int | None
+    merchant_name: str | None
+    email: str
+    role: str
+    created_at: datetime
+    expires_at: datetime
+
+
+_INVITATION = """
+    SELECT i.id, i.realm, i.merchant_id, c.name AS merchant_name, i.email, i.role, i.created_at,
+           i.expires_at
+      FROM invitation i LEFT JOIN merchant c ON c.id = i.merchant_id"""
 
 
 class BadInvitation(Refusal):
@@ -44,11 +54,6 @@ class NotYourInvitation(Refusal):
     message = "This invitation is for another email address. Sign in with that email address."
 
 
-class AlreadyMember(Refusal):
-    status, code = 409, "ALREADY_MEMBER"
-    message = "This person is already a member."
-
-
 class TooManyInvitations(Refusal):
     status, code = 409, "TOO_MANY_INVITATIONS"
     message = f"{OPEN_MAX} invitations are pending. Withdraw some first."
@@ -62,9 +67,9 @@ async def invite(db: Database, by: int | None, merchant_id: int, email: str, rol
     email = persons.read_email(email)
     async with db.transaction() as connection:
         await merchants.get(connection, merchant_id)
-        if await invitation_queries.is_member(connection, merchant_id, email):
-            raise AlreadyMember
-        if await invitation_queries.count_open(connection, merchant_id) >= OPEN_MAX:
+        if await _is_member(connection, merchant_id, email):
+            raise members.AlreadyMember
+        if await _count_open(connection, merchant_id) >= OPEN_MAX:
             raise TooManyInvitations
         token = await write(connection, Realm.DASHBOARD, merchant_id, email, role, by)
         subject = f"merchant:{merchant_id}"
@@ -72,6 +77,24 @@ async def invite(db: Database, by: int | None, merchant_id: int, email: str, rol
             connection, "member.invite", subject, merchant_id=merchant_id, email=email, role=role
         )
     return token
+
+
+async def _count_open(connection: Connection, merchant_id: int) -> int:
+    return await connection.number(
+        """
+        SELECT count(*) FROM invitation
+         WHERE merchant_id = $1 AND accepted_at IS NULL AND expires_at > now()""",
+        merchant_id,
+    )
+
+
+async def _is_member(connection: Connection, merchant_id: int, email: str) -> bool:
+    return await connection.has_row(
+        """
+        SELECT true FROM membership m JOIN person p ON p.id = m.person_id
+         WHERE m.merchant_id = $1 AND p.email = $2""",
+        *(merchant_id, email),
+    )
 
 
 async def write(
@@ -82,20 +105,44 @@ async def write(
     role: Role | ConsoleRole,
     by: int | None,
 ) -> str:
+    """Returns the token of a new invitation; earlier ones to the same email address are deleted."""
     token = tokens.new()
-    await invitation_queries.insert(
-        connection, tokens.digest(token), realm, merchant_id, email, role, by, LASTS
+    await connection.execute(
+        """
+        DELETE FROM invitation
+         WHERE realm = $1 AND merchant_id IS NOT DISTINCT FROM $2 AND email = $3
+           AND accepted_at IS NULL""",
+        *(realm, merchant_id, email),
+    )
+    await connection.execute(
+        """
+        INSERT INTO invitation (token_hash, realm, merchant_id, email, role, invited_by, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, now() + $7)""",
+        *(tokens.digest(token), realm, merchant_id, email, role, by, LASTS),
     )
     return token
 
 
 async def list_open(db: Database, merchant_id: int) -> list[Invitation]:
-    return await invitation_queries.open_of_merchant(db, merchant_id)
+    return await db.rows(
+        Invitation,
+        _INVITATION
+        + """
+         WHERE i.merchant_id = $1 AND i.accepted_at IS NULL AND i.expires_at > now()
+         ORDER BY i.created_at DESC, i.id DESC""",
+        merchant_id,
+    )
 
 
 async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
     async with db.transaction() as connection:
-        email = await invitation_queries.delete(connection, merchant_id, invitation_id)
+        email = await connection.value(
+            """
+            DELETE FROM invitation
+             WHERE merchant_id = $1 AND id = $2 AND accepted_at IS NULL
+            RETURNING email""",
+            *(merchant_id, invitation_id),
+        )
         if email is None:
             raise BadInvitation
         subject = f"merchant:{merchant_id}"
@@ -106,7 +153,14 @@ async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
 
 async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
     """Returns the invitation, to show it before it is accepted."""
-    found = await invitation_queries.open_by_token(db, realm, tokens.digest(token))
+    found = await db.row(
+        Invitation,
+        _INVITATION
+        + """
+         WHERE i.token_hash = $1 AND i.realm = $2 AND i.accepted_at IS NULL
+           AND i.expires_at > now()""",
+        *(tokens.digest(token), realm),
+    )
     if found is None:
         raise BadInvitation
     return found
@@ -116,6 +170,17 @@ async def has_account(db: Database, invitation: Invitation) -> bool:
     """Whether the page asks the invited user to sign in, rather than to choose a password."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
+
+
+async def _use(connection: Connection, invitation_id: int) -> bool:
+    """Marks the invitation as accepted. Returns True for only one of several concurrent callers."""
+    return await connection.has_row(
+        """
+        UPDATE invitation SET accepted_at = now()
+         WHERE id = $1 AND accepted_at IS NULL AND expires_at > now()
+        RETURNING id""",
+        invitation_id,
+    )
 
 
 async def accept(
@@ -134,13 +199,11 @@ async def accept(
     passwords.check(password, email=invitation.email, name=name)
     password_hash = await passwords.hash_of(password)
     async with db.transaction() as connection:
-        if not await invitation_queries.use(connection, invitation.id):
+        if not await _use(connection, invitation.id):
             raise BadInvitation
         person_id = await _new_person(connection, realm, invitation, name, password_hash)
         if invitation.merchant_id is not None:
-            await member_queries.insert_membership(
-                connection, invitation.merchant_id, person_id, Role(invitation.role)
-            )
+            await members.join(connection, invitation.merchant_id, person_id, Role(invitation.role))
         session = await sessions.begin(
             connection,
             person_id,
@@ -162,12 +225,12 @@ async def join(db: Database, visitor: Visitor, token: str) -> int:
     if invitation.merchant_id is None:
         raise BadInvitation
     async with db.transaction() as connection:
-        if not await invitation_queries.use(connection, invitation.id):
+        if not await _use(connection, invitation.id):
             raise BadInvitation
-        if not await member_queries.insert_membership(
+        if not await members.join(
             connection, invitation.merchant_id, visitor.person_id, Role(invitation.role)
         ):
-            raise AlreadyMember
+            raise members.AlreadyMember
         await sessions.move_to(connection, visitor, invitation.merchant_id)
         await _record_joining(connection, visitor.person_id, invitation)
     return invitation.merchant_id

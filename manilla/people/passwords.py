@@ -19,7 +19,7 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from manilla.audit import audit
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.people import queries, reset_queries, session_queries, throttle
+from manilla.people import queries, throttle
 from manilla.people.visitor import Visitor
 
 LENGTH_MIN, LENGTH_MAX = 12, 256
@@ -113,10 +113,8 @@ async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
     new_hash = await hash_of(new)
     async with db.transaction() as connection:
         await queries.set_password(connection, visitor.person_id, new_hash)
-        await reset_queries.delete_unused(connection, visitor.person_id)
-        ended = await session_queries.delete_of_person(
-            connection, visitor.person_id, but=visitor.session_id
-        )
+        await queries.delete_resets(connection, visitor.person_id)
+        ended = await queries.end_sessions(connection, visitor.person_id, but=visitor.session_id)
         await audit.record(
             connection,
             "person.password",

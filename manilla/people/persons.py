@@ -7,7 +7,7 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email, is_line
-from manilla.people import queries, reset_queries, session_queries
+from manilla.people import queries
 from manilla.people.queries import Person
 from manilla.people.roles import Realm
 
@@ -100,8 +100,8 @@ async def disable(db: Database, person_id: int) -> None:
         person = await get(connection, person_id)
         await refuse_last_administrator(connection, person)
         await queries.set_status(connection, person_id, "disabled")
-        await reset_queries.delete_unused(connection, person_id)
-        ended = await session_queries.delete_of_person(connection, person_id)
+        await queries.delete_resets(connection, person_id)
+        ended = await queries.end_sessions(connection, person_id)
         if person.status != "disabled":
             await record(connection, "person.disable", person, sessions_ended=ended)
 
@@ -118,7 +118,7 @@ async def sign_out(db: Database, person_id: int) -> int:
     """Ends all of the user's sessions, and returns their number."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
-        ended = await session_queries.delete_of_person(connection, person_id)
+        ended = await queries.end_sessions(connection, person_id)
         await record(connection, "person.sign_out", person, sessions_ended=ended)
     return ended
 

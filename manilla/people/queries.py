@@ -1,6 +1,5 @@
-"""SQL queries for users and their sign-in secrets."""
+"""SQL queries for users, and for ending their sessions and reset links."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -175,80 +174,6 @@ async def lock_administrators(connection: Connection) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def begin_totp(connection: Connection, person_id: int, sealed: bytes) -> bool:
-    """Returns False if the second factor is already on."""
-    return await connection.has_row(
-        """
-        UPDATE person SET totp_sealed = $2, totp_last_step = NULL, updated_at = now()
-         WHERE id = $1 AND totp_confirmed_at IS NULL
-        RETURNING id""",
-        person_id,
-        sealed,
-    )
-
-
-async def confirm_totp(
-    connection: Connection, person_id: int, sealed: bytes, step: int, recovery: list[bytes]
-) -> bool:
-    """Returns False if it was confirmed or set up again in the meantime."""
-    return await connection.has_row(
-        """
-        UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
-                          updated_at = now()
-         WHERE id = $1 AND totp_sealed = $2 AND totp_confirmed_at IS NULL
-        RETURNING id""",
-        person_id,
-        sealed,
-        step,
-        recovery,
-    )
-
-
-async def clear_totp(connection: Connection, person_id: int) -> None:
-    await connection.execute(
-        """
-        UPDATE person SET totp_sealed = NULL, totp_confirmed_at = NULL, totp_last_step = NULL,
-                          recovery_hashes = '{}', updated_at = now()
-         WHERE id = $1""",
-        person_id,
-    )
-
-
-async def use_step(db: Database, person_id: int, step: int) -> bool:
-    """Returns True for only one of several concurrent callers with the same code."""
-    return await db.has_row(
-        """
-        UPDATE person SET totp_last_step = $2
-         WHERE id = $1 AND coalesce(totp_last_step, -1) < $2
-        RETURNING id""",
-        person_id,
-        step,
-    )
-
-
-async def set_recovery(connection: Connection, person_id: int, hashes: Sequence[bytes]) -> bool:
-    """Returns False if the user has no second factor."""
-    return await connection.has_row(
-        """
-        UPDATE person SET recovery_hashes = $2, updated_at = now()
-         WHERE id = $1 AND totp_confirmed_at IS NOT NULL
-        RETURNING id""",
-        person_id,
-        hashes,
-    )
-
-
-async def use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
-    return await db.has_row(
-        """
-        UPDATE person SET recovery_hashes = array_remove(recovery_hashes, $2)
-         WHERE id = $1 AND $2 = ANY (recovery_hashes)
-        RETURNING id""",
-        person_id,
-        code_hash,
-    )
-
-
 async def forget_ended(db: Database, kept: timedelta) -> None:
     """Deletes expired sessions, and links that expired long enough ago."""
     async with db.transaction() as connection:
@@ -257,3 +182,31 @@ async def forget_ended(db: Database, kept: timedelta) -> None:
             await connection.execute(
                 f"DELETE FROM {table} WHERE expires_at < now() - $1::interval", kept
             )
+
+
+async def delete_resets(connection: Connection, person_id: int) -> None:
+    """Deletes unused links, because the password was set or the links must no longer work."""
+    await connection.execute(
+        "DELETE FROM password_reset WHERE person_id = $1 AND used_at IS NULL", person_id
+    )
+
+
+async def end_sessions(
+    connection: Connection,
+    person_id: int,
+    *,
+    but: int | None = None,
+    merchant_id: int | None = None,
+) -> int:
+    """Ends a user's sessions: all, all but one, or those with one merchant. Returns the number."""
+    rows = await connection.records(
+        """
+        DELETE FROM session
+         WHERE person_id = $1 AND ($2::bigint IS NULL OR id <> $2)
+           AND ($3::bigint IS NULL OR merchant_id = $3)
+        RETURNING id""",
+        person_id,
+        but,
+        merchant_id,
+    )
+    return len(rows)

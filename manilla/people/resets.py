@@ -6,19 +6,12 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import (
-    passwords,
-    persons,
-    queries,
-    reset_queries,
-    session_queries,
-    throttle,
-    tokens,
-)
-from manilla.people.queries import Person
+from manilla.people import passwords, persons, queries, throttle, tokens
+from manilla.people.queries import PERSON, Person
 from manilla.people.roles import Realm
 
 LASTS = timedelta(hours=1)
+_OPEN = "token_hash = $1 AND used_at IS NULL AND expires_at > now()"
 
 
 class BadReset(Refusal):
@@ -62,14 +55,24 @@ async def begin(db: Database, person_id: int) -> str:
 async def _write(connection: Connection, person_id: int) -> str:
     """Creates a link; earlier links stop working."""
     token = tokens.new()
-    await reset_queries.delete_unused(connection, person_id)
-    await reset_queries.insert(connection, tokens.digest(token), person_id, LASTS)
+    await queries.delete_resets(connection, person_id)
+    await connection.execute(
+        """
+        INSERT INTO password_reset (token_hash, person_id, expires_at)
+        VALUES ($1, $2, now() + $3)""",
+        *(tokens.digest(token), person_id, LASTS),
+    )
     return token
 
 
 async def look_at(db: Database, realm: Realm, token: str) -> Person:
     """Returns the user whose password the link can set."""
-    person = await reset_queries.person_of(db, tokens.digest(token))
+    person = await db.row(
+        Person,
+        f"{PERSON} WHERE status = 'active'"
+        f" AND id = (SELECT person_id FROM password_reset WHERE {_OPEN})",
+        tokens.digest(token),
+    )
     if person is None or person.realm != realm:
         raise BadReset
     return person
@@ -81,7 +84,10 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
     passwords.check(password, email=person.email, name=person.name)
     password_hash = await passwords.hash_of(password)
     async with db.transaction() as connection:
-        if not await reset_queries.use(connection, tokens.digest(token)):
+        if not await connection.has_row(
+            f"UPDATE password_reset SET used_at = now() WHERE {_OPEN} RETURNING person_id",
+            tokens.digest(token),
+        ):
             raise BadReset
         await _replace(connection, person.id, password_hash)
         await persons.record(connection, "person.password", person, how="reset link")
@@ -92,5 +98,5 @@ async def _replace(connection: Connection, person_id: int, password_hash: str) -
     # Set the password first, which locks the user's row, and then end the sessions: a concurrent
     # sign-in with the old password either fails, or its session is ended here.
     await queries.set_password(connection, person_id, password_hash)
-    await reset_queries.delete_unused(connection, person_id)
-    await session_queries.delete_of_person(connection, person_id)
+    await queries.delete_resets(connection, person_id)
+    await queries.end_sessions(connection, person_id)

@@ -9,11 +9,11 @@ import msgspec
 import pyotp
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
 from manilla.kit.sealed import SealedColumn
-from manilla.people import persons, queries, security_log, session_queries, throttle
+from manilla.people import persons, queries, security_log, throttle
 from manilla.people.queries import Person, PersonCredentials
 from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.visitor import Visitor
@@ -63,9 +63,14 @@ async def begin(
     """Creates a new secret. It is not required until `confirm` has accepted a code."""
     secret = pyotp.random_base32()
     sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
-    async with db.transaction() as connection:
-        if not await queries.begin_totp(connection, visitor.person_id, sealed):
-            raise SecondFactorIsOn
+    if not await db.has_row(
+        """
+        UPDATE person SET totp_sealed = $2, totp_last_step = NULL, updated_at = now()
+         WHERE id = $1 AND totp_confirmed_at IS NULL
+        RETURNING id""",
+        *(visitor.person_id, sealed),
+    ):
+        raise SecondFactorIsOn
     return TotpSetup(secret, pyotp.TOTP(secret).provisioning_uri(visitor.email, issuer_name=issuer))
 
 
@@ -82,13 +87,29 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
     await throttle.give_back(db, buckets)
     codes, hashes = _new_recovery_codes()
     async with db.transaction() as connection:
-        if not await queries.confirm_totp(connection, person.id, person.totp_sealed, step, hashes):
+        if not await _confirm(connection, person, step, hashes):
             raise SecondFactorNotBegun
-        await session_queries.set_second_factor(connection, visitor.session_id)
+        await connection.execute(
+            "UPDATE session SET second_factor = true WHERE id = $1", visitor.session_id
+        )
         person_now = await persons.get(connection, person.id)
         await persons.record(connection, "person.second_factor_on", person_now)
     _report(person_now, SecurityOutcome.TURNED_ON)
     return codes
+
+
+async def _confirm(
+    connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
+) -> bool:
+    """Returns False if it was confirmed or set up again in the meantime."""
+    return await connection.has_row(
+        """
+        UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
+                          updated_at = now()
+         WHERE id = $1 AND totp_sealed = $2 AND totp_confirmed_at IS NULL
+        RETURNING id""",
+        *(person.id, person.totp_sealed, step, recovery),
+    )
 
 
 async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
@@ -96,7 +117,13 @@ async def renew_recovery(db: Database, visitor: Visitor) -> list[str]:
     require_step_up(visitor)
     codes, hashes = _new_recovery_codes()
     async with db.transaction() as connection:
-        if not await queries.set_recovery(connection, visitor.person_id, hashes):
+        if not await connection.has_row(
+            """
+            UPDATE person SET recovery_hashes = $2, updated_at = now()
+             WHERE id = $1 AND totp_confirmed_at IS NOT NULL
+            RETURNING id""",
+            *(visitor.person_id, hashes),
+        ):
             raise SecondFactorNotBegun
         person = await persons.get(connection, visitor.person_id)
         await persons.record(connection, "person.recovery_codes", person)
@@ -116,9 +143,15 @@ async def remove(db: Database, person_id: int) -> None:
         # its session is ended here.
         await queries.lock_person(connection, person_id)
         person = await persons.get(connection, person_id)
-        await queries.clear_totp(connection, person_id)
+        await connection.execute(
+            """
+            UPDATE person SET totp_sealed = NULL, totp_confirmed_at = NULL, totp_last_step = NULL,
+                              recovery_hashes = '{}', updated_at = now()
+             WHERE id = $1""",
+            person_id,
+        )
         if person.has_totp:
-            ended = await session_queries.delete_of_person(connection, person_id)
+            ended = await queries.end_sessions(connection, person_id)
             await persons.record(
                 connection, "person.second_factor_off", person, sessions_ended=ended
             )
@@ -135,11 +168,34 @@ async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code
     """Accepts an authenticator or recovery code; each works once. The caller must throttle."""
     step = _step_of(keyring, person, code)
     if step is not None:
-        is_used_now = await queries.use_step(db, person.id, step)
+        is_used_now = await _use_step(db, person.id, step)
     else:
-        is_used_now = await queries.use_recovery(db, person.id, _recovery_hash(code))
+        is_used_now = await _use_recovery(db, person.id, _recovery_hash(code))
     if not is_used_now:
         raise CodeRefused
+
+
+async def _use_step(db: Database, person_id: int, step: int) -> bool:
+    """Returns True for only one of several concurrent callers with the same code."""
+    return await db.has_row(
+        """
+        UPDATE person SET totp_last_step = $2
+         WHERE id = $1 AND coalesce(totp_last_step, -1) < $2
+        RETURNING id""",
+        person_id,
+        step,
+    )
+
+
+async def _use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
+    return await db.has_row(
+        """
+        UPDATE person SET recovery_hashes = array_remove(recovery_hashes, $2)
+         WHERE id = $1 AND $2 = ANY (recovery_hashes)
+        RETURNING id""",
+        person_id,
+        code_hash,
+    )
 
 
 def totp_context(person_id: int) -> str:

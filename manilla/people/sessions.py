@@ -1,15 +1,14 @@
 """Sessions: stored by the hash of their token, and read from the database for every request."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.people import passwords, queries, second_factor, session_queries, throttle, tokens
+from manilla.people import passwords, queries, second_factor, throttle, tokens
 from manilla.people.roles import Realm
-from manilla.people.session_queries import OpenSession
 from manilla.people.visitor import Visitor
 
 IDLE = {Realm.DASHBOARD: timedelta(hours=12), Realm.CONSOLE: timedelta(hours=1)}
@@ -17,6 +16,19 @@ LASTS = {Realm.DASHBOARD: timedelta(days=7), Realm.CONSOLE: timedelta(hours=12)}
 SEEN_EVERY = timedelta(minutes=1)
 PER_PERSON_MAX = 50
 ADDRESS_LENGTH_MAX, USER_AGENT_LENGTH_MAX = 64, 300
+
+
+class OpenSession(msgspec.Struct, frozen=True):
+    """A session as shown to its user."""
+
+    id: int
+    merchant_id: int | None
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    second_factor: bool
+    address: str
+    user_agent: str
 
 
 class NewSession(msgspec.Struct, frozen=True):
@@ -49,48 +61,86 @@ async def begin(
 ) -> NewSession:
     """Starts a session, with a new token so that none from before the sign-in is reused."""
     token = tokens.new()
-    await session_queries.insert(
-        connection,
-        tokens.digest(token),
-        person_id,
-        realm,
-        merchant_id,
-        lasts=LASTS[realm],
-        second_factor=second_factor,
-        address=_printable(address, ADDRESS_LENGTH_MAX),
-        user_agent=_printable(user_agent, USER_AGENT_LENGTH_MAX),
+    address = _printable(address, ADDRESS_LENGTH_MAX)
+    user_agent = _printable(user_agent, USER_AGENT_LENGTH_MAX)
+    await connection.execute(
+        """
+        WITH entered AS (UPDATE person SET last_login_at = now() WHERE id = $2)
+        INSERT INTO session (token_hash, person_id, realm, merchant_id, expires_at, second_factor,
+                             address, user_agent)
+        VALUES ($1, $2, $3, $4, now() + $5, $6, $7, $8)""",
+        *(tokens.digest(token), person_id, realm, merchant_id, LASTS[realm]),
+        *(second_factor, address, user_agent),
     )
-    await session_queries.delete_oldest(connection, person_id, PER_PERSON_MAX)
+    await connection.execute(
+        """
+        DELETE FROM session WHERE id IN (
+            SELECT id FROM session WHERE person_id = $1 ORDER BY id DESC OFFSET $2)""",
+        *(person_id, PER_PERSON_MAX),
+    )
     return NewSession(token, person_id, LASTS[realm])
 
 
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
-    """Returns the visitor, or None if the session has ended or belongs to another realm."""
-    visitor = await session_queries.visit(
-        db, realm, tokens.digest(token), idle=IDLE[realm], seen_every=SEEN_EVERY
+    """Returns the visitor, or None if the session has ended or belongs to another realm.
+
+    The same statement updates seen_at. After a membership has ended, the role is None.
+    """
+    visitor = await db.row(
+        Visitor,
+        """
+        WITH good AS (
+            SELECT * FROM session
+             WHERE token_hash = $1 AND realm = $2 AND expires_at > now()
+               AND seen_at > now() - $3::interval
+        ), seen AS (
+            UPDATE session s SET seen_at = now() FROM good
+             WHERE s.token_hash = good.token_hash AND s.seen_at < now() - $4::interval
+        )
+        SELECT s.id AS session_id, s.person_id, s.realm, p.name, p.email,
+               coalesce(p.console_role, m.role) AS role, m.merchant_id, c.name AS merchant_name,
+               c.status AS merchant_status, s.stepped_up_at,
+               p.totp_confirmed_at IS NOT NULL AS has_totp,
+               s.second_factor AND p.totp_confirmed_at IS NOT NULL AS second_factor
+          FROM good s
+          JOIN person p ON p.id = s.person_id AND p.realm = s.realm AND p.status = 'active'
+          LEFT JOIN membership m ON m.merchant_id = s.merchant_id AND m.person_id = s.person_id
+          LEFT JOIN merchant c ON c.id = m.merchant_id""",
+        *(tokens.digest(token), realm, IDLE[realm], SEEN_EVERY),
     )
     return None if visitor is None else msgspec.structs.replace(visitor, realm=realm)
 
 
 async def list_of(db: Database, person_id: int) -> list[OpenSession]:
-    return await session_queries.of_person(db, person_id, IDLE)
+    return await db.rows(
+        OpenSession,
+        """
+        SELECT id, merchant_id, created_at, seen_at, expires_at, second_factor, address, user_agent
+          FROM session
+         WHERE person_id = $1 AND expires_at > now()
+           AND seen_at > now() - CASE realm WHEN 'console' THEN $2::interval ELSE $3 END
+         ORDER BY seen_at DESC, id DESC""",
+        *(person_id, IDLE[Realm.CONSOLE], IDLE[Realm.DASHBOARD]),
+    )
 
 
 async def revoke(db: Database, person_id: int, session_id: int) -> None:
-    async with db.transaction() as connection:
-        if not await session_queries.delete_one(connection, person_id, session_id):
-            raise SessionNotFound
+    if not await db.has_row(
+        "DELETE FROM session WHERE person_id = $1 AND id = $2 RETURNING id", person_id, session_id
+    ):
+        raise SessionNotFound
 
 
 async def revoke_all_but(db: Database, person_id: int, session_id: int) -> int:
     async with db.transaction() as connection:
-        return await session_queries.delete_of_person(connection, person_id, but=session_id)
+        return await queries.end_sessions(connection, person_id, but=session_id)
 
 
 async def end(db: Database, realm: Realm, token: str) -> None:
     """Signs out. Does nothing if the session has already ended."""
-    async with db.transaction() as connection:
-        await session_queries.delete_by_token(connection, realm, tokens.digest(token))
+    await db.execute(
+        "DELETE FROM session WHERE token_hash = $1 AND realm = $2", tokens.digest(token), realm
+    )
 
 
 async def step_up(
@@ -117,10 +167,13 @@ async def step_up(
     elif not (await passwords.verify(person.password_hash, password or "")).is_right:
         raise passwords.WrongPassword
     await throttle.give_back(db, buckets)
-    async with db.transaction() as connection:
-        await session_queries.set_stepped_up(
-            connection, visitor.session_id, by_code=person.has_totp
-        )
+    # A code also verifies the session's second factor.
+    await db.execute(
+        """
+        UPDATE session SET stepped_up_at = now(), second_factor = second_factor OR $2
+         WHERE id = $1""",
+        *(visitor.session_id, person.has_totp),
+    )
 
 
 async def choose_merchant(db: Database, visitor: Visitor, merchant_id: int) -> None:
@@ -129,7 +182,15 @@ async def choose_merchant(db: Database, visitor: Visitor, merchant_id: int) -> N
 
 
 async def move_to(connection: Connection, visitor: Visitor, merchant_id: int) -> None:
-    if not await session_queries.choose_merchant(connection, visitor.session_id, merchant_id):
+    if not await connection.has_row(
+        """
+        UPDATE session s SET merchant_id = m.merchant_id
+          FROM membership m
+         WHERE s.id = $1 AND m.merchant_id = $2 AND m.person_id = s.person_id
+           AND s.realm = 'dashboard'
+        RETURNING s.id""",
+        *(visitor.session_id, merchant_id),
+    ):
         raise NotAMember
 
 

@@ -7,7 +7,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.people import (
     devices,
-    member_queries,
+    members,
     passwords,
     persons,
     queries,
@@ -170,12 +170,12 @@ async def _begin_session(
         connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
     ):
         raise SignInRefused
-    belongings = await member_queries.belongings(connection, person.id)
+    memberships = await members.merchants_of(connection, person.id)
     return await sessions.begin(
         connection,
         person.id,
         attempt.realm,
-        merchant_id=belongings[0].merchant_id if belongings else None,
+        merchant_id=memberships[0].merchant_id if memberships else None,
         second_factor=person.has_totp,
         address=attempt.address,
         user_agent=attempt.user_agent,

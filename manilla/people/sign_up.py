@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import NewMerchant
-from manilla.people import member_queries, passwords, persons, queries, sessions, throttle
+from manilla.people import members, passwords, persons, queries, sessions, throttle
 from manilla.people.roles import Realm, Role
 from manilla.people.sessions import NewSession
 
@@ -54,7 +54,7 @@ async def sign_up(
         if person_id is None:
             raise SignUpRefused
         merchant = await merchants.create(connection, keyring, name=business_name, email=email)
-        await member_queries.insert_membership(connection, merchant.id, person_id, Role.OWNER)
+        await members.join(connection, merchant.id, person_id, Role.OWNER)
         session = await sessions.begin(
             connection,
             person_id,

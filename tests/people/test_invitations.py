@@ -9,11 +9,11 @@ from manilla.kit.db import Database
 from manilla.merchants.merchants import MerchantNotFound
 from manilla.people import invitations, members, tokens
 from manilla.people.invitations import (
-    AlreadyMember,
     BadInvitation,
     NotYourInvitation,
     SignInToJoin,
 )
+from manilla.people.members import AlreadyMember
 from manilla.people.passwords import WeakPassword
 from manilla.people.persons import BadPerson
 from manilla.people.roles import Realm, Role

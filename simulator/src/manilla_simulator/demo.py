@@ -15,7 +15,7 @@ from manilla.merchants import credentials, merchants, queries
 from manilla.merchants.credentials import hash_api_key
 from manilla.merchants.merchants import MerchantStatus
 from manilla.people import console_people, demo_login, members
-from manilla.people.invitations import AlreadyMember
+from manilla.people.members import AlreadyMember
 from manilla.people.persons import EmailTaken
 from manilla.people.roles import ConsoleRole, Role
 from manilla.providers import credentials as providers
