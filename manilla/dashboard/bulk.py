@@ -2,16 +2,17 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from litestar import Response
 
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
+from manilla.providers.port import Bank
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
@@ -35,9 +36,7 @@ async def show_all(request: PageRequest) -> Answer:
 
 
 async def send_template(request: PageRequest) -> Answer:
-    caller = await request.caller()
-    method = _method(request, caller)
-    banks = await request.services.previews.banks(caller, method)
+    method, banks = await _method_and_banks(request)
     code = next((bank.code for bank in banks), BANK_OF_EXAMPLE)
     amount = f"{method.minimum.amount:f}"
     example = [amount, code, "0123456789", "Ada Obi", "INVOICE-1", "July"]
@@ -45,9 +44,7 @@ async def send_template(request: PageRequest) -> Answer:
 
 
 async def send_banks(request: PageRequest) -> Answer:
-    caller = await request.caller()
-    method = _method(request, caller)
-    banks = await request.services.previews.banks(caller, method)
+    method, banks = await _method_and_banks(request)
     lines = [["bank_code", "bank_name"], *([bank.code, bank.name] for bank in banks)]
     return _file(f"banks-{method.code}.csv", lines)
 
@@ -154,11 +151,11 @@ async def _batch(request: PageRequest) -> Batch:
         raise NotHere from None
 
 
-def _method(request: PageRequest, caller: Caller) -> Method:
-    wanted = int(request.parameter("method"))
-    for method in request.services.previews.methods(caller):
-        if method.id == wanted:
-            return method
+async def _method_and_banks(request: PageRequest) -> tuple[Method, Sequence[Bank]]:
+    caller, previews = await request.caller(), request.services.previews
+    for method in previews.methods(caller):
+        if method.id == int(request.parameter("method")):
+            return method, await previews.banks(caller, method)
     raise NotHere
 
 

@@ -1,6 +1,6 @@
 """The pages as one Litestar application, with a strict content security policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,13 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 PATH_MAX = 200  # maximum length of a file's path
 
+HttpRequest = Request[Any, Any, Any]
+
 REFUSED = {
     404: ("NOT_FOUND", "This page does not exist."),
     405: ("METHOD_NOT_ALLOWED", "This URL does not support that method."),
     413: ("TOO_LARGE", "The request is too large."),
 }
-
-Asked = Request[Any, Any, Any]
 
 
 def build(
@@ -57,33 +57,15 @@ def build(
     has_shop: bool = False,
 ) -> Any:
     """Builds the application. `routers` are those of the other packages that have pages."""
-    platform = services.platform
     templates = environment(FOLDER / "templates")
-    front, problem = templates.get_template("front.html"), templates.get_template("problem.html")
+
+    def render(template: str, **values: Any) -> str:
+        site_name = services.platform.now.site_name
+        return templates.get_template(template).render(site_name=site_name, **values)
 
     @get("/", media_type=MediaType.HTML)
     async def front_page() -> str:
-        return front.render(
-            site_name=platform.now.site_name,
-            is_development=services.is_development,
-            has_shop=has_shop,
-        )
-
-    def answer(request: Asked, status: int, code: str, text: str, **more: Any) -> Response[Any]:
-        """Answers with a page if the client accepts HTML, otherwise with JSON."""
-        if "text/html" not in request.headers.get("accept", ""):
-            return Response({"error": text, "error_code": code}, status_code=status, **more)
-        page = problem.render(site_name=platform.now.site_name, status=status, text=text)
-        return Response(page, status_code=status, media_type=MediaType.HTML, **more)
-
-    def http_error(request: Asked, error: HTTPException) -> Response[Any]:
-        status = error.status_code
-        code, text = REFUSED.get(status, ("REFUSED", error.detail))
-        return answer(request, status, code, text, headers=error.headers)
-
-    def server_error(request: Asked, error: Exception) -> Response[Any]:
-        log.error("page_failed", path=request.url.path, exc_info=error)
-        return answer(request, 500, "SERVER_ERROR", "Something went wrong on our side.")
+        return render("front.html", is_development=services.is_development, has_shop=has_shop)
 
     site = Litestar(
         route_handlers=[
@@ -95,12 +77,32 @@ def build(
             static_files.handler(),
             *routers,
         ],
-        exception_handlers={HTTPException: http_error, Exception: server_error},
+        exception_handlers=_exception_handlers(render),
         logging_config=None,
         openapi_config=None,
         request_max_body_size=64 * 1024,
     )
     return hardened(_reject_invalid_file_names(site))
+
+
+def _exception_handlers(render: Callable[..., str]) -> dict[int | type[Exception], Any]:
+    def respond(http: HttpRequest, status: int, code: str, text: str, **more: Any) -> Response[Any]:
+        """Responds with a page if the client accepts HTML, otherwise with JSON."""
+        if "text/html" not in http.headers.get("accept", ""):
+            return Response({"error": text, "error_code": code}, status_code=status, **more)
+        page = render("problem.html", status=status, text=text)
+        return Response(page, status_code=status, media_type=MediaType.HTML, **more)
+
+    def http_error(http: HttpRequest, error: HTTPException) -> Response[Any]:
+        status = error.status_code
+        code, text = REFUSED.get(status, ("REFUSED", error.detail))
+        return respond(http, status, code, text, headers=error.headers)
+
+    def server_error(http: HttpRequest, error: Exception) -> Response[Any]:
+        log.error("page_failed", path=http.url.path, exc_info=error)
+        return respond(http, 500, "SERVER_ERROR", "Something went wrong on our side.")
+
+    return {HTTPException: http_error, Exception: server_error}
 
 
 def _reject_invalid_file_names(asgi: Any) -> Any:

@@ -136,9 +136,7 @@ class Authentication:
     async def _admit(
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> None:
-        """Raises if the request may not continue; otherwise sets the request's environment, query
-        and form.
-        """
+        """Checks the request and reads its environment, query and form; raises if it must stop."""
         if not route.is_public and visitor is None:
             raise _SignInFirst
         _check_parameters(request.http)
@@ -168,10 +166,9 @@ class Authentication:
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor | None
     ) -> Answer | None:
-        """Returns the page that asks the user to confirm their identity, or None if that is not
-        needed.
+        """The page that asks users to confirm their identity and keeps the submitted fields.
 
-        The page keeps the submitted fields.
+        None if that is not needed.
         """
         if not route.step_up or visitor is None:
             return None

@@ -14,31 +14,16 @@ __all__ = ["badge", "browser", "clean", "minor", "moment", "money", "said", "tit
 
 # Colors of the style sheet, by status.
 TONES = {
-    "success": "green",
-    "completed": "green",
-    "delivered": "green",
-    "paid": "green",
-    "approved": "green",
-    "active": "green",
-    "resolved": "green",
-    "healthy": "green",
-    "up": "green",
-    "pending": "yellow",
-    "waiting": "yellow",
-    "open": "yellow",
-    "opening": "yellow",
-    "held": "yellow",
-    "suspense": "orange",
-    "failed": "red",
-    "rejected": "red",
-    "refused": "red",
-    "down": "red",
-    "parked": "red",
-    "canceled": "secondary",
-    "expired": "secondary",
-    "disabled": "secondary",
-    "inactive": "secondary",
+    state: tone
+    for tone, states in {
+        "green": "success completed delivered paid approved active resolved healthy up",
+        "yellow": "pending waiting open opening held",
+        "orange": "suspense",
+        "red": "failed rejected refused down parked",
+    }.items()
+    for state in states.split()
 }
+OTHER_TONE = "secondary"
 
 
 # The first match wins, because most browsers also name other browsers in their user agent.
@@ -70,7 +55,7 @@ LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 def badge(state: str, text: str | None = None) -> Markup:
     """A status as a colored label. The text alone carries the meaning."""
-    tone = TONES.get(state, "secondary")
+    tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 

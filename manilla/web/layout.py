@@ -26,6 +26,15 @@ class Section(msgspec.Struct, frozen=True):
     items: Sequence[Item]
 
 
+# What a page shows of a rejected form, if there is none.
+NO_FORM: Mapping[str, Any] = {
+    "problem_text": None,
+    "page_errors": {},
+    "page_given": None,
+    "failed_form": "",
+}
+
+
 class Layout:
     def __init__(
         self,
@@ -55,13 +64,7 @@ class Layout:
         return f"{'__Secure-' if self.is_secure else ''}{name}"
 
     def render(self, template: str, **values: Any) -> str:
-        defaults: Mapping[str, Any] = {
-            "problem_text": None,
-            "page_errors": {},
-            "page_given": None,
-            "failed_form": "",
-        }
-        return self._templates.get_template(template).render({**defaults, **values})
+        return self._templates.get_template(template).render({**NO_FORM, **values})
 
 
 class NotHere(Refusal):

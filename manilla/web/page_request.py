@@ -21,7 +21,7 @@ from manilla.people.roles import Permission
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
 from manilla.web.forms import FieldsByRefusal, Form, field_errors
-from manilla.web.layout import Layout
+from manilla.web.layout import NO_FORM, Layout
 
 NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
@@ -106,11 +106,8 @@ class PageRequest:
         flash = _read_flash(self.http.cookies.get(name))
         if flash is not None:
             self.set_cookie(name, "", 0, path="/")
-        is_problem = flash is not None and flash.tone == "danger"
-        values.setdefault("problem_text", flash.text if flash and is_problem else None)
-        values.setdefault("page_errors", flash.errors if flash else {})
-        values.setdefault("page_given", Form(flash.given) if flash and flash.given else None)
-        values.setdefault("failed_form", flash.form if flash else self.http.url.path)
+        rejected = {**NO_FORM, "failed_form": self.http.url.path}
+        values = {**(rejected if flash is None else _rejected_form(flash)), **values}
         # Templates that pass a form's errors and values on to a macro use these names.
         values.setdefault("errors", values["page_errors"])
         values.setdefault("given", values["page_given"])
@@ -158,9 +155,7 @@ class PageRequest:
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
 
     def watched(self, state: str) -> Response[Any] | None:
-        """Answers an open page that polls for a new state.
-
-        Returns None if the request is no such poll.
+        """Responds to an open page that polls for a new state; None if the request is no poll.
 
         The response is empty, or makes the page reload.
         """
@@ -250,9 +245,7 @@ class PageRequest:
         return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """Remembers this browser, so that other people's wrong passwords do not lock the user out
-        here.
-        """
+        """Others' wrong passwords do not lock the user out of a browser that is remembered."""
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property
@@ -280,6 +273,15 @@ def way_on(layout: Layout, wanted: str, otherwise: str) -> str:
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")
     is_ours = is_plain and wanted.startswith(layout.root + "/") and ".." not in segments
     return wanted[len(layout.root) :] if is_ours else otherwise
+
+
+def _rejected_form(flash: Flash) -> dict[str, Any]:
+    return {
+        "problem_text": flash.text if flash.tone == "danger" else None,
+        "page_errors": flash.errors,
+        "page_given": Form(flash.given) if flash.given else None,
+        "failed_form": flash.form,
+    }
 
 
 def _retry_after(refusal: Refusal) -> dict[str, str]:

@@ -47,36 +47,3 @@ class Route(msgspec.Struct, frozen=True):
     def affects_production(self, environment: Environment | None) -> bool:
         """False only for routes that affect nothing but the sandbox."""
         return self.in_both_environments or environment is not Environment.SANDBOX
-
-
-def page(path: str, handler: Handler, needs: Needs, *, enrolls: bool = False) -> Route:
-    return Route(method="GET", path=path, handler=handler, needs=needs, enrolls=enrolls)
-
-
-def part(path: str, handler: Handler, needs: Needs) -> Route:
-    """A part of a page requested by a script, or a file."""
-    return Route(method="GET", path=path, handler=handler, needs=needs, is_page=False)
-
-
-def form(
-    path: str,
-    handler: Handler,
-    needs: Needs,
-    *,
-    needs_in_production: Permission | None = None,
-    step_up: bool = False,
-    enrolls: bool = False,
-    in_both_environments: bool = False,
-    body_bytes_max: int = BODY_BYTES_MAX,
-) -> Route:
-    return Route(
-        method="POST",
-        path=path,
-        handler=handler,
-        needs=needs,
-        needs_in_production=needs_in_production,
-        step_up=step_up,
-        enrolls=enrolls,
-        in_both_environments=in_both_environments,
-        body_bytes_max=body_bytes_max,
-    )
