@@ -12,7 +12,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Moment, Page
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Scope, Tenant, whose, within
+from manilla.ledger.scope import Everyone, Scope, Tenant, whose, within
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
 
@@ -59,6 +59,11 @@ async def cases(
         *conditions.values,
     )
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
+
+
+async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
+    """Returns the newest cases about a transaction."""
+    return (await cases(db, Everyone(merchant_id), CaseFilter(search=trx_id))).rows
 
 
 def all_cases(db: Database, scope: Scope, wanted: CaseFilter) -> AsyncIterator[list[Case]]:

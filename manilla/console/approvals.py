@@ -10,6 +10,7 @@ from manilla.approvals import approvals
 from manilla.approvals.queries import Approval
 from manilla.audit.actor import current
 from manilla.audit.entry import plain
+from manilla.console import list_pages
 from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -23,14 +24,13 @@ from manilla.providers import credentials
 from manilla.web import lists
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import said, title
-from manilla.web.layout import NotHere
 from manilla.web.lists import ROWS, ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
 
 async def show(request: PageRequest) -> Answer:
-    db = request.services.db
+    db = request.db
     before = listing.read_cursor(int, lists.after(request))
     waiting = await approvals.waiting(db) if before is None else []
     rows = await approvals.listed(db, before, ROWS)
@@ -53,7 +53,7 @@ async def _current_values(request: PageRequest, asked: Approval) -> dict[str, An
 
     They may differ from those at the time of the request.
     """
-    db, (_, *about) = request.services.db, asked.subject.split(":")
+    db, (_, *about) = request.db, asked.subject.split(":")
     match asked.kind:
         case "setting":
             current = settings.in_mode(
@@ -89,7 +89,7 @@ async def approve(request: PageRequest) -> Answer:
 async def refuse(request: PageRequest) -> Answer:
     """Rejects a change. The operations role can only withdraw its own requests."""
     number = _number(request)
-    asked = await approvals.find(request.services.db, number)
+    asked = await approvals.find(request.db, number)
     if not (request.may(Permission.PLATFORM) or _is_own(asked)):
         raise NotAllowed
     try:
@@ -157,7 +157,4 @@ def _is_own(asked: Approval) -> bool:
 
 
 def _number(request: PageRequest) -> int:
-    number = int(request.parameter("approval"))
-    if not 0 < number <= approvals.ID_MAX:
-        raise NotHere
-    return number
+    return list_pages.path_number(request, "approval", approvals.ID_MAX)

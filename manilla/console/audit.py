@@ -1,15 +1,15 @@
 """The audit log: who changed what, and verification that no entry was altered."""
 
 import asyncio
+from functools import partial
 
 from manilla.audit import audit, listing
 from manilla.audit.audit import AuditFilter
+from manilla.console import list_pages
 from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
-from manilla.ledger import trx_ids
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -23,11 +23,8 @@ COLUMNS = listing.FIELDS.select(
 
 
 async def show(request: PageRequest) -> Answer:
-    db, wanted = request.services.db, _filter(request)
-    if exports.is_wanted(request):
-        return exports.send(request, "audit", COLUMNS, listing.all_entries(db, wanted))
-    found = await listing.entries(db, wanted, after=lists.after(request))
-    return request.page("audit.html", lines=found.rows, listing=ListView(request, found.next))
+    fetch = partial(listing.entries, request.db, _filter(request))
+    return await lists.show(request, "audit.html", "audit", COLUMNS, fetch)
 
 
 async def verify(request: PageRequest) -> Answer:
@@ -41,21 +38,20 @@ async def verify(request: PageRequest) -> Answer:
             # Verification runs many short statements. In total they may take longer than the
             # limit of other pages.
             with deadline.limited(VERIFY_SECONDS):
-                verdict = await audit.verify(request.services.db)
+                verdict = await audit.verify(request.db)
         except Unavailable:
             return request.redirect("/audit", failed=TOO_LONG)
-    last = await audit.listed(request.services.db, limit=1)
+    last = await audit.listed(request.db, limit=1)
     return request.page("audit_verdict.html", verdict=verdict, last=last[0] if last else None)
 
 
 def _filter(request: PageRequest) -> AuditFilter:
-    query = request.query
     return AuditFilter(
         actor=_printable(request, "q"),
         action=_printable(request, "action"),
-        merchant_id=_merchant(request),
-        since=lists.day(query, "since"),
-        until=lists.day(query, "until", is_end=True),
+        merchant_id=list_pages.merchant(request),
+        since=lists.day(request.query, "since"),
+        until=lists.day(request.query, "until", is_end=True),
     )
 
 
@@ -64,12 +60,3 @@ def _printable(request: PageRequest, name: str) -> str | None:
     if not text.isprintable():
         raise BadForm(errors={name: "This contains characters that cannot be searched for."})
     return text or None
-
-
-def _merchant(request: PageRequest) -> int | None:
-    if not request.query.text("merchant"):
-        return None
-    number = request.query.whole("merchant")
-    if number > trx_ids.MERCHANT_ID_MAX:
-        raise BadForm(errors={"merchant": "No merchant has this number."})
-    return number

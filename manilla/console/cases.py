@@ -1,5 +1,6 @@
 """Cases: the evidence on both sides, and the allowed resolutions."""
 
+from functools import partial
 from typing import Any
 
 from manilla.approvals import approvals
@@ -17,14 +18,13 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import roster
 from manilla.people.roles import Permission
 from manilla.providers import status_query
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.forms import BadForm
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
 TEMPLATE = "case.html"
-CASE_ID_MAX = 2**63 - 1
 
 TITLES: dict[str, str] = {
     Kind.PAID_AFTER_DECLINE: "Paid after decline",
@@ -55,24 +55,20 @@ COLUMNS = listing.FIELDS.select(
 
 
 async def show_all(request: PageRequest) -> Answer:
-    db, scope = request.services.db, list_pages.money_scope(request)
     status = list_pages.selected(request, "status", list(CaseStatus))
     kind = request.query.text("kind")
     wanted = CaseFilter(
         status=None if status == list_pages.ALL else CaseStatus(status),
         kind=Kind(kind) if kind in set(Kind) else None,
-        since=lists.day(request.query, "since"),
-        until=lists.day(request.query, "until", is_end=True),
-        search=request.query.text("q") or None,
+        **lists.common_filters(request),
     )
-    if exports.is_wanted(request):
-        return exports.send(request, "cases", COLUMNS, listing.all_cases(db, scope, wanted))
-    found = await listing.cases(db, scope, wanted, after=lists.after(request))
-    return request.page(
+    return await list_pages.show(
+        request,
         "cases.html",
-        rows=found.rows,
-        names=await roster.names(db, (row.merchant_id for row in found.rows)),
-        listing=lists.ListView(request, found.next, views=list_pages.VIEWS),
+        "cases",
+        COLUMNS,
+        partial(listing.cases, request.db, list_pages.money_scope(request), wanted),
+        views=list_pages.VIEWS,
         shown_status=status,
         titles=TITLES,
         kinds=[(each.value, TITLES[each]) for each in Kind],
@@ -115,24 +111,21 @@ async def close(request: PageRequest) -> Answer:
     """Closes a case whose difference is gone. No money moves."""
     case = await _case(request)
     try:
-        await cases.close_vanished(request.services.db, case.id)
+        await cases.close_vanished(request.db, case.id)
     except Refusal as refusal:
         return request.refused(TEMPLATE, refusal, **await _details(request, await _case(request)))
     return request.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
 
 
 async def _case(request: PageRequest) -> Case:
-    number = int(request.parameter("case"))
-    if not 0 < number <= CASE_ID_MAX:
-        raise NotHere
     try:
-        return await cases.find(request.services.db, number)
+        return await cases.find(request.db, list_pages.path_number(request, "case"))
     except CaseNotFound:
         raise NotHere from None
 
 
 async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
-    db = request.services.db
+    db = request.db
     about = AuditFilter(merchant_id=case.merchant_id or None, subject=f"case:{case.id}")
     return {
         "case": case,

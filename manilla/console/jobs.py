@@ -1,12 +1,12 @@
 """Failed jobs: what failed, why, and retrying it."""
 
+from functools import partial
+
 from manilla.console import list_pages
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
-from manilla.merchants import roster
 from manilla.platform import work
-from manilla.web import exports, lists
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -21,24 +21,15 @@ async def show(request: PageRequest) -> Answer:
     wanted = FailedJobFilter(
         merchant_id=list_pages.merchant(request), kind=kind or None, search=subject or None
     )
-    if exports.is_wanted(request):
-        pages = failed.all_failed_jobs(request.services.db, wanted)
-        return exports.send(request, "failed-jobs", COLUMNS, pages)
-    found = await failed.failed_jobs(request.services.db, wanted, after=lists.after(request))
-    return request.page(
-        "jobs.html",
-        rows=found.rows,
-        names=await roster.names(request.services.db, (row.merchant_id for row in found.rows)),
-        listing=lists.ListView(request, found.next),
-        paths=PATHS,
-    )
+    fetch = partial(failed.failed_jobs, request.db, wanted)
+    return await list_pages.show(request, "jobs.html", "failed-jobs", COLUMNS, fetch, paths=PATHS)
 
 
 async def retry(request: PageRequest) -> Answer:
     given = request.form
     try:
         merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
-        await work.retry(request.services.db, merchant_id, kind, given.needed("subject"))
+        await work.retry(request.db, merchant_id, kind, given.needed("subject"))
     except Refusal as refusal:
         return request.sent_back("/jobs", refusal)
     return request.redirect("/jobs", done="The job will run again now.")

@@ -1,20 +1,16 @@
 """The ledger: account balances, postings, and the result of the ledger checks."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
 
-from manilla.kit import listing
-from manilla.kit.deadline import OPTIONAL_SECONDS
-from manilla.kit.environment import Environment
-from manilla.kit.errors import Unavailable
+from manilla.console import list_pages
+from manilla.kit import deadline
 from manilla.kit.money import Money
 from manilla.ledger import balances
 from manilla.ledger import listing as books
 from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import PostedEntry, PostingFilter, PostingLine
-from manilla.ledger.scope import Everyone
 from manilla.proofs import proofs
 from manilla.web import exports, lists
 from manilla.web.page_request import PageRequest
@@ -37,40 +33,36 @@ EXPLANATIONS = {
 ASSETS = ("clearing",)  # shown with the opposite sign of the ledger
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    merchant: listing.Number | None = None
-    environment: Environment | None = None
-
-
 COLUMNS = books.ENTRY_FIELDS.select(
     "posting posted_at merchant_id environment kind trx_id reason account currency amount balance"
 )
 
 
 async def show(request: PageRequest) -> Answer:
-    sums = await _sums(request)
+    # Calculating the balances can take too long for a page.
+    sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
         "ledger.html",
-        proof=await proofs.last(request.services.db),
+        proof=await proofs.last(request.db),
         sums=None if sums is None else _grouped(sums),
         explain=_explain,
-        shown=_shown,
+        shown=_balance,
     )
 
 
 async def show_proof(request: PageRequest) -> Answer:
     """The result of the check alone, for the script that polls for it."""
-    return request.page("ledger_proof.html", proof=await proofs.last(request.services.db))
+    return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
 async def prove(request: PageRequest) -> Answer:
-    await proofs.ask(request.services.db)
+    await proofs.ask(request.db)
     return request.redirect("/ledger", done="A worker is checking the ledger.")
 
 
 async def show_postings(request: PageRequest) -> Answer:
-    scope, wanted = _scope(request), _filter(request)
-    db = request.services.db
+    scope, wanted = list_pages.checked_scope(request), _filter(request)
+    db = request.db
     if exports.is_wanted(request):
         lines = _entries(books.all_postings(db, scope, wanted))
         return exports.send(request, "postings", COLUMNS, lines)
@@ -78,15 +70,6 @@ async def show_postings(request: PageRequest) -> Answer:
     return request.page(
         "postings.html", rows=found.rows, listing=lists.ListView(request, found.next)
     )
-
-
-async def _sums(request: PageRequest) -> list[AccountBalance] | None:
-    """Returns None if calculating the balances takes too long for a page."""
-    try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
-            return await balances.balances(request.services.db)
-    except (TimeoutError, Unavailable):
-        return None
 
 
 def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBalance]]]:
@@ -102,7 +85,7 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
     ]
 
 
-def _shown(row: AccountBalance) -> Money:
+def _balance(row: AccountBalance) -> Money:
     """Shows money that a provider holds for us as a positive balance."""
     is_asset = row.account.partition(":")[0] in ASSETS
     return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
@@ -117,23 +100,7 @@ async def _entries(pages: AsyncIterator[list[PostingLine]]) -> AsyncIterator[lis
         yield books.posted_entries(rows)
 
 
-def _scope(request: PageRequest) -> Everyone:
-    query = request.query
-    given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
-    wanted = listing.read_filter(Wanted, given)
-    return Everyone(wanted.merchant, wanted.environment)
-
-
 def _filter(request: PageRequest) -> PostingFilter:
-    query = request.query
-    wanted = listing.read_filter(
-        PostingFilter,
-        {
-            "kind": query.text("kind"),
-            "currency": query.text("currency").upper(),
-            "search": query.text("q"),
-        },
-    )
-    return msgspec.structs.replace(
-        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
-    )
+    wanted = lists.read_filter(request, PostingFilter, "kind", "currency")
+    currency = wanted.currency and wanted.currency.upper()
+    return msgspec.structs.replace(wanted, currency=currency)

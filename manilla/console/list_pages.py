@@ -1,16 +1,35 @@
-"""Filters in the query string that the queue pages share."""
+"""Lists of all merchants' records: their filters in the query string, and their pages."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
+import msgspec
+
+from manilla.kit import listing
 from manilla.kit.environment import Environment
+from manilla.kit.fields import Columns
+from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.merchants import roster
+from manilla.web import lists
 from manilla.web.forms import BadForm
+from manilla.web.layout import NotHere
+from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
+from manilla.web.routes import Answer
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
 VIEWS = (ENVIRONMENT, SHOW)  # parameters that select the list itself, apart from its filters
+
+
+Row = TypeVar("Row")
+
+
+class ScopeFilter(msgspec.Struct, frozen=True, kw_only=True):
+    merchant: listing.Number | None = None
+    environment: Environment | None = None
 
 
 def scope(request: PageRequest) -> Everyone:
@@ -46,3 +65,41 @@ def selected(request: PageRequest, name: str, options: Sequence[str]) -> str:
     if given in options or given == ALL:
         return given
     return ALL if request.query.text("q") else options[0]
+
+
+def checked_scope(request: PageRequest) -> Everyone:
+    """Like `scope`, but rejects an unknown environment."""
+    given = {name: request.query.text(name) for name in ("merchant", "environment")}
+    wanted = listing.read_filter(ScopeFilter, given)
+    return Everyone(wanted.merchant, wanted.environment)
+
+
+def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_MAX) -> int:
+    """An id in the path."""
+    number = int(request.parameter(name))
+    if not 0 < number <= at_most:
+        raise NotHere
+    return number
+
+
+async def show(
+    request: PageRequest,
+    template: str,
+    name: str,
+    columns: Columns[Row],
+    fetch: Callable[..., Awaitable[Page[Row]]],
+    *,
+    views: Sequence[str] = (),
+    more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
+    **values: Any,
+) -> Answer:
+    """Shows or exports a list. The page also gets the names of the rows' merchants."""
+
+    async def with_names(view: ListView, rows: list[Row]) -> dict[str, Any]:
+        found = {} if more is None else await more(view, rows)
+        owners = map(columns["merchant_id"], [*rows, *found.get("waiting", ())])
+        return {**found, "names": await roster.names(request.db, filter(None, owners))}
+
+    return await lists.show(
+        request, template, name, columns, fetch, views=views, more=with_names, **values
+    )

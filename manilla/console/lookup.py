@@ -39,7 +39,7 @@ def _path(found: LookupResult) -> str:
 
 
 async def show_request(request: PageRequest) -> Answer:
-    db = request.services.db
+    db = request.db
     found = await find_request(db, request.parameter("request_id"))
     if found is None:
         raise NotHere

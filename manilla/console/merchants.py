@@ -1,6 +1,7 @@
 """Merchants: pending approvals, the list, and the page of one merchant."""
 
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
-from manilla.console import responses
+from manilla.console import list_pages, responses
 from manilla.kit import listing
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -34,9 +35,9 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.people import invitations, links, mail, members, persons
 from manilla.people.mail import Email
 from manilla.people.roles import Realm, Role
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.layout import NotHere
+from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -72,22 +73,25 @@ COLUMNS = roster.FIELDS.select(
 
 
 async def show_all(request: PageRequest) -> Answer:
-    db = request.services.db
     wanted = listing.read_filter(
         MerchantFilter,
         {"status": request.query.text("status"), "search": request.query.text("q")},
     )
-    if exports.is_wanted(request):
-        return exports.send(request, "merchants", COLUMNS, roster.all_merchants(db, wanted))
-    found = await roster.merchants(db, wanted, after=lists.after(request))
-    view = lists.ListView(request, found.next)
-    is_plain = not (view.is_filtered or view.is_later)
-    return request.page(
+
+    async def queue(view: ListView, _: list[MerchantRow]) -> dict[str, Any]:
+        is_plain = not (view.is_filtered or view.is_later)
+        return {
+            "queue": await roster.pending(request.db, QUEUE_ROWS) if is_plain else [],
+            "pending": await roster.count_pending(request.db) if is_plain else 0,
+        }
+
+    return await lists.show(
+        request,
         "merchants.html",
-        rows=found.rows,
-        listing=view,
-        queue=await roster.pending(db, QUEUE_ROWS) if is_plain else [],
-        pending=await roster.count_pending(db) if is_plain else 0,
+        "merchants",
+        COLUMNS,
+        partial(roster.merchants, request.db, wanted),
+        more=queue,
         statuses=[(status.value, status.value.title()) for status in MerchantStatus],
     )
 
@@ -105,7 +109,7 @@ async def create(request: PageRequest) -> Answer:
     try:
         email = persons.read_email(request.form.needed("email"))
         new = await merchants.create(
-            request.services.db,
+            request.db,
             request.services.keyring,
             name=request.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
             email=email,
@@ -132,7 +136,7 @@ async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> b
     if not request.services.mailer.is_open:
         return False
     token = await invitations.invite(
-        request.services.db, request.visitor.person_id, merchant_id, email, Role.OWNER
+        request.db, request.visitor.person_id, merchant_id, email, Role.OWNER
     )
     link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
     request.services.mailer.send_later(Email(mail.MailKind.INVITATION, email, link))
@@ -141,7 +145,7 @@ async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> b
 
 async def show(request: PageRequest) -> Answer:
     merchant = await _merchant(request)
-    db = request.services.db
+    db = request.db
     waiting = await approvals.waiting(db)
     return request.page(
         "merchant.html",
@@ -173,7 +177,7 @@ async def decide(request: PageRequest) -> Answer:
             raise BadForm(errors={"status": "Choose one of the options."})
         reason = request.form.text("reason", at_most=merchants.REASON_LENGTH_MAX)
         await merchants.decide(
-            request.services.db, request.services.keyring, merchant.id, status, reason, was=was
+            request.db, request.services.keyring, merchant.id, status, reason, was=was
         )
     except Refusal as refusal:
         return request.sent_back(back, refusal)
@@ -190,7 +194,7 @@ async def check(request: PageRequest) -> Answer:
     field, title = CHECKS[request.form.text("what")]
     is_on = request.form.is_ticked("is_on")
     wanted = msgspec.convert({field: is_on}, MerchantUpdate)
-    await merchants.change(request.services.db, request.services.keyring, merchant.id, wanted)
+    await merchants.change(request.db, request.services.keyring, merchant.id, wanted)
     words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
     done = f"{title}: {words[0] if is_on else words[1]}."
     return request.redirect(f"/merchants/{merchant.id}", done=done)
@@ -218,7 +222,7 @@ async def switch_currency(request: PageRequest) -> Answer:
     code, is_on = request.form.text("currency").upper(), request.form.is_ticked("is_on")
     back = f"/merchants/{merchant.id}"
     try:
-        await merchants.switch_currency(request.services.db, merchant.id, code, is_on=is_on)
+        await merchants.switch_currency(request.db, merchant.id, code, is_on=is_on)
     except Refusal as refusal:
         return request.sent_back(back, refusal)
     return request.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
@@ -230,19 +234,17 @@ async def set_wallet(request: PageRequest) -> Answer:
         request.parameter("currency"),
         request.form.choice("status", WalletStatus),
     )
-    await wallets.set_status(
-        request.services.db, merchant.id, request.environment, currency, status
-    )
+    await wallets.set_status(request.db, merchant.id, request.environment, currency, status)
     done = f"The {request.environment} wallet in {currency} is now {status}."
     return request.redirect(f"/merchants/{merchant.id}", done=done)
 
 
 async def _merchant(request: PageRequest) -> MerchantRow:
-    return await merchants.get(request.services.db, merchant_number(request))
+    return await merchants.get(request.db, merchant_number(request))
 
 
 async def _recent(request: PageRequest, merchant_id: int) -> dict[str, Any]:
-    db, scope, limit = request.services.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
+    db, scope, limit = request.db, Everyone(merchant_id=merchant_id), RECENT_ROWS
     recent = await notifications.notifications(db, scope, NotificationFilter(), limit=limit)
     return {
         "payments": (await payments.payments(db, scope, PaymentFilter(), limit=limit)).rows,
@@ -255,17 +257,14 @@ async def _recent(request: PageRequest, merchant_id: int) -> dict[str, Any]:
 async def _keys(request: PageRequest, merchant_id: int) -> list[Any]:
     """The newest credential of each environment, without its secret."""
     found = [
-        await queries.credentials(request.services.db, merchant_id, environment)
+        await queries.credentials(request.db, merchant_id, environment)
         for environment in Environment
     ]
     return [rows[0] for rows in found if rows]
 
 
 def merchant_number(request: PageRequest) -> int:
-    number = int(request.parameter("merchant"))
-    if not 0 < number <= trx_ids.MERCHANT_ID_MAX:
-        raise NotHere
-    return number
+    return list_pages.path_number(request, "merchant", trx_ids.MERCHANT_ID_MAX)
 
 
 def _first_status(request: PageRequest) -> MerchantStatus:

@@ -26,7 +26,7 @@ POSITION_MAX = 10_000
 
 
 async def show_all(request: PageRequest) -> Answer:
-    methods = await catalogue.load(request.services.db)
+    methods = await catalogue.load(request.db)
     return request.page(
         "methods.html",
         kinds=[(kind, [m for m in methods if m.kind is kind]) for kind in MethodKind],
@@ -66,7 +66,7 @@ async def change(request: PageRequest) -> Answer:
 
 async def _method(request: PageRequest) -> Method:
     code = request.parameter("code")
-    for method in await catalogue.load(request.services.db):
+    for method in await catalogue.load(request.db):
         if method.code == code:
             return method
     raise NotHere

@@ -1,6 +1,7 @@
 """Notifications of all merchants: failed ones first, their attempts, and resending."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from manilla.console import list_pages
 from manilla.kit.errors import Refusal
@@ -8,7 +9,7 @@ from manilla.merchants import roster
 from manilla.notify import listing, queries, redeliver
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.forms import BadForm, Form
 from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
@@ -23,30 +24,24 @@ COLUMNS = listing.FIELDS.select(
 
 
 async def show_all(request: PageRequest) -> Answer:
-    db, scope = request.services.db, list_pages.scope(request)
     state = list_pages.selected(request, "state", STATES)
     wanted = NotificationFilter(
         state=None if state == list_pages.ALL else NotificationState(state),
-        since=lists.day(request.query, "since"),
-        until=lists.day(request.query, "until", is_end=True),
-        search=request.query.text("q") or None,
+        **lists.common_filters(request),
     )
-    if exports.is_wanted(request):
-        pages = listing.all_notifications(db, scope, wanted)
-        return exports.send(request, "notifications", COLUMNS, pages)
-    found = await listing.notifications(db, scope, wanted, after=lists.after(request))
-    return request.page(
+    return await list_pages.show(
+        request,
         "notifications.html",
-        rows=found.rows,
-        names=await roster.names(db, (row.merchant_id for row in found.rows)),
-        listing=lists.ListView(request, found.next),
+        "notifications",
+        COLUMNS,
+        partial(listing.notifications, request.db, list_pages.scope(request), wanted),
         state=state,
         a_day_ago=(datetime.now(lists.ZONE) - timedelta(days=1)).strftime(FIELD_FORMAT),
     )
 
 
 async def show(request: PageRequest) -> Answer:
-    db, found = request.services.db, await _notification(request)
+    db, found = request.db, await _notification(request)
     return request.page(
         "notification.html",
         notification=found,
@@ -57,7 +52,7 @@ async def show(request: PageRequest) -> Answer:
 
 async def resend(request: PageRequest) -> Answer:
     found = await _notification(request)
-    await redeliver.redeliver(request.services.db, found.id)
+    await redeliver.redeliver(request.db, found.id)
     done = "The notification is being sent again under the same id."
     return request.redirect(f"/notifications/{found.id}", done=done)
 
@@ -65,7 +60,7 @@ async def resend(request: PageRequest) -> Answer:
 async def resend_failed(request: PageRequest) -> Answer:
     try:
         since, merchant_id = _moment(request.form, "since"), list_pages.merchant(request)
-        sent = await redeliver.redeliver_failed(request.services.db, since, merchant_id)
+        sent = await redeliver.redeliver_failed(request.db, since, merchant_id)
     except Refusal as refusal:
         return request.sent_back("/notifications", refusal)
     done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
@@ -73,7 +68,7 @@ async def resend_failed(request: PageRequest) -> Answer:
 
 
 async def _notification(request: PageRequest) -> Notification:
-    found = await queries.notification(request.services.db, request.parameter("notification"))
+    found = await queries.notification(request.db, request.parameter("notification"))
     if found is None:
         raise NotHere
     return found

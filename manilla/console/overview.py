@@ -1,7 +1,6 @@
 """The overview: open tasks and platform figures."""
 
 import asyncio
-from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +8,9 @@ import msgspec
 
 from manilla.approvals import approvals
 from manilla.cases import listing as cases
-from manilla.kit.deadline import OPTIONAL_SECONDS
+from manilla.kit import deadline
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import failed
 from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
@@ -25,7 +24,7 @@ from manilla.web.routes import Answer
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class OpenTasks(msgspec.Struct, frozen=True):
     """The number of open tasks of one kind."""
 
     title: str
@@ -35,70 +34,58 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 async def show(request: PageRequest) -> Answer:
-    currencies = await roster.currencies(request.services.db) or ["NGN"]
+    currencies = await roster.currencies(request.db) or ["NGN"]
     wanted = request.query.text("currency")
     currency = wanted if wanted in currencies else _first(currencies)
     is_sandbox = request.query.text("environment") == Environment.SANDBOX
     environment = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
+    scope = Everyone(environment=environment)
     return request.page(
         "overview.html",
-        waiting=await _waiting(request, environment),
+        waiting=await _open_tasks(request, environment),
         shown_environment=environment,
         currency=currency,
         currencies=currencies,
-        figures=await _figures(request, environment, currency),
+        figures=await deadline.or_none(_figures(request.db, scope, currency)),
     )
 
 
-async def _waiting(request: PageRequest, environment: Environment) -> list[Waiting]:
-    db, everyone = request.services.db, Everyone()
-    chosen, suffix = Everyone(environment=environment), ""
-    if environment is Environment.SANDBOX:
-        suffix = f"?environment={environment}"
+async def _open_tasks(request: PageRequest, environment: Environment) -> list[OpenTasks]:
+    db, chosen = request.db, Everyone(environment=environment)
+    suffix = "?environment=sandbox" if environment is Environment.SANDBOX else ""
     since = datetime.now(UTC) - FAILED_NOTIFICATIONS_AGE
-    queues = (
-        ("Pending merchants", "/merchants?status=pending", "building-store"),
-        ("Manual payouts", f"/payouts{suffix}", "hand-stop"),
-        ("Open cases", f"/cases{suffix}", "gavel"),
-        ("Pending approvals", "/approvals", "circle-check"),
-        ("Failed notifications, last 7 days", "/notifications?state=failed", "bell"),
-        ("Failed jobs", "/jobs", "inbox"),
-        ("Rails down", "/providers", "plug-connected"),
-    )
-    counts = await asyncio.gather(
-        _count_or_none(roster.count_pending(db)),
-        _count_or_none(payouts.count_manual(db, chosen)),
-        _count_or_none(cases.count_open(db, chosen)),
-        _count_or_none(_approvals_waiting(request)),
-        _count_or_none(notifications.count_failed(db, everyone, since)),
-        _count_or_none(failed.count_failed_jobs(db)),
-        _count_or_none(_rails_down(request)),
-    )
+    tasks = {
+        ("Pending merchants", "/merchants?status=pending", "building-store"): (
+            roster.count_pending(db)
+        ),
+        ("Manual payouts", f"/payouts{suffix}", "hand-stop"): payouts.count_manual(db, chosen),
+        ("Open cases", f"/cases{suffix}", "gavel"): cases.count_open(db, chosen),
+        ("Pending approvals", "/approvals", "circle-check"): _approvals_waiting(request),
+        ("Failed notifications, last 7 days", "/notifications?state=failed", "bell"): (
+            notifications.count_failed(db, Everyone(), since)
+        ),
+        ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
+        ("Rails down", "/providers", "plug-connected"): _rails_down(request),
+    }
+    # One slow count does not delay the page.
+    counts = await asyncio.gather(*map(deadline.or_none, tasks.values()))
     return [
-        Waiting(title, count, path, icon)
-        for (title, path, icon), count in zip(queues, counts, strict=True)
+        OpenTasks(title, count, path, icon)
+        for (title, path, icon), count in zip(tasks, counts, strict=True)
     ]
 
 
 async def _approvals_waiting(request: PageRequest) -> int:
-    return len(await approvals.waiting(request.services.db))
+    return len(await approvals.waiting(request.db))
 
 
 async def _rails_down(request: PageRequest) -> int:
     return sum(rail.is_down for rail in await request.services.rails.health.overview())
 
 
-async def _figures(
-    request: PageRequest, environment: Environment, currency: str
-) -> dict[str, Any] | None:
-    """Returns None if the queries take too long, so that the open tasks are shown anyway."""
-    db, scope = request.services.db, Everyone(environment=environment)
-    try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
-            paid_in = await payments.daily(db, scope, currency)
-            paid_out = await payouts.daily(db, scope, currency)
-    except (TimeoutError, Unavailable):
-        return None
+async def _figures(db: Database, scope: Everyone, currency: str) -> dict[str, Any]:
+    paid_in = await payments.daily(db, scope, currency)
+    paid_out = await payouts.daily(db, scope, currency)
     return {
         "paid_in": sum(day.volume_minor for day in paid_in),
         "payments": charts.share(paid_in, "paid"),
@@ -107,15 +94,6 @@ async def _figures(
         "success_rate": charts.success_rate(paid_in),
         "chart": charts.volume(currency, paid_in, paid_out),
     }
-
-
-async def _count_or_none(counting: Awaitable[int]) -> int | None:
-    """Returns None if counting takes too long, so that one slow count does not delay the page."""
-    try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
-            return await counting
-    except (TimeoutError, Unavailable):
-        return None
 
 
 def _first(currencies: list[str]) -> str:

@@ -1,36 +1,30 @@
 """Payouts that need an administrator: manual, on hold or stuck."""
 
+from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
-from manilla.cases.cases import Case, Kind
-from manilla.cases.listing import CaseFilter
+from manilla.cases.cases import Kind
 from manilla.console import list_pages
 from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
-from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.merchants import merchants, roster
+from manilla.merchants import merchants
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
-from manilla.payouts.queue import Stuck, Waiting
 from manilla.payouts.story import PayoutStory, payout_story
-from manilla.web import exports, lists, story
+from manilla.web import story
 from manilla.web.layout import NotHere
+from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
 TEMPLATE = "queue_payout.html"
-STUCK, ON_HOLD = "stuck", "on_hold"
-DONE = {
-    "complete": "Marked as paid. The merchant is notified.",
-    "reject": "Rejected. The money was returned to the wallet, and the merchant is notified.",
-    "requeue": "The job is running. Reload the page in a moment.",
-}
 
 COLUMNS = listing.FIELDS.select(
     "trx_id merchant_id environment ref_trx currency payout_amount fee bank account_number"
@@ -48,68 +42,30 @@ ON_HOLD_COLUMNS = queue.ON_HOLD_FIELDS.select(
 
 
 async def show_all(request: PageRequest) -> Answer:
-    show = request.query.text(list_pages.SHOW)
-    if show == STUCK:
-        return await _show_stuck(request)
-    if show == ON_HOLD:
-        return await _show_on_hold(request)
-    db, scope, search = (
-        request.services.db,
-        list_pages.money_scope(request),
-        request.query.text("q"),
-    )
-    if exports.is_wanted(request):
-        pages = queue.all_by_hand(db, scope, search)
-        return exports.send(request, "manual-payouts", COLUMNS, pages)
-    found = await queue.by_hand(db, scope, search, after=lists.after(request))
-    stuck = await queue.stuck(db, Everyone(environment=scope.environment), limit=1)
-    return request.page(
-        "queue_payouts.html",
-        rows=found.rows,
-        names=await roster.names(db, (row.merchant_id for row in found.rows)),
-        holds=await decisions.holds_of(db, found.rows),
-        listing=lists.ListView(request, found.next, views=list_pages.VIEWS),
-        has_stuck=bool(stuck.rows),
-    )
+    scope, search = list_pages.money_scope(request), request.query.text("q")
+    views = list_pages.VIEWS
+    match request.query.text(list_pages.SHOW):
+        case "stuck":
+            fetch = partial(queue.stuck, request.db, scope, search)
+            template, name = "queue_stuck.html", "stuck-payouts"
+            return await list_pages.show(
+                request, template, name, STUCK_COLUMNS, fetch, views=views, providers=NAMES
+            )
+        case "on_hold":
+            held = partial(queue.on_hold, request.db, scope, search)
+            template, name = "queue_on_hold.html", "payouts-on-hold"
+            return await list_pages.show(
+                request, template, name, ON_HOLD_COLUMNS, held, views=views, providers=NAMES
+            )
 
+    async def more(_: ListView, rows: list[Payout]) -> dict[str, Any]:
+        stuck = await queue.stuck(request.db, Everyone(environment=scope.environment), limit=1)
+        holds = await decisions.holds_of(request.db, rows)
+        return {"holds": holds, "has_stuck": bool(stuck.rows)}
 
-async def _show_stuck(request: PageRequest) -> Answer:
-    db, scope, search = (
-        request.services.db,
-        list_pages.money_scope(request),
-        request.query.text("q"),
-    )
-    if exports.is_wanted(request):
-        pages = queue.all_stuck(db, scope, search)
-        return exports.send(request, "stuck-payouts", STUCK_COLUMNS, pages)
-    found = await queue.stuck(db, scope, search, after=lists.after(request))
-    return await _show_rows(request, "queue_stuck.html", found)
-
-
-async def _show_on_hold(request: PageRequest) -> Answer:
-    db, scope, search = (
-        request.services.db,
-        list_pages.money_scope(request),
-        request.query.text("q"),
-    )
-    if exports.is_wanted(request):
-        pages = queue.all_on_hold(db, scope, search)
-        return exports.send(request, "payouts-on-hold", ON_HOLD_COLUMNS, pages)
-    found = await queue.on_hold(db, scope, search, after=lists.after(request))
-    return await _show_rows(request, "queue_on_hold.html", found)
-
-
-async def _show_rows(
-    request: PageRequest, template: str, found: Page[Stuck] | Page[Waiting]
-) -> Answer:
-    merchant_ids = (row.payout.merchant_id for row in found.rows)
-    return request.page(
-        template,
-        rows=found.rows,
-        names=await roster.names(request.services.db, merchant_ids),
-        listing=lists.ListView(request, found.next, views=list_pages.VIEWS),
-        providers=NAMES,
-    )
+    manual = partial(queue.by_hand, request.db, scope, search)
+    template, name = "queue_payouts.html", "manual-payouts"
+    return await list_pages.show(request, template, name, COLUMNS, manual, views=views, more=more)
 
 
 async def show(request: PageRequest) -> Answer:
@@ -117,34 +73,31 @@ async def show(request: PageRequest) -> Answer:
 
 
 async def complete(request: PageRequest) -> Answer:
+    already_paid = request.form.is_ticked("already_paid")
     reference = request.form.text("bank_reference")
-    try:
-        await decisions.complete(
-            request.services.db,
-            request.parameter("payout"),
-            reference,
-            already_paid=request.form.is_ticked("already_paid"),
-        )
-    except Refusal as refusal:
-        return await _refused(request, refusal)
-    return _done(request, "complete")
+    payout = request.parameter("payout")
+    work = decisions.complete(request.db, payout, reference, already_paid=already_paid)
+    return await _decide(request, work, "Marked as paid. The merchant is notified.")
 
 
 async def reject(request: PageRequest) -> Answer:
-    desk, reason = request.services, request.form.text("reason")
-    try:
-        await decisions.reject(desk.db, desk.rails, request.parameter("payout"), reason)
-    except Refusal as refusal:
-        return await _refused(request, refusal)
-    return _done(request, "reject")
+    reason, rails = request.form.text("reason"), request.services.rails
+    work = decisions.reject(request.db, rails, request.parameter("payout"), reason)
+    done = "Rejected. The money was returned to the wallet, and the merchant is notified."
+    return await _decide(request, work, done)
 
 
 async def requeue(request: PageRequest) -> Answer:
+    work = decisions.requeue(request.db, request.parameter("payout"))
+    return await _decide(request, work, "The job is running. Reload the page in a moment.")
+
+
+async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> Answer:
     try:
-        await decisions.requeue(request.services.db, request.parameter("payout"))
+        await work
     except Refusal as refusal:
         return await _refused(request, refusal)
-    return _done(request, "requeue")
+    return request.redirect(f"/payouts/{request.parameter('payout')}", done=done)
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
@@ -156,7 +109,7 @@ async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
 
 
 async def _details(request: PageRequest) -> dict[str, Any]:
-    db, told = request.services.db, await _story(request)
+    db, told = request.db, await _story(request)
     payout = told.payout
     about = AuditFilter(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
     return {
@@ -164,7 +117,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "merchant": await merchants.get(db, payout.merchant_id),
         "happenings": story.of_payout(told, all_accounts=True),
         "progress": await queue.progress(db, payout),
-        "cases": await _cases(request, payout),
+        "cases": await cases.about(db, payout.merchant_id, payout.trx_id),
         "decision": await decisions.decision(db, payout),
         "hold": await decisions.hold_of(db, payout),
         "lines": await audit.listed(db, about),
@@ -176,18 +129,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
 async def _story(request: PageRequest) -> PayoutStory:
     trx_id = request.parameter("payout")
     merchant_id = trx_ids.merchant_of(trx_id)
-    told = None
-    if merchant_id is not None:
-        told = await payout_story(request.services.db, merchant_id, trx_id)
-    if told is None:
+    told = merchant_id and await payout_story(request.db, merchant_id, trx_id)
+    if not told:
         raise NotHere
     return told
-
-
-async def _cases(request: PageRequest, payout: Payout) -> list[Case]:
-    about = CaseFilter(search=payout.trx_id)
-    return (await cases.cases(request.services.db, Everyone(payout.merchant_id), about)).rows
-
-
-def _done(request: PageRequest, what: str) -> Answer:
-    return request.redirect(f"/payouts/{request.parameter('payout')}", done=DONE[what])

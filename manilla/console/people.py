@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from manilla.console import list_pages
 from manilla.kit.errors import Refusal
 from manilla.people import console_people, links, mail, persons, resets, second_factor
 from manilla.people.mail import Email
@@ -11,7 +12,6 @@ from manilla.web.layout import NotHere
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
-ID_MAX = 2**63 - 1
 ROLES = (
     (ConsoleRole.SUPPORT.value, "Support: view everything and resend notifications"),
     (ConsoleRole.OPERATIONS.value, "Operations: also manage merchants, payouts, refunds and cases"),
@@ -30,7 +30,7 @@ class OperatorNeeded(Refusal):
 async def show(request: PageRequest, link: str | None = None, about: str = "") -> Answer:
     return request.page(
         "people.html",
-        people=await console_people.list_all(request.services.db),
+        people=await console_people.list_all(request.db),
         roles=ROLES,
         link=link,
         about=about,
@@ -42,7 +42,7 @@ async def add(request: PageRequest) -> Answer:
         role = request.form.choice("role", ConsoleRole)
         _require_operator(request, role)
         new = await console_people.create(
-            request.services.db,
+            request.db,
             email=request.form.needed("email"),
             name=request.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
             role=role,
@@ -57,7 +57,7 @@ async def add(request: PageRequest) -> Answer:
 
 async def new_link(request: PageRequest) -> Answer:
     """Creates a link to choose a password, either the first one or a new one."""
-    db, person = request.services.db, await _person(request)
+    db, person = request.db, await _person(request)
     try:
         _require_operator_for(request, person)
     except Refusal as refusal:
@@ -75,7 +75,7 @@ async def change_role(request: PageRequest) -> Answer:
 
     async def change(person: Person) -> None:
         _require_operator(request, role, person.console_role)
-        await console_people.change_role(request.services.db, person.id, role)
+        await console_people.change_role(request.db, person.id, role)
 
     return await _do(request, change, f"role changed to {role}.")
 
@@ -83,7 +83,7 @@ async def change_role(request: PageRequest) -> Answer:
 async def disable(request: PageRequest) -> Answer:
     return await _do(
         request,
-        lambda person: persons.disable(request.services.db, person.id),
+        lambda person: persons.disable(request.db, person.id),
         "disabled and signed out everywhere.",
     )
 
@@ -91,7 +91,7 @@ async def disable(request: PageRequest) -> Answer:
 async def enable(request: PageRequest) -> Answer:
     return await _do(
         request,
-        lambda person: persons.enable(request.services.db, person.id),
+        lambda person: persons.enable(request.db, person.id),
         "enabled. The user can sign in again.",
     )
 
@@ -99,7 +99,7 @@ async def enable(request: PageRequest) -> Answer:
 async def reset_second_factor(request: PageRequest) -> Answer:
     async def reset(person: Person) -> None:
         _require_operator_for(request, person)
-        await second_factor.remove(request.services.db, person.id)
+        await second_factor.remove(request.db, person.id)
 
     done = "second factor removed and all sessions ended. A new one is set up at sign-in."
     return await _do(request, reset, done)
@@ -108,7 +108,7 @@ async def reset_second_factor(request: PageRequest) -> Answer:
 async def sign_out(request: PageRequest) -> Answer:
     return await _do(
         request,
-        lambda person: persons.sign_out(request.services.db, person.id),
+        lambda person: persons.sign_out(request.db, person.id),
         "signed out everywhere.",
     )
 
@@ -150,10 +150,7 @@ async def _invited(request: PageRequest, person: Person, token: str) -> Answer:
 
 async def _person(request: PageRequest) -> Person:
     """Returns a console user. Merchants' users are managed by their owners."""
-    number = int(request.parameter("person"))
-    if not 0 < number <= ID_MAX:
-        raise NotHere
-    person = await persons.get(request.services.db, number)
+    person = await persons.get(request.db, list_pages.path_number(request, "person"))
     if person.realm != Realm.CONSOLE:
         raise NotHere
     return person

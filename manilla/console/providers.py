@@ -9,7 +9,7 @@ import msgspec
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.console.responses import done_or_asked
-from manilla.kit.deadline import OPTIONAL_SECONDS
+from manilla.kit import deadline
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
@@ -47,7 +47,7 @@ LABELS = {
 NAMES = {name: kind.title for name, kind in KINDS.items()}
 
 
-class Rail(msgspec.Struct, frozen=True):
+class ProviderRail(msgspec.Struct, frozen=True):
     """One direction of a provider, as shown on its page."""
 
     direction: Direction
@@ -56,7 +56,7 @@ class Rail(msgspec.Struct, frozen=True):
 
 
 async def show_all(request: PageRequest) -> Answer:
-    current = await credentials.load(request.services.db, request.services.keyring)
+    current = await credentials.load(request.db, request.services.keyring)
     health = await request.services.rails.health.overview()
     rows = [(each.title, each, _rails(each, health)) for each in current.values()]
     return request.page("providers.html", rows=rows)
@@ -70,7 +70,7 @@ async def change(request: PageRequest) -> Answer:
     provider = _provider(request)
     current = await _current(request, provider)
     try:
-        wanted = _wanted(request.form, current)
+        wanted = _changed(request.form, current)
         if not wanted:
             raise BadForm("Nothing to save: no value was changed.")
         result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
@@ -124,7 +124,7 @@ async def compare(request: PageRequest) -> Answer:
         return request.redirect(_path(provider), failed="Set the credentials first.")
     try:
         async with asyncio.timeout(COMPARE_SECONDS):
-            report = await reconcile.reconcile_one(request.services.db, adapter, provider)
+            report = await reconcile.reconcile_one(request.db, adapter, provider)
     except (TimeoutError, Unavailable):
         failed = "The provider is too slow to reconcile now. A worker reconciles every hour."
         return request.redirect(_path(provider), failed=failed)
@@ -139,7 +139,7 @@ async def settle(request: PageRequest) -> Answer:
         if currency not in DECIMALS:
             raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
         settled = await settlements.settle(
-            request.services.db,
+            request.db,
             request.form.choice("kind", SettlementKind),
             provider,
             request.form.money("amount", currency),
@@ -153,12 +153,14 @@ async def settle(request: PageRequest) -> Answer:
 
 
 async def _current(request: PageRequest, provider: str) -> Credentials:
-    return (await credentials.load(request.services.db, request.services.keyring))[provider]
+    return (await credentials.load(request.db, request.services.keyring))[provider]
 
 
 async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
-    db, current = request.services.db, await _current(request, provider)
+    db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
+    # Summing the ledger can take too long for a page.
+    books = await deadline.or_none(reconcile.in_our_books(db, provider))
     return {
         "provider": provider,
         "name": current.title,
@@ -169,24 +171,14 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "switches": [field for field in current.kind.fields if field.is_switch],
         "rails": _rails(current, await request.services.rails.health.overview()),
         "banks": await figures.by_bank(db, provider, since),
-        "books": await _books(request, provider),
+        "books": None if books is None else Money(reconcile.CURRENCY, books.ledger),
         "settlements": SETTLEMENTS,
         "once": settlements.new_id(),
         "report": None,
     }
 
 
-async def _books(request: PageRequest, provider: str) -> Money | None:
-    """Returns None if the query takes too long for a page."""
-    try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
-            books = await reconcile.in_our_books(request.services.db, provider)
-    except (TimeoutError, Unavailable):
-        return None
-    return Money(reconcile.CURRENCY, books.ledger)
-
-
-def _wanted(given: Form, current: Credentials) -> dict[str, str]:
+def _changed(given: Form, current: Credentials) -> dict[str, str]:
     """Returns only the fields that differ from what the form showed, so that concurrent changes are
     kept.
 
@@ -206,10 +198,10 @@ def _wanted(given: Form, current: Credentials) -> dict[str, str]:
     return wanted
 
 
-def _rails(current: Credentials, health: list[RailHealth]) -> list[Rail]:
-    known = {(each.provider, each.direction): each for each in health}
+def _rails(current: Credentials, health: list[RailHealth]) -> list[ProviderRail]:
+    known = {each.direction: each for each in health if each.provider == current.provider}
     return [
-        Rail(direction, current.is_open(direction), known.get((current.provider, direction)))
+        ProviderRail(direction, current.is_open(direction), known.get(direction))
         for direction in Direction
     ]
 

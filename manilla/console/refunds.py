@@ -1,5 +1,6 @@
 """Refunds: those to pay manually, and the list of all."""
 
+from functools import partial
 from typing import Any
 
 from manilla.audit import audit
@@ -11,15 +12,16 @@ from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.lookup.payment import payment_story
-from manilla.merchants import merchants, roster
+from manilla.merchants import merchants
 from manilla.payments.payment import Payment
 from manilla.refunds import decisions, initiate, queries
 from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
-from manilla.web import exports, lists, story
+from manilla.web import story
 from manilla.web.layout import NotHere
+from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -44,7 +46,7 @@ async def start(request: PageRequest) -> Answer:
         given = request.form.text("amount")
         amount = request.form.money("amount", payment.currency) if given else None
         refund = await initiate.start(
-            request.services.db,
+            request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
             request.form.needed("reason", at_most=REASON_LENGTH_MAX),
@@ -59,7 +61,7 @@ async def start(request: PageRequest) -> Answer:
 
 
 async def _about_payment(request: PageRequest) -> dict[str, Any]:
-    db, trx_id = request.services.db, request.parameter("trx_id")
+    db, trx_id = request.db, request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
     told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
     if told is None:
@@ -74,25 +76,25 @@ async def _about_payment(request: PageRequest) -> dict[str, Any]:
 
 
 async def show_all(request: PageRequest) -> Answer:
-    db, scope = request.services.db, list_pages.money_scope(request)
+    db, scope = request.db, list_pages.money_scope(request)
     wanted = listing.read_filter(
         RefundFilter,
         {"status": request.query.text("status"), "search": request.query.text("q")},
     )
-    if exports.is_wanted(request):
-        pages = listed_refunds.all_refunds(db, scope, wanted)
-        return exports.send(request, "refunds", COLUMNS, pages)
-    found = await listed_refunds.refunds(db, scope, wanted, after=lists.after(request))
-    view = lists.ListView(request, found.next, views=list_pages.VIEWS)
-    is_plain = not (view.is_filtered or view.is_later)
-    waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
-    return request.page(
+
+    async def queue(view: ListView, _: list[Refund]) -> dict[str, Any]:
+        is_plain = not (view.is_filtered or view.is_later)
+        waiting = await queries.waiting(db, scope, QUEUE_ROWS) if is_plain else []
+        return {"waiting": waiting, "is_plain": is_plain}
+
+    return await list_pages.show(
+        request,
         "queue_refunds.html",
-        rows=found.rows,
-        waiting=waiting,
-        is_plain=is_plain,
-        names=await roster.names(db, (row.merchant_id for row in [*waiting, *found.rows])),
-        listing=view,
+        "refunds",
+        COLUMNS,
+        partial(listed_refunds.refunds, db, scope, wanted),
+        views=list_pages.VIEWS,
+        more=queue,
         statuses=[(status.value, status.value.title()) for status in RefundStatus],
     )
 
@@ -113,9 +115,7 @@ async def reject(request: PageRequest) -> Answer:
 async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool) -> Answer:
     trx_id = request.parameter("refund")
     try:
-        await decisions.decide(
-            request.services.db, trx_id, is_paid=is_paid, detail=request.form.text(field)
-        )
+        await decisions.decide(request.db, trx_id, is_paid=is_paid, detail=request.form.text(field))
     except Refusal as refusal:
         return await _refused(request, refusal)
     return request.redirect(f"/refunds/{trx_id}", done=done)
@@ -130,7 +130,7 @@ async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
 
 
 async def _details(request: PageRequest) -> dict[str, Any]:
-    db, refund = request.services.db, await _refund(request)
+    db, refund = request.db, await _refund(request)
     told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
     assert told is not None
     about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
@@ -149,9 +149,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
 async def _refund(request: PageRequest) -> Refund:
     trx_id = request.parameter("refund")
     merchant_id = trx_ids.merchant_of(trx_id)
-    found = None
-    if merchant_id is not None:
-        found = await queries.refund(request.services.db, merchant_id, trx_id)
-    if found is None:
+    found = merchant_id and await queries.refund(request.db, merchant_id, trx_id)
+    if not found:
         raise NotHere
     return found

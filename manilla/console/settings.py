@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingRow(msgspec.Struct, frozen=True):
     """A setting as shown on the page."""
 
     setting: Setting
@@ -85,7 +85,7 @@ async def show(request: PageRequest) -> Answer:
 
 async def change(request: PageRequest) -> Answer:
     about = await _about(request)
-    row: Row = about["row"]
+    row: SettingRow = about["row"]
     try:
         change = SettingChange(row.setting.key, _given(request.form, row))
         result = await apply_or_ask(request.services.approvals, change)
@@ -97,7 +97,7 @@ async def change(request: PageRequest) -> Answer:
 
 
 async def reset(request: PageRequest) -> Answer:
-    row: Row = (await _about(request))["row"]
+    row: SettingRow = (await _about(request))["row"]
     try:
         change = SettingChange(row.setting.key, row.setting.default)
         result: object | ApprovalRequested = await apply_or_ask(request.services.approvals, change)
@@ -106,18 +106,18 @@ async def reset(request: PageRequest) -> Answer:
     return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")
 
 
-async def _rows(request: PageRequest) -> list[Row]:
-    changed = await audit.latest(request.services.db, "setting.change")
+async def _rows(request: PageRequest) -> list[SettingRow]:
+    changed = await audit.latest(request.db, "setting.change")
     current = settings.describe(
-        await settings.load(request.services.db), is_development=request.services.is_development
+        await settings.load(request.db), is_development=request.services.is_development
     )
     return [
-        Row(
+        SettingRow(
             setting,
             settings.bounds(setting.key),
             _title(setting.key),
-            _shown(setting.key, setting.value),
-            _shown(setting.key, setting.default),
+            _readable(setting.key, setting.value),
+            _readable(setting.key, setting.default),
             changed.get(f"setting:{setting.key}"),
         )
         for setting in current
@@ -134,7 +134,7 @@ async def _about(request: PageRequest) -> dict[str, Any]:
     raise NotHere
 
 
-def _given(given: Form, row: Row) -> str:
+def _given(given: Form, row: SettingRow) -> str:
     if row.setting.key == DAYS:
         return ",".join(given.all("day"))
     if row.bounds.is_switch:
@@ -142,7 +142,7 @@ def _given(given: Form, row: Row) -> str:
     return given.text("value", at_most=1000).replace(",", "" if row.bounds.is_number else ",")
 
 
-def _shown(key: str, value: str) -> str:
+def _readable(key: str, value: str) -> str:
     """The value in readable form."""
     if key == DAYS:
         days = [DAY_NAMES[day] for day in value.split(",") if day]

@@ -1,19 +1,15 @@
 """System health: processes, queues, the database and API response times."""
 
-import asyncio
 import platform
 import shutil
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
 from manilla import __version__
-from manilla.kit import health
-from manilla.kit.deadline import OPTIONAL_SECONDS
+from manilla.kit import deadline, health
 from manilla.kit.display import duration
-from manilla.kit.errors import Unavailable
 from manilla.kit.jobs.queues import job_queues
 from manilla.merchants import request_figures
 from manilla.merchants.request_figures import RequestHour
@@ -24,8 +20,6 @@ from manilla.web.routes import Answer
 
 STARTED_AT = datetime.now(UTC)
 UNITS = ("B", "kB", "MB", "GB", "TB")
-
-Value = TypeVar("Value")
 
 
 class Disk(msgspec.Struct, frozen=True):
@@ -38,10 +32,10 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 async def show(request: PageRequest) -> Answer:
-    db = request.services.db
+    db = request.db
     store = await health.server(db)
     queues = await job_queues(db)
-    hours = await _figures_or_none(request_figures.hourly(db))
+    hours = await deadline.or_none(request_figures.hourly(db))
     oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
     return request.page(
         "system.html",
@@ -70,15 +64,6 @@ def _disk(request: PageRequest) -> Disk | None:
         return None
     usage = shutil.disk_usage(folder)
     return Disk(_bytes(usage.free), 100 * usage.free // usage.total)
-
-
-async def _figures_or_none(figures: Awaitable[Value]) -> Value | None:
-    """Returns None if counting takes too long, so that the rest of the page is shown anyway."""
-    try:
-        async with asyncio.timeout(OPTIONAL_SECONDS):
-            return await figures
-    except (TimeoutError, Unavailable):
-        return None
 
 
 def _charts(hours: Sequence[RequestHour]) -> list[tuple[str, str]]:

@@ -2,20 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from manilla.cases import listing as cases
-from manilla.cases.listing import CaseFilter
-from manilla.console import lookup
+from manilla.console import list_pages, lookup
 from manilla.kit import listing
 from manilla.kit.db import Database
-from manilla.kit.environment import Environment
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
-from manilla.ledger.scope import Everyone
 from manilla.lookup.payment import payment_story
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
@@ -34,44 +31,38 @@ from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
 
-class Kind(StrEnum):
+class TransactionKind(StrEnum):
     PAYMENT = "payment"
     PAYOUT = "payout"
     REFUND = "refund"
 
 
+FILTERS = ("status", "currency")
 STATUSES = {
-    Kind.PAYMENT: ("pending", "success", "failed"),
-    Kind.PAYOUT: ("pending", "completed", "failed", "canceled"),
-    Kind.REFUND: ("pending", "completed", "failed"),
+    TransactionKind.PAYMENT: ("pending", "success", "failed"),
+    TransactionKind.PAYOUT: ("pending", "completed", "failed", "canceled"),
+    TransactionKind.REFUND: ("pending", "completed", "failed"),
 }
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter by merchant and environment."""
-
-    merchant: listing.Number | None = None
-    environment: Environment | None = None
-
-
-class Named(msgspec.Struct, frozen=True):
+class NamedTransaction(msgspec.Struct, frozen=True):
     """A row with its merchant's name."""
 
     row: Any
     merchant: str
 
 
-COLUMNS: dict[Kind, Columns[Named]] = {
-    Kind.PAYMENT: payments.FIELDS.inside(Named, "row").select(
+COLUMNS: dict[TransactionKind, Columns[NamedTransaction]] = {
+    TransactionKind.PAYMENT: payments.FIELDS.inside(NamedTransaction, "row").select(
         "trx_id ref_trx merchant_id merchant environment status error_code currency amount"
         " commission_fee commission_bearer refunded customer_name customer_email created_at"
         " updated_at"
     ),
-    Kind.PAYOUT: payouts.FIELDS.inside(Named, "row").select(
+    TransactionKind.PAYOUT: payouts.FIELDS.inside(NamedTransaction, "row").select(
         "trx_id ref_trx merchant_id merchant environment status error_code currency amount fee"
         " method provider provider_reference bank account_number account_name created_at updated_at"
     ),
-    Kind.REFUND: refunds.FIELDS.inside(Named, "row").select(
+    TransactionKind.REFUND: refunds.FIELDS.inside(NamedTransaction, "row").select(
         "trx_id payment_trx_id merchant_id merchant environment status currency amount reason"
         " provider created_at"
     ),
@@ -84,15 +75,15 @@ async def show_all(request: PageRequest) -> Answer:
         return exports.send(request, f"{kind}s", COLUMNS[kind], _whole(request, kind))
     found = await _page(request, kind, lists.after(request), listing.PAGE_ROWS)
     if not found.rows and _is_search_alone(request):
-        elsewhere = await lookup.path_of(request.services.db, request.query.text("q"))
+        elsewhere = await lookup.path_of(request.db, request.query.text("q"))
         if elsewhere is not None:
             return request.redirect(elsewhere)
     return request.page(
         "transactions.html",
         kind=kind,
-        kinds=list(Kind),
+        kinds=list(TransactionKind),
         statuses=[(each, each.capitalize()) for each in STATUSES[kind]],
-        rows=await _named(request.services.db, found.rows),
+        rows=await _named(request.db, found.rows),
         listing=_view(request, kind, found.next),
     )
 
@@ -101,7 +92,7 @@ async def show(request: PageRequest) -> Answer:
     """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
     trx_id = request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
-    db = request.services.db
+    db = request.db
     if merchant_id is None:
         return await _show_elsewhere(request, trx_id)
     paid = await payment_story(db, merchant_id, trx_id)
@@ -120,7 +111,7 @@ async def show(request: PageRequest) -> Answer:
 
 
 async def _show_elsewhere(request: PageRequest, identifier: str) -> Answer:
-    path = await lookup.path_of(request.services.db, identifier)
+    path = await lookup.path_of(request.db, identifier)
     if path is None:
         raise NotHere
     return request.redirect(path)
@@ -133,49 +124,51 @@ async def _show(
     values: dict[str, Any],
     happenings: Sequence[story.Happening],
 ) -> Answer:
-    db, scope = request.services.db, Everyone(about.merchant_id)
+    db = request.db
     return request.page(
         template,
         **values,
         merchant=await merchants.get(db, about.merchant_id),
-        cases=(await cases.cases(db, scope, CaseFilter(search=about.trx_id))).rows,
+        cases=await cases.about(db, about.merchant_id, about.trx_id),
         happenings=happenings,
     )
 
 
 async def _page(
-    request: PageRequest, kind: Kind, after: str | None, limit: int
+    request: PageRequest, kind: TransactionKind, after: str | None, limit: int
 ) -> Page[Payment] | Page[Payout] | Page[Refund]:
-    db, scope = request.services.db, _scope(request)
+    db, scope = request.db, list_pages.checked_scope(request)
     match kind:
-        case Kind.PAYMENT:
-            paid = _filter(request, PaymentFilter)
+        case TransactionKind.PAYMENT:
+            paid = lists.read_filter(request, PaymentFilter, *FILTERS)
             return await payments.payments(db, scope, paid, after=after, limit=limit)
-        case Kind.PAYOUT:
-            sent = _filter(request, PayoutFilter)
+        case TransactionKind.PAYOUT:
+            sent = lists.read_filter(request, PayoutFilter, *FILTERS)
             return await payouts.payouts(db, scope, sent, after=after, limit=limit)
-        case Kind.REFUND:
-            given_back = _filter(request, RefundFilter)
+        case TransactionKind.REFUND:
+            given_back = lists.read_filter(request, RefundFilter, *FILTERS)
             return await refunds.refunds(db, scope, given_back, after=after, limit=limit)
 
 
-async def _whole(request: PageRequest, kind: Kind) -> AsyncIterator[list[Named]]:
+async def _whole(
+    request: PageRequest, kind: TransactionKind
+) -> AsyncIterator[list[NamedTransaction]]:
     """Yields all rows of the list, for exports."""
 
     async def fetch(after: str | None) -> Page[Any]:
         return await _page(request, kind, after, listing.PAGE_ROWS_MAX)
 
     async for rows in listing.in_pages(fetch):
-        yield await _named(request.services.db, rows)
+        yield await _named(request.db, rows)
 
 
-async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[Named]:
+async def _named(db: Database, rows: Iterable[Payment | Payout | Refund]) -> list[NamedTransaction]:
     rows = list(rows)
     names = await roster.names(db, {row.merchant_id for row in rows})
-    return [Named(row, names.get(row.merchant_id, "")) for row in rows]
+    return [NamedTransaction(row, names.get(row.merchant_id, "")) for row in rows]
 
 
-def _view(request: PageRequest, kind: Kind, following: str | None) -> lists.ListView:
+def _view(request: PageRequest, kind: TransactionKind, following: str | None) -> lists.ListView:
     """Builds the view of the list. The `kind` parameter does not count as a filter."""
     view = lists.ListView(request, following)
     view.is_filtered = any(
@@ -191,27 +184,8 @@ def _is_search_alone(request: PageRequest) -> bool:
     return "q" in given and given <= {"kind", "q"}
 
 
-def _kind(request: PageRequest) -> Kind:
+def _kind(request: PageRequest) -> TransactionKind:
     try:
-        return Kind(request.query.text("kind") or Kind.PAYMENT)
+        return TransactionKind(request.query.text("kind") or TransactionKind.PAYMENT)
     except ValueError:
         raise NotHere from None
-
-
-def _scope(request: PageRequest) -> Everyone:
-    query = request.query
-    given = {"merchant": query.text("merchant"), "environment": query.text("environment")}
-    wanted = listing.read_filter(Wanted, given)
-    return Everyone(wanted.merchant, wanted.environment)
-
-
-FilterType = TypeVar("FilterType", PaymentFilter, PayoutFilter, RefundFilter)
-
-
-def _filter(request: PageRequest, kind: type[FilterType]) -> FilterType:
-    query = request.query
-    fields = {name: query.text(name) for name in ("status", "currency")}
-    wanted = listing.read_filter(kind, {**fields, "search": query.text("q")})
-    return msgspec.structs.replace(
-        wanted, since=lists.day(query, "since"), until=lists.day(query, "until", is_end=True)
-    )

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from functools import partial
 
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
@@ -16,9 +17,8 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
-from manilla.web import exports, lists
+from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.lists import ListView
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer
 
@@ -30,23 +30,15 @@ AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amo
 async def show(request: PageRequest) -> Answer:
     merchant, wallet = await _wallet(request)
     tenant = Tenant(merchant.id, request.environment)
-    wanted = StatementFilter(
-        since=lists.day(request.query, "since"),
-        until=lists.day(request.query, "until", is_end=True),
-        search=request.query.text("q") or None,
-    )
-    if exports.is_wanted(request):
-        lines = listing.whole_statement(request.services.db, tenant, wallet.currency, wanted)
-        return exports.send(request, f"wallet-{merchant.id}-{wallet.currency}", COLUMNS, lines)
-    found = await listing.statement(
-        request.services.db, tenant, wallet.currency, wanted, after=lists.after(request)
-    )
-    return request.page(
+    wanted = StatementFilter(**lists.common_filters(request))
+    return await lists.show(
+        request,
         "wallet.html",
+        f"wallet-{merchant.id}-{wallet.currency}",
+        COLUMNS,
+        partial(listing.statement, request.db, tenant, wallet.currency, wanted),
         merchant=merchant,
         wallet=wallet,
-        lines=found.rows,
-        listing=ListView(request, found.next),
         ticket=_ticket(request, merchant.id, wallet.currency),
         limit=request.services.platform.now.adjustment_limit_in(wallet.currency),
         is_alone=request.may(Permission.MONEY_ALONE),
@@ -80,9 +72,9 @@ async def adjust(request: PageRequest) -> Answer:
 
 
 async def _wallet(request: PageRequest) -> tuple[MerchantRow, WalletRow]:
-    merchant = await merchants.get(request.services.db, merchant_number(request))
+    merchant = await merchants.get(request.db, merchant_number(request))
     wallet = await wallets.get(
-        request.services.db, merchant.id, request.environment, request.parameter("currency")
+        request.db, merchant.id, request.environment, request.parameter("currency")
     )
     return merchant, wallet
 

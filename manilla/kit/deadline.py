@@ -5,7 +5,7 @@ Waiting for other services, such as a provider, does not count.
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
@@ -126,3 +126,12 @@ def _give_up(future: "asyncio.Future[Any]") -> None:
         unavailable = Unavailable()
         unavailable.__cause__ = TimeoutError("the database timed out")
         future.set_exception(unavailable)
+
+
+async def or_none(part: Awaitable[Result]) -> Result | None:
+    """Awaits an optional part of a page. Returns None if the part takes too long."""
+    try:
+        async with asyncio.timeout(OPTIONAL_SECONDS):
+            return await part
+    except (TimeoutError, Unavailable):
+        return None

@@ -67,17 +67,23 @@ async def show(
     name: str,
     columns: Columns[Row],
     fetch: Callable[..., Awaitable[Page[Row]]],
+    *,
+    views: Sequence[str] = (),
+    more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
 ) -> Response[Any]:
     """Shows one page of a list, or sends the whole list as a file if the request asks for one.
 
-    `fetch` reads one page; it takes the arguments `after` and `limit`.
+    `fetch` reads one page; it takes the arguments `after` and `limit`. `more` returns further
+    values for the template, which depend on the rows.
     """
     if exports.is_wanted(request):
         pages = in_pages(lambda start: fetch(after=start, limit=PAGE_ROWS_MAX))
         return exports.send(request, name, columns, pages)
     found = await fetch(after=after(request))
-    view = ListView(request, found.next)
+    view = ListView(request, found.next, views=views)
+    if more is not None:
+        values |= await more(view, found.rows)
     return request.page(template, rows=found.rows, listing=view, **values)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.console import overview
+from manilla.kit import deadline
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
 from manilla.payments import figures
@@ -41,7 +41,7 @@ async def test_the_volume_covers_all_merchants_in_one_environment(
 async def test_a_slow_count_does_not_hide_the_rest(
     populated: PopulatedConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "OPTIONAL_SECONDS", 0)
+    monkeypatch.setattr(deadline, "OPTIONAL_SECONDS", 0)
     reply = await populated.administrator.get("/")
     assert reply.status == 200
     assert b"Unknown" in reply.body
