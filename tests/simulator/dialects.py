@@ -3,11 +3,58 @@
 import hashlib
 import hmac
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from tests.simulator.merchant_platform import Platform, Received, Reply
 
 ACCOUNT = "0123456789"
+
+
+class Dialect(Protocol):
+    """A provider's calls, and its words for what happens to a transfer or a charge."""
+
+    key: str
+    accepted: str
+    processing: str
+    waiting: str
+    success: str
+    failed: str
+    reversed: str
+    charge_paid: str
+    charge_failed: str
+    approval_switch: str  # empty: no state waits for a person
+    insufficient: tuple[int, str]
+    duplicate: tuple[int, str]
+    unauthorized: tuple[int, str]
+    unresolvable: tuple[int, str]
+    balance_path: str
+    return_query: str
+
+    async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply: ...
+
+    def refusal(self, reply: Reply) -> tuple[int, str]: ...
+
+    async def transfer(
+        self, platform: Platform, reference: str, account: str = ACCOUNT, amount: str = "1000.00"
+    ) -> Reply: ...
+
+    def accepted_status(self, reply: Reply) -> str: ...
+
+    async def ask_transfer(self, platform: Platform, reference: str) -> Reply: ...
+
+    async def transfer_status(self, platform: Platform, reference: str) -> str: ...
+
+    def is_unknown(self, reply: Reply) -> bool: ...
+
+    async def open_hosted(self, platform: Platform, reference: str) -> str: ...
+
+    async def open_account(self, platform: Platform, reference: str) -> str: ...
+
+    async def charge_status(self, platform: Platform, reference: str) -> str: ...
+
+    async def refund(self, platform: Platform, charge: str, reference: str) -> Reply: ...
+
+    def is_signed(self, received: Received) -> bool: ...
 
 
 class Paystack:
@@ -25,7 +72,7 @@ class Paystack:
     unauthorized = (401, "No Authorization Header was found")
     unresolvable = (422, "Could not resolve account name. Check parameters or try again.")
     balance_path = "/balance"
-    return_query = "trxref=TXN1-1&reference=TXN1-1"
+    return_query = "trxref=TXN0001-1&reference=TXN0001-1"
 
     async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
         headers = {"Authorization": "Bearer sk_live_simulated"}
@@ -94,5 +141,89 @@ class Paystack:
         return received.headers.get("x-paystack-signature") == expected
 
 
-Dialect = Paystack
-DIALECTS: dict[str, Dialect] = {each.key: each for each in (Paystack(),)}
+class Kora:
+    key = "kora"
+    accepted, processing, waiting = "processing", "processing", ""
+    success, failed, reversed = "success", "failed", "failed"
+    charge_paid, charge_failed = "success", "failed"
+    approval_switch = ""
+    insufficient = (400, "Insufficient funds in disbursement wallet")
+    duplicate = (409, "Duplicate Transaction Reference. Please use a unique reference")
+    unauthorized = (401, "Invalid authorization key")
+    unresolvable = (400, "Unable to resolve bank account.")
+    root = "/merchant/api/v1"
+    balance_path = f"{root}/balances"
+    return_query = "reference=TXN0001-1"
+    secret_key = "sk_live_simulated"
+
+    async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
+        headers = {"Authorization": f"Bearer {self.secret_key}"}
+        return await platform.send(method, f"/kora{path}", body, headers)
+
+    def refusal(self, reply: Reply) -> tuple[int, str]:
+        assert reply.json["status"] is False
+        return reply.status, reply.json["message"]
+
+    def payout(self, reference: str, account: str, amount: str, bank: str = "058") -> bytes:
+        """As text, so that the amount on the wire has exactly these digits."""
+        return (
+            f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'
+            f'"currency":"NGN","narration":"Rent","bank_account":{{"bank":"{bank}",'
+            f'"account":"{account}"}},"customer":{{"name":"Ada Obi","email":"ada@example.com"}}}}}}'
+        ).encode()
+
+    async def transfer(
+        self, platform: Platform, reference: str, account: str = ACCOUNT, amount: str = "1000.00"
+    ) -> Reply:
+        body = self.payout(reference, account, amount)
+        return await self.call(platform, "POST", f"{self.root}/transactions/disburse", body)
+
+    def accepted_status(self, reply: Reply) -> str:
+        return str(reply.data["status"])
+
+    async def ask_transfer(self, platform: Platform, reference: str) -> Reply:
+        return await self.call(platform, "GET", f"{self.root}/transactions/{reference}")
+
+    async def transfer_status(self, platform: Platform, reference: str) -> str:
+        return str((await self.ask_transfer(platform, reference)).data["status"])
+
+    def is_unknown(self, reply: Reply) -> bool:
+        return self.refusal(reply) == (404, "Transaction not found")
+
+    def charge(self, reference: str, **more: Any) -> dict[str, Any]:
+        return {
+            "reference": reference,
+            "amount": 1000,
+            "currency": "NGN",
+            "customer": {"email": "ada@example.com", "name": "Ada Obi"},
+            "merchant_bears_cost": True,
+            **more,
+        }
+
+    async def open_hosted(self, platform: Platform, reference: str) -> str:
+        body = self.charge(reference, redirect_url=f"{platform.url}/back?order=7")
+        reply = await self.call(platform, "POST", f"{self.root}/charges/initialize", body)
+        return str(reply.data["checkout_url"])
+
+    async def open_account(self, platform: Platform, reference: str) -> str:
+        body = self.charge(reference)
+        reply = await self.call(platform, "POST", f"{self.root}/charges/bank-transfer", body)
+        return str(reply.data["bank_account"]["account_number"])
+
+    async def charge_status(self, platform: Platform, reference: str) -> str:
+        reply = await self.call(platform, "GET", f"{self.root}/charges/{reference}")
+        return str(reply.data["status"])
+
+    async def refund(self, platform: Platform, charge: str, reference: str) -> Reply:
+        body = {"reference": reference, "payment_reference": charge, "amount": 400.5}
+        return await self.call(platform, "POST", f"{self.root}/refunds/initiate", body)
+
+    def is_signed(self, received: Received) -> bool:
+        """Only the bytes of `data` are signed."""
+        signed = received.raw[received.raw.index(b'"data":') + len(b'"data":') : -1]
+        expected = hmac.new(self.secret_key.encode(), signed, hashlib.sha256).hexdigest()
+        return received.headers.get("x-korapay-signature") == expected
+
+
+EVERY: tuple[Dialect, ...] = (Paystack(), Kora())
+DIALECTS = {each.key: each for each in EVERY}

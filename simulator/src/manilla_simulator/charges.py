@@ -1,5 +1,6 @@
 """Charges: created by the platform, then paid, declined or left to expire by the customer."""
 
+import asyncio
 import secrets
 from datetime import datetime, timedelta
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -102,6 +103,16 @@ def pay(
         provider.outbox.put_if_any(provider.wire.returned_notice(provider, charge, paid))
         raise NotExact(f"This account accepts exactly {charge.expected}.")
     _change(provider, charge, ChargeStatus.SUCCESS, insist=insist, paid=paid)
+
+
+def pay_later(provider: Provider, charge: Charge, seconds: float) -> None:
+    """The money arrives by itself, unless the charge is paid or declined before."""
+
+    def arrive() -> None:
+        if refreshed(charge).status is ChargeStatus.PENDING:
+            pay(provider, charge)
+
+    charge.timer = asyncio.get_running_loop().call_later(seconds, arrive)
 
 
 def decline(provider: Provider, charge: Charge, reason: str, *, insist: bool = False) -> None:

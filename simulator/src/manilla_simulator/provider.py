@@ -95,14 +95,12 @@ class Provider:
 
     def reset(self) -> None:
         """Restores the state at program start."""
-        for transfer in self.transfers.select():
-            if transfer.timer is not None:
-                transfer.timer.cancel()
-        for refund in self.refunds.select():
-            if refund.timer is not None:
-                refund.timer.cancel()
-        for shelf in (self.charges, self.transfers, self.refunds, self.recipients):
+        for shelf in (self.charges, self.transfers, self.refunds):
+            for item in shelf.select():
+                if item.timer is not None:
+                    item.timer.cancel()
             shelf.clear()
+        self.recipients.clear()
         self.tokens.clear()
         self.statement.clear()
         self.wallet = Wallet()

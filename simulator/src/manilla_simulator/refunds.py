@@ -29,7 +29,7 @@ def accept(
     refuse_duplicate(provider, reference)
     if charge.status is not ChargeStatus.SUCCESS:
         raise Refused(denials.refund_not_paid or NOT_PAID)
-    if charge.refunded + amount > charge.amount_paid:
+    if amount <= NOTHING or charge.refunded + amount > charge.amount_paid:
         raise Refused(denials.refund_too_much or TOO_MUCH)
     if provider.wallet.available < amount:
         raise Refused(denials.refund_insufficient or denials.insufficient)

@@ -1,5 +1,7 @@
 """The simulator's settings."""
 
+from enum import StrEnum
+
 import msgspec
 
 from manilla.kit.errors import Refusal
@@ -40,6 +42,32 @@ class PaystackAccount(Account, frozen=True):
     unknown_charge_is_400: bool = False  # otherwise 404; both have been seen
 
 
+class KoraSignature(StrEnum):
+    """Kora's documents say the first; a plugin of Kora's own checks the last."""
+
+    DATA_SHA256 = "data-sha256"
+    BODY_SHA256 = "body-sha256"
+    BODY_SHA512 = "body-sha512"
+
+
+class KoraReference(StrEnum):
+    """Which field of a charge has our reference. The other one has Kora's; sources disagree."""
+
+    BOTH = "both"
+    REFERENCE = "reference"
+    PAYMENT_REFERENCE = "payment_reference"
+
+
+class KoraAccount(Account, frozen=True):
+    # With `sk_test_…`, the sandbox's rules apply.
+    secret_key: str = "sk_live_simulated"  # noqa: S105
+    signature: KoraSignature = KoraSignature.DATA_SHA256
+    our_reference: KoraReference = KoraReference.BOTH
+    payout_refusal_status: int = 400  # 409 has also been seen
+    charges_are_settled: bool = True  # otherwise they cannot be refunded
+    auto_complete_seconds: float = 120  # until the sandbox pays a one-time account by itself
+
+
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: str  # no default: whoever starts the simulator must decide
     base_url: str  # the simulator's own URL, for checkout links
@@ -48,6 +76,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     b: CredentialsB = CredentialsB()
     c: CredentialsC = CredentialsC()
     paystack: PaystackAccount = PaystackAccount()
+    kora: KoraAccount = KoraAccount()
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)

@@ -98,6 +98,7 @@ class Charge(msgspec.Struct, kw_only=True):
     refunded: Money = NOTHING
     reason: str = ""
     paid_at: datetime | None = None
+    timer: asyncio.TimerHandle | None = None
 
     @property
     def expected(self) -> Money:

@@ -99,6 +99,9 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
+    def names(self) -> list[str]:
+        return list(self._values)
+
     def only(self, *names: str) -> Self:
         """Rejects every other field, so that a misspelled optional field is noticed."""
         for name in self._values:
@@ -221,10 +224,10 @@ class Ask(msgspec.Struct, frozen=True):
 
     def page(self, size: str, most: int) -> tuple[int, int]:
         """The page number (from 1) and the page size, whose parameter is named `size`."""
-        number, count = self._number("page", 1), self._number(size, most)
+        number, count = self.number("page", 1), self.number(size, most)
         return max(1, number), min(max(1, count), most)
 
-    def _number(self, name: str, default: int) -> int:
+    def number(self, name: str, default: int) -> int:
         text = self.query.get(name, "")
         if not text:
             return default
