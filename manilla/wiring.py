@@ -54,8 +54,10 @@ async def opened(
         cause = unavailable.facts["cause"]
         raise DatabaseAway(f"{DatabaseAway.message} {cause}.") from unavailable
     prometheus.merge_ended_processes()
+    if settings.crash_folder is not None:
+        crash.arm(settings.crash_folder)
     session = open_session()
-    services = _build(settings, db, session)
+    services = build(settings, db, session)
     try:
         await master_key.prove(db, services.keyring)
         await services.watch.ensure_fresh()
@@ -77,9 +79,7 @@ async def opened(
         await db.close()
 
 
-def _build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
-    if settings.crash_folder is not None:
-        crash.arm(settings.crash_folder)
+def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
     keyring, watch = Keyring(settings.master_keys), ChangeWatch(db)
     platform = CurrentSettings(db, watch, is_development=settings.is_development)
     directory = Directory(db, keyring, watch)

@@ -52,6 +52,7 @@ class Tools(msgspec.Struct, frozen=True):
 
     db: Database
     keyring: Keyring
+    settings: Settings
     is_production_mode: bool = False
     base_url: str = ""
     mail_hook: str | None = None
@@ -92,6 +93,7 @@ async def _opened(data: Path | None) -> AsyncIterator[Tools]:
         yield Tools(
             db,
             keyring,
+            settings,
             is_production_mode=not settings.is_development,
             base_url=settings.base_url,
             mail_hook=settings.mail_hook,

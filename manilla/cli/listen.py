@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import aiohttp
-import msgspec
 import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
@@ -36,15 +35,6 @@ FORWARD_SECONDS = 10.0
 ANSWER_BYTES_SHOWN = 200
 
 
-class Forwarded(msgspec.Struct, frozen=True):
-    """The response of the URL that a notification was forwarded to."""
-
-    status: int | None
-    answer: str | None
-    milliseconds: int
-    error: str | None
-
-
 def listen(
     merchant: Annotated[
         int, typer.Option("--merchant", metavar="ID", min=1, max=trx_ids.MERCHANT_ID_MAX)
@@ -69,10 +59,10 @@ def listen(
 
     async def command(tools: Tools) -> None:
         named = await merchants.get(tools.db, merchant)
-        listener = _Listener(tools, merchant, environment, forward, as_json=as_json)
-        await listener.begin()
+        feed = _Feed(tools.db, merchant, environment)
+        await feed.skip_existing()
         _print_status(f"Waiting for {environment} notifications to {printable(named.name)}.")
-        await _until_interrupted(listener.follow(once=once))
+        await _until_interrupted(_follow(tools, feed, forward, once=once, as_json=as_json))
 
     run(data, command)
 
@@ -85,69 +75,46 @@ async def _until_interrupted(following: Any) -> None:
         await task
 
 
-class _Listener:
-    def __init__(
-        self,
-        tools: Tools,
-        merchant_id: int,
-        environment: Environment,
-        forward: str | None,
-        *,
-        as_json: bool,
-    ) -> None:
-        self._feed = _Feed(tools.db, merchant_id)
-        self._directory = Directory(tools.db, tools.keyring, ChangeWatch(tools.db))
-        self._environment = environment
-        self._forward_to = forward
-        self._as_json = as_json
-
-    async def begin(self) -> None:
-        await self._feed.begin()
-
-    async def follow(self, *, once: bool) -> None:
-        is_away = False
-        async with outbound.open_session(
-            is_public_only=False, connections=1, seconds=FORWARD_SECONDS
-        ) as session:
-            while True:
-                try:
-                    for each in await self._feed.new():
-                        if each.environment == self._environment:
-                            await self._handle(session, each)
-                            if once:
-                                return
-                    is_away = False
-                except Unavailable as unavailable:
-                    if not is_away:
-                        _print_status(f"{unavailable.text} Still waiting.")
-                    is_away = True
-                await asyncio.sleep(POLL_SECONDS)
-
-    async def _handle(self, session: Any, each: Notification) -> None:
-        if not self._as_json:
-            print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}")
-            print(f"    {printable(each.body.decode())}", flush=True)
-        forwarded = None
-        if self._forward_to is not None:
-            headers = await signed_headers(self._directory, each, int(time.time()))
-            forwarded = await _forward(session, self._forward_to, each.body, headers)
-        if self._as_json:
-            print_json(_described(each, forwarded))
-        elif forwarded is not None:
-            print(f"    {_describe(forwarded)}", flush=True)
+async def _follow(
+    tools: Tools, feed: "_Feed", url: str | None, *, once: bool, as_json: bool
+) -> None:
+    directory = Directory(tools.db, tools.keyring, ChangeWatch(tools.db))
+    is_away = False
+    async with outbound.open_session(
+        is_public_only=False, connections=1, seconds=FORWARD_SECONDS
+    ) as session:
+        while True:
+            try:
+                for each in await feed.new():
+                    if not as_json:
+                        print(f"{iso(each.created_at)}  {each.event}  {each.status}  {each.trx_id}")
+                        print(f"    {printable(each.body.decode())}", flush=True)
+                    forwarded = None
+                    if url is not None:
+                        headers = await signed_headers(directory, each, int(time.time()))
+                        forwarded = await _forward(session, url, each.body, headers)
+                    _print_result(each, forwarded, as_json=as_json)
+                    if once:
+                        return
+                is_away = False
+            except Unavailable as unavailable:
+                if not is_away:
+                    _print_status(f"{unavailable.text} Still waiting.")
+                is_away = True
+            await asyncio.sleep(POLL_SECONDS)
 
 
 class _Feed:
     """Notifications that are new since the last query, by the database's clock."""
 
-    def __init__(self, db: Database, merchant_id: int) -> None:
+    def __init__(self, db: Database, merchant_id: int, environment: Environment) -> None:
         self._db = db
         self._merchant_id = merchant_id
+        self._environment = environment
         self._newest = datetime.fromtimestamp(0, UTC) + OVERLAP
         self._seen: set[str] = set()
 
-    async def begin(self) -> None:
-        """Marks existing notifications as seen."""
+    async def skip_existing(self) -> None:
         for last in await self._query(limit=1):
             self._newest = max(self._newest, last.created_at)
         await self.new()
@@ -158,7 +125,8 @@ class _Feed:
         fresh = [each for each in recent if each.id not in self._seen]
         self._seen = {each.id for each in recent}
         self._newest = max([self._newest, *(each.created_at for each in recent)])
-        return sorted(fresh, key=lambda each: each.id)
+        wanted = [each for each in fresh if each.environment == self._environment]
+        return sorted(wanted, key=lambda each: each.id)
 
     async def _query(self, *, limit: int) -> list[Notification]:
         return await queries.notifications(
@@ -166,7 +134,7 @@ class _Feed:
         )
 
 
-async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str]) -> Forwarded:
+async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
     began = time.monotonic()
     status, answer, error = None, None, None
     try:
@@ -177,27 +145,23 @@ async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str])
         error = f"no response within {FORWARD_SECONDS:.0f} seconds"
     except (aiohttp.ClientError, OSError, ValueError) as problem:
         error = outbound.told(problem)
-    return Forwarded(status, answer, round((time.monotonic() - began) * 1000), error)
+    milliseconds = round((time.monotonic() - began) * 1000)
+    return {"status": status, "answer": answer, "milliseconds": milliseconds, "error": error}
 
 
-def _describe(forwarded: Forwarded) -> str:
-    if forwarded.error is not None:
-        return f"not forwarded: {printable(forwarded.error)}"
-    came = f"HTTP {forwarded.status} in {forwarded.milliseconds} ms"
-    return f"{came}: {printable(forwarded.answer)}" if forwarded.answer else came
-
-
-def _described(each: Notification, forwarded: Forwarded | None) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "created_at": iso(each.created_at),
-        "environment": each.environment,
-        "event": each.event,
-        "status": each.status,
-        "trx_id": each.trx_id,
-        "body": each.body.decode(),
-        "forwarded": forwarded,
-    }
+def _print_result(each: Notification, forwarded: dict[str, Any] | None, *, as_json: bool) -> None:
+    if as_json:
+        names = ("environment", "event", "status", "trx_id")
+        shown = {"id": each.id, "created_at": iso(each.created_at)}
+        shown |= {name: getattr(each, name) for name in names}
+        print_json({**shown, "body": each.body.decode(), "forwarded": forwarded})
+    elif forwarded is not None and forwarded["error"] is not None:
+        print(f"    not forwarded: {printable(forwarded['error'])}", flush=True)
+    elif forwarded is not None:
+        answer = f": {printable(forwarded['answer'])}" if forwarded["answer"] else ""
+        print(
+            f"    HTTP {forwarded['status']} in {forwarded['milliseconds']} ms{answer}", flush=True
+        )
 
 
 def _print_status(text: str) -> None:
