@@ -11,7 +11,7 @@ from manilla.kit.db import Database
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import RateLimiter
 from manilla.merchants.directory import Directory
-from manilla.merchants.request_log import RequestLog
+from manilla.merchants.requests.log import RequestLog
 from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService

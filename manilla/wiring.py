@@ -12,7 +12,7 @@ from manilla.kit.db import STATEMENT_TIMEOUT_SECONDS, Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimiter
 from manilla.merchants.directory import Directory
-from manilla.merchants.request_log import RequestLog
+from manilla.merchants.requests.log import RequestLog
 from manilla.methods.catalogue import Catalogue
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService

@@ -18,7 +18,7 @@ from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger import idempotency
 from manilla.merchants import queries as merchants
-from manilla.merchants import request_log
+from manilla.merchants.requests import log as request_log
 from manilla.notify import delivery
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery

@@ -28,8 +28,10 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
-from manilla.merchants import availability, request_limit, request_log
+from manilla.merchants import availability
 from manilla.merchants.directory import Caller
+from manilla.merchants.requests import limit as request_limit
+from manilla.merchants.requests import log as request_log
 from manilla.services import Services
 
 log = structlog.get_logger(__name__)

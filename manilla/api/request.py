@@ -13,9 +13,9 @@ from manilla.kit import ids, logs
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.ledger import trx_ids
-from manilla.merchants import request_log
 from manilla.merchants.directory import Caller
-from manilla.merchants.request_queries import RequestLogLine
+from manilla.merchants.requests import log as request_log
+from manilla.merchants.requests.log import RequestLogLine
 
 # Looking up a labeled counter costs more than incrementing it; there are few endpoints and
 # statuses.

@@ -20,8 +20,9 @@ from manilla.kit.http import is_web_address
 from manilla.kit.jobs import Job
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import Scenario
-from manilla.merchants import availability, merchants, request_limit
+from manilla.merchants import availability, merchants
 from manilla.merchants.directory import Caller
+from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method, MethodKind
 from manilla.notify import queries
 from manilla.payments import states

@@ -11,8 +11,8 @@ from manilla import __version__
 from manilla.kit import deadline, health
 from manilla.kit.display import duration
 from manilla.kit.jobs.queues import job_queues
-from manilla.merchants import request_figures
-from manilla.merchants.request_figures import RequestHour
+from manilla.merchants.requests import stored as stored_requests
+from manilla.merchants.requests.stored import RequestHour
 from manilla.notify import queries as notify
 from manilla.web import charts
 from manilla.web.page_request import PageRequest
@@ -35,7 +35,7 @@ async def show(request: PageRequest) -> Answer:
     db = request.db
     store = await health.server(db)
     queues = await job_queues(db)
-    hours = await deadline.or_none(request_figures.hourly(db))
+    hours = await deadline.or_none(stored_requests.hourly(db))
     oldest = [queue.oldest_due_at for queue in queues if queue.oldest_due_at is not None]
     return request.page(
         "system.html",

@@ -12,7 +12,7 @@ from manilla.merchants import merchants
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MerchantRow
-from manilla.merchants.request_queries import has_succeeded
+from manilla.merchants.requests.stored import has_succeeded
 from manilla.notify import listing as notifications
 from manilla.notify.queries import blocked_urls
 from manilla.payments import figures as payments

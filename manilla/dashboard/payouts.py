@@ -10,8 +10,8 @@ from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
-from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller
+from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method
 from manilla.payouts import accounts, beneficiary, methods, ordering, refusals
 from manilla.payouts import listing as payouts

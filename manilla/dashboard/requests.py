@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from manilla.merchants import listing
-from manilla.merchants.listing import RequestFilter
+from manilla.merchants.requests import listing
+from manilla.merchants.requests.listing import RequestFilter
 from manilla.web import lists
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Answer

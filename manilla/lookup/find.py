@@ -11,9 +11,9 @@ from manilla.kit.listing import first
 from manilla.ledger import listing as ledger
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.merchants import listing as requests
-from manilla.merchants.listing import RequestFilter
-from manilla.merchants.request_queries import Request
+from manilla.merchants.requests import listing as requests
+from manilla.merchants.requests.listing import RequestFilter
+from manilla.merchants.requests.stored import Request
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
 from manilla.payments import charge_queries

@@ -8,8 +8,8 @@ from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
 from manilla.ledger.timeline import TimelineEvent
-from manilla.merchants import request_queries
-from manilla.merchants.request_queries import Request
+from manilla.merchants.requests import stored as stored_requests
+from manilla.merchants.requests.stored import Request
 from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payouts import queries
@@ -36,7 +36,7 @@ async def payout_story(
         return None
     return PayoutStory(
         payout=payout,
-        requests=await request_queries.requests_about(
+        requests=await stored_requests.requests_about(
             db, merchant_id, trx_id, payout.ref_trx, payout.created_at
         ),
         webhooks=await providers.webhooks_from_owners(db, merchant_id, {trx_id: payout.provider}),

@@ -10,7 +10,7 @@ from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.timeline import TimelineEvent
 from manilla.lookup.payment import PaymentStory
-from manilla.merchants.request_queries import Request
+from manilla.merchants.requests.stored import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
 from manilla.payouts.story import PayoutStory

@@ -12,10 +12,12 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.listing import BadCursor, Page
 from manilla.ledger.scope import Everyone, Tenant
-from manilla.merchants import listing, merchants, queries, request_log
-from manilla.merchants.listing import RequestFilter
-from manilla.merchants.request_log import RequestLog
-from manilla.merchants.request_queries import Request, RequestLogLine
+from manilla.merchants import merchants, queries
+from manilla.merchants.requests import listing
+from manilla.merchants.requests import log as request_log
+from manilla.merchants.requests.listing import RequestFilter
+from manilla.merchants.requests.log import RequestLog, RequestLogLine
+from manilla.merchants.requests.stored import Request
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.faults.proxy import Cut, proxied

@@ -10,8 +10,8 @@ from manilla.cases.cases import Kind
 from manilla.kit import ids
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.merchants import request_queries
-from manilla.merchants.request_queries import RequestLogLine
+from manilla.merchants.requests import log as request_log
+from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.refunds import initiate, queries
@@ -85,7 +85,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
         ref_trx=text,
         trx_id=None,
     )
-    await request_queries.insert(services.db, [line])
+    await request_log.insert_lines(services.db, [line])
     return request_id
 
 

@@ -14,8 +14,8 @@ from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money
 from manilla.ledger.idempotency import RepeatKey
 from manilla.ledger.transactions import DuplicateReference
-from manilla.merchants import request_limit
 from manilla.merchants.directory import Caller, Directory
+from manilla.merchants.requests import limit as request_limit
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import ordering

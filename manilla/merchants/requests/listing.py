@@ -12,9 +12,9 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Clock, Moment, Page, Query
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, whose, within
-from manilla.merchants import request_queries
-from manilla.merchants.request_log import KEEP
-from manilla.merchants.request_queries import REQUEST_COLUMNS, Request
+from manilla.merchants.requests import stored
+from manilla.merchants.requests.log import KEEP
+from manilla.merchants.requests.stored import REQUEST_COLUMNS, Request
 
 TIMES = Clock(
     ("at", "request_id"), tuple[datetime, str], lambda moment: (moment, ""), lambda key: key[0]
@@ -68,7 +68,7 @@ async def requests(
         max(wanted.since or kept_since, kept_since),
         wanted.until,
     )
-    return await listing.walk(db, steps, request_queries.read, after, limit)
+    return await listing.walk(db, steps, stored.read, after, limit)
 
 
 def all_requests(db: Database, scope: Scope, wanted: RequestFilter) -> AsyncIterator[list[Request]]:

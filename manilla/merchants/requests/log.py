@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -17,10 +17,8 @@ import msgspec
 import structlog
 
 from manilla import metrics
-from manilla.kit.db import Database
+from manilla.kit.db import Database, columns
 from manilla.kit.errors import Unavailable
-from manilla.merchants import request_queries
-from manilla.merchants.request_queries import EndpointUse, RequestLogLine
 
 log = structlog.get_logger(__name__)
 
@@ -32,8 +30,32 @@ USES_MAX = 10_000
 TEXT_LENGTH_MAX = 300
 USER_AGENT_LENGTH_MAX = 200
 KEEP = timedelta(days=30)
+FORGET_BATCH = 10_000
 
 _LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")  # all but its last four digits
+
+
+class RequestLogLine(msgspec.Struct, frozen=True):
+    """A request to be stored."""
+
+    merchant_id: int
+    at: datetime
+    request_id: str
+    environment: str
+    method: str
+    path: str
+    status: int
+    error_code: str | None
+    error: str | None
+    errors: str | None  # JSON
+    milliseconds: float
+    address: str
+    user_agent: str | None
+    ref_trx: str | None
+    trx_id: str | None
+
+
+_COLUMNS = columns(RequestLogLine)
 
 
 class RequestLog:
@@ -83,7 +105,7 @@ class RequestLog:
     async def _write(self, batch: list[RequestLogLine]) -> None:
         """Writes a batch. Drops it on any error other than an unavailable database."""
         try:
-            await request_queries.insert(self._db, batch)
+            await insert_lines(self._db, batch)
         except Unavailable:
             raise
         except Exception:
@@ -93,8 +115,7 @@ class RequestLog:
     async def _write_uses(self) -> None:
         if not self._uses:
             return
-        written = [EndpointUse(*key, at) for key, at in self._uses.items()]
-        await request_queries.set_last_used(self._db, written)
+        await _set_last_used(self._db, [(*key, at) for key, at in self._uses.items()])
         moment = time.monotonic()
         if len(self._written_uses) > USES_MAX:
             self._written_uses = {}
@@ -131,5 +152,52 @@ def moment_before(seconds: float) -> datetime:
     return datetime.fromtimestamp(time.time() - seconds, UTC)
 
 
+async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
+    """Inserts the lines, skipping existing ones: an earlier attempt may have taken effect."""
+    await db.execute(
+        f"""
+        INSERT INTO api_request ({_COLUMNS})
+        SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
+          FROM unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
+                      $6::text[], $7::smallint[], $8::text[], $9::text[], $10::text[],
+                      $11::real[], $12::text[], $13::text[], $14::text[], $15::text[])
+               AS l ({_COLUMNS})
+            ON CONFLICT DO NOTHING""",
+        *map(list, zip(*map(msgspec.structs.astuple, lines), strict=True)),
+    )
+
+
+async def _set_last_used(db: Database, uses: Sequence[tuple[object, ...]]) -> None:
+    """Locks the rows in key order, as all callers do, so that they cannot deadlock."""
+    await db.execute(
+        """
+        WITH used AS (
+            SELECT merchant_id, environment, generation, u.at
+              FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[])
+                   AS u (merchant_id, environment, generation, at)
+              JOIN credential USING (merchant_id, environment, generation)
+             ORDER BY merchant_id, environment, generation
+               FOR NO KEY UPDATE OF credential)
+        UPDATE credential AS c SET last_used_at = greatest(c.last_used_at, used.at)
+          FROM used
+         WHERE c.merchant_id = used.merchant_id AND c.environment = used.environment
+           AND c.generation = used.generation""",
+        *map(list, zip(*uses, strict=True)),
+    )
+
+
 async def forget_old(db: Database) -> None:
-    await request_queries.forget_before(db, datetime.now(UTC) - KEEP)
+    """Deletes in batches, so that no statement takes long."""
+    while await db.value(
+        """
+        WITH old AS (
+            SELECT merchant_id, at, request_id FROM api_request WHERE at < $1 LIMIT $2),
+        gone AS (
+            DELETE FROM api_request r USING old
+             WHERE r.merchant_id = old.merchant_id AND r.at = old.at
+               AND r.request_id = old.request_id
+            RETURNING true)
+        SELECT count(*) = $2 FROM gone""",
+        *(datetime.now(UTC) - KEEP, FORGET_BATCH),
+    ):
+        pass

@@ -1,0 +1,1 @@
+"""The log of merchants' API requests, and their rate limit."""
