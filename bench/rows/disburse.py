@@ -29,9 +29,9 @@ TAKE = """
       FROM generate_series($1::bigint, $2) AS merchant,
            LATERAL payout_initiate(
                (SELECT jsonb_agg(
-                       jsonb_set(((($4::text[])[1] || merchant || ($4::text[])[2] || 'bench'
-                                   || ($4::text[])[3] || gen_random_uuid() || ($4::text[])[4]
-                                   || 'TXN' || uuidv7() || ($4::text[])[5])::jsonb) -> 0,
+                       jsonb_set(((($4::text[])[1] || gen_random_uuid() || ($4::text[])[2]
+                                   || merchant || ($4::text[])[3] || 'TXN' || uuidv7()
+                                   || ($4::text[])[4] || 'bench' || ($4::text[])[5])::jsonb) -> 0,
                                  '{item}', to_jsonb(n)))
                   FROM generate_series(1, $3::integer) AS n),
                '1 day') AS taken

@@ -17,11 +17,13 @@ from bench.pgbench import Script
 from bench.seed import NO_LIMIT
 from bench.signed import AMOUNT, CURRENCY, payment_order, payment_orders
 from bench.stage import Served, Stage
+from manilla.kit.environment import Environment
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem, NewRow
 from manilla.ledger.transactions import SANDBOX_REMARK
-from manilla.payments.initiate import COMPLETE_IN_SANDBOX
-from manilla.payments.queries import NewPayment
+from manilla.merchants.merchants import CommissionBearer
+from manilla.payments.initiate import COMPLETE_IN_SANDBOX, PaymentItem
+from manilla.payments.payment import NewPayment
 
 CALLERS = 64
 PGBENCH_RATE_MIN = 0.45
@@ -39,8 +41,8 @@ PGBENCH_BUCKETS = "00000000001:sandbox:10.0.0."
 ONE_BY_ONE = """\
 SELECT 1 / (outcome = 'created')::integer
   FROM payment_initiate(
-       (:before_client::text || :client_id::text || :before_reference::text
-        || gen_random_uuid()::text || :before_trx::text || uuidv7()::text || :rest::text)::jsonb,
+       (:before_reference::text || gen_random_uuid()::text || :before_trx::text
+        || uuidv7()::text || :before_client::text || :client_id::text || :rest::text)::jsonb,
        '1 day');
 """
 
@@ -76,9 +78,9 @@ def orders(stage: Stage, name: str, served: Served, detail: str = "") -> Contend
 
 
 async def one_by_one(merchant_id: int) -> Script:
-    text = await overheard("payment_initiate", _payment(merchant_id))
-    parts = re.split(f"{CLIENT}|{REFERENCE}|{TRX_ID}", text)
-    names = ("before_client", "before_reference", "before_trx", "rest")
+    text = await overheard("payment_initiate", _payment(merchant_id), _item())
+    parts = re.split(f"{REFERENCE}|{TRX_ID}|{CLIENT}", text)
+    names = ("before_reference", "before_trx", "before_client", "rest")
     return Script(
         ONE_BY_ONE,
         count=f"""
@@ -88,7 +90,7 @@ async def one_by_one(merchant_id: int) -> Script:
     )
 
 
-async def overheard(function: str, new: NewItem) -> str:
+async def overheard(function: str, row: NewRow, item: NewItem) -> str:
     """Captures what the product passes to the function, so that the two cannot diverge."""
     handed: list[Any] = []
 
@@ -101,7 +103,7 @@ async def overheard(function: str, new: NewItem) -> str:
             return [IntakeResult(0, IntakeOutcome.CREATED, None, None, None, 1, 1)]
 
     listener: Any = Listener()
-    await Intake(listener, function).take(new, RateTicket(new.bucket, new.rate_limit))
+    await Intake(listener, function).take(row, item, RateTicket(item.bucket, item.rate_limit))
     text: str = handed[0]
     return text
 
@@ -111,34 +113,32 @@ def _payment(merchant_id: int) -> NewPayment:
     now = datetime.now(UTC)
     order = msgspec.json.decode(payment_order(REFERENCE))
     return NewPayment(
-        bucket=PGBENCH_BUCKETS + CLIENT,
-        rate_limit=int(NO_LIMIT),
         merchant_id=merchant_id,
         trx_id=TRX_ID,
-        environment="sandbox",
+        environment=Environment.SANDBOX,
         ref_trx=REFERENCE,
         currency=CURRENCY,
         amount_minor=AMOUNT * 100,
         commission_minor=AMOUNT * 100 * 15 // 1000,
-        commission_bearer="customer",
-        covers_minor=0,
+        commission_bearer=CommissionBearer.CUSTOMER,
         description=order["description"],
         customer_name=order["customer_name"],
         customer_email=order["customer_email"],
         ipn_url=order["ipn_url"],
         success_redirect=order["success_redirect"],
         cancel_redirect=order["cancel_redirect"],
-        allow_payment_methods=[],
-        is_legacy=False,
-        scenario=None,
         remarks=SANDBOX_REMARK,
         expires_at=now + timedelta(minutes=30),
+    )
+
+
+def _item() -> PaymentItem:
+    return PaymentItem(
+        bucket=PGBENCH_BUCKETS + CLIENT,
+        rate_limit=int(NO_LIMIT),
+        covers_minor=0,
         job_kind=COMPLETE_IN_SANDBOX,
         due_in_seconds=5,
-        endpoint=None,
-        key=None,
-        body_hash=None,
-        answer=None,
     )
 
 

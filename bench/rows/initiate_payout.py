@@ -25,8 +25,8 @@ from manilla.kit.environment import Environment
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
-from manilla.payouts.queries import NewPayout
+from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND, PayoutItem
+from manilla.payouts.payout import NewPayout
 
 PATH = "/api/v1/initiate-payout"
 CALLERS = 64
@@ -48,9 +48,9 @@ ONE_BY_ONE = """\
 \\set merchant random(:first, :last)
 SELECT 1 / (outcome = 'created')::integer
   FROM payout_initiate(
-       (:before_merchant::text || :merchant::text || :before_bucket::text || :buckets::text
-        || :merchant::text || :before_reference::text || gen_random_uuid()::text
-        || :before_trx::text || uuidv7()::text || :rest::text)::jsonb,
+       (:before_reference::text || gen_random_uuid()::text || :before_merchant::text
+        || :merchant::text || :before_trx::text || uuidv7()::text || :before_bucket::text
+        || :buckets::text || :merchant::text || :rest::text)::jsonb,
        '1 day');
 """
 
@@ -116,7 +116,7 @@ async def charged_method(db: Database) -> Method:
 
 async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Script:
     parts = await parts_of_item(Environment.SANDBOX, method)
-    names = ("before_merchant", "before_bucket", "before_reference", "before_trx", "rest")
+    names = ("before_reference", "before_merchant", "before_trx", "before_bucket", "rest")
     return Script(
         ONE_BY_ONE,
         count=f"""
@@ -132,18 +132,15 @@ async def one_by_one(first_merchant: int, method: Method, number: int = 1) -> Sc
 
 
 async def parts_of_item(environment: Environment, method: Method) -> list[str]:
-    """What the product passes on, split at merchant, bucket, reference and id."""
-    text = await overheard("payout_initiate", _payout(environment, method))
-    return re.split(f"{MERCHANT}|{BUCKET}|{REFERENCE}|{TRX_ID}", text)
+    """What the product passes on, split at reference, merchant, id and bucket."""
+    text = await overheard("payout_initiate", _payout(environment, method), _item(environment))
+    return re.split(f"{REFERENCE}|{MERCHANT}|{TRX_ID}|{BUCKET}", text)
 
 
 def _payout(environment: Environment, method: Method) -> NewPayout:
     """The payout that the product creates from the callers' requests."""
-    is_sandbox = environment is Environment.SANDBOX
     return NewPayout(
         merchant_id=MERCHANT,
-        bucket=BUCKET,
-        rate_limit=int(NO_LIMIT),
         trx_id=TRX_ID,
         environment=environment,
         ref_trx=REFERENCE,
@@ -158,16 +155,18 @@ def _payout(environment: Environment, method: Method) -> NewPayout:
         account_name=ACCOUNT_NAME,
         description="Two chairs and a table",
         ipn_url="https://shop.example/ipn",
-        scenario=None,
-        remarks=SANDBOX_REMARK if is_sandbox else None,
-        ordered_by=None,
+        remarks=SANDBOX_REMARK if environment is Environment.SANDBOX else None,
+    )
+
+
+def _item(environment: Environment) -> PayoutItem:
+    is_sandbox = environment is Environment.SANDBOX
+    return PayoutItem(
+        bucket=BUCKET,
+        rate_limit=int(NO_LIMIT),
         note=f"To {ACCOUNT_NAME}, bank {BANK_CODE}, account …{ACCOUNT_NUMBER[-4:]}.",
         job_kind=COMPLETE_IN_SANDBOX if is_sandbox else SEND,
         due_in_seconds=5 if is_sandbox else 0,
-        endpoint=None,
-        key=None,
-        body_hash=None,
-        answer=None,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
@@ -144,18 +145,10 @@ REFUSALS = (
 
 
 def _order(call: Call, endpoint: str) -> PaymentOrder:
-    body: PaymentRequest | LegacyPaymentRequest = call.body
+    body = msgspec.structs.asdict(call.body)
+    body["allow_payment_methods"] = read_keywords(call.body.allow_payment_methods)
     return PaymentOrder(
-        amount=body.payment_amount,
-        currency_code=body.currency_code,
-        ref_trx=body.ref_trx,
-        ipn_url=body.ipn_url,
-        success_redirect=body.success_redirect,
-        cancel_redirect=body.cancel_redirect,
-        description=body.description,
-        customer_name=body.customer_name,
-        customer_email=body.customer_email,
-        allow_payment_methods=read_keywords(body.allow_payment_methods),
+        **body,
         is_legacy=endpoint == INITIATE_LEGACY,
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, endpoint, call.raw_body),

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
@@ -158,16 +159,8 @@ REFUSALS = (
 
 
 def _order(call: Call) -> PayoutOrder:
-    body: PayoutRequest = call.body
     return PayoutOrder(
-        amount=body.payout_amount,
-        currency_code=body.currency_code,
-        ref_trx=body.ref_trx,
-        ipn_url=body.ipn_url,
-        withdraw_method_id=body.withdraw_method_id,
-        withdraw_account_id=body.withdraw_account_id,
-        beneficiary=body.beneficiary,
-        description=body.description,
+        **msgspec.structs.asdict(call.body),
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, INITIATE, call.raw_body),
     )

@@ -261,7 +261,7 @@ def _order(request: PageRequest, method: Method) -> PayoutOrder:
     given = request.form
     account_id = given.whole("account_id") if given.text("account_id") else None
     return PayoutOrder(
-        amount=given.money("amount", method.currency).amount,
+        payout_amount=given.money("amount", method.currency).amount,
         currency_code=method.currency,
         ref_trx=given.text("reference") or given.needed(ONCE, at_most=REFERENCE_LENGTH_MAX),
         ipn_url=given.text("ipn_url"),
@@ -269,7 +269,5 @@ def _order(request: PageRequest, method: Method) -> PayoutOrder:
         withdraw_account_id=account_id,
         beneficiary=given_beneficiary(given, method) if account_id is None else None,
         description=given.text("description") or None,
-        scenario=None,
-        repeat_key=None,
         ordered_by=request.visitor.email,
     )

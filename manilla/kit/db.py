@@ -53,6 +53,11 @@ def columns(kind: type[msgspec.Struct]) -> str:
     return ", ".join(kind.__struct_fields__)
 
 
+def shared(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
+    """The fields of `kind`, read from a struct that has them too."""
+    return {name: getattr(source, name) for name in kind.__struct_fields__}
+
+
 class Queries(ABC):
     """What a session and the pool have in common: they run statements.
 

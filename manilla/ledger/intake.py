@@ -4,8 +4,9 @@ The statement calls a database function that takes the items as JSON and returns
 It also counts the requests for the rate limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -14,6 +15,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import RateTicket
+from manilla.ledger.idempotency import RepeatKey
 
 TRIES = 5
 
@@ -34,16 +36,28 @@ class IntakeOutcome(StrEnum):
     BALANCE_LIMIT = "balance_limit"
 
 
-class NewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that every intake function needs; payments and payouts add their own."""
+class NewRow(Protocol):
+    """A struct whose fields are columns of the row to create."""
 
-    merchant_id: int
+    @property
+    def merchant_id(self) -> int: ...
+    @property
+    def environment(self) -> str: ...
+    @property
+    def ref_trx(self) -> str: ...
+
+
+class NewItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written or checked together with a new row. Payments and payouts add their own."""
+
     bucket: str
     rate_limit: int
-    environment: str
-    ref_trx: str
-    endpoint: str | None
-    key: str | None
+    endpoint: str | None = None
+    key: str | None = None
+    body_hash: str | None = None
+    answer: str | None = None  # the response to store under the key
+    job_kind: str | None = None
+    due_in_seconds: float = 0  # by the database's clock, because hosts' clocks may differ
     # Check for reasons to reject the item, and write nothing. The stored functions, which the
     # previous version calls too, know this field as `only_look`.
     dry_run: bool = msgspec.field(name="only_look", default=False)
@@ -54,6 +68,11 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True):
     cost: int = 1
     behind: int = 0
     repeats: bool = False
+
+    @classmethod
+    def of_request(cls, ticket: RateTicket, repeat_key: RepeatKey | None, **others: Any) -> Self:
+        key = msgspec.structs.asdict(repeat_key) if repeat_key else {}
+        return cls(bucket=ticket.bucket, rate_limit=ticket.limit, **key, **others)
 
 
 class IntakeResult(msgspec.Struct, frozen=True):
@@ -70,29 +89,29 @@ class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection()
         self._sql = f"SELECT * FROM {function}($1::jsonb, $2)"
-        self._batcher: Batcher[NewItem, IntakeResult] = Batcher(self._write)
+        self._batcher: Batcher[tuple[NewRow, NewItem], IntakeResult] = Batcher(self._write)
 
-    async def take(self, new: NewItem, ticket: RateTicket) -> IntakeResult:
-        """Writes the item and spends the ticket, unless the ticket has already been spent."""
+    async def take(self, row: NewRow, item: NewItem, ticket: RateTicket) -> IntakeResult:
+        """Writes the row and spends the ticket, unless the ticket has already been spent."""
         if ticket.allowance is not None:
-            new = msgspec.structs.replace(new, cost=0)
+            item = msgspec.structs.replace(item, cost=0)
         for _ in range(TRIES):
-            taken = await self._batcher.submit(new)
+            taken = await self._batcher.submit((row, item))
             if ticket.allowance is None:
                 ticket.spend(taken.used, taken.resets_in_seconds)
             outcome = IntakeOutcome(taken.outcome)
             if outcome is not IntakeOutcome.AGAIN:
                 return msgspec.structs.replace(taken, outcome=outcome)
-            new = msgspec.structs.replace(new, cost=0)
+            item = msgspec.structs.replace(item, cost=0)
         raise Unavailable
 
-    async def _write(self, new: Sequence[NewItem]) -> Sequence[IntakeResult]:
-        items = _batched(new)
+    async def _write(self, new: Sequence[tuple[NewRow, NewItem]]) -> Sequence[IntakeResult]:
+        items = b",".join(_encoded(row, item) for row, item in _batched(new))
         crash.point("before_intake_commit")
         rows = await self._connection.rows(
             IntakeResult,
             self._sql,
-            strict_json.encode(items).decode(),
+            f"[{items.decode()}]",
             ratelimit.WINDOW,
         )
         crash.point("after_intake_commit")
@@ -101,31 +120,34 @@ class Intake:
         return rows
 
 
-def _batched(new: Sequence[NewItem]) -> list[NewItem]:
+def _encoded(row: NewRow, item: NewItem) -> bytes:
+    """Returns one flat JSON object with the fields of both."""
+    return strict_json.encode(row)[:-1] + b"," + strict_json.encode(item)[1:]
+
+
+def _batched(new: Sequence[tuple[NewRow, NewItem]]) -> Iterator[tuple[NewRow, NewItem]]:
     """Fills in the fields that relate each item to the others of its batch."""
     behind: dict[str, int] = {}
-    for item in new:
+    for _, item in new:
         behind[item.bucket] = behind.get(item.bucket, 0) + item.cost
     seen: set[tuple[object, ...]] = set()
-    batched = []
-    for place, item in enumerate(new):
+    for place, (row, item) in enumerate(new):
         behind[item.bucket] -= item.cost
-        names = _unique_keys(item)
-        batched.append(
-            msgspec.structs.replace(
-                item, item=place, behind=behind[item.bucket], repeats=not seen.isdisjoint(names)
-            )
-        )
+        names = _unique_keys(row, item)
+        repeats = not seen.isdisjoint(names)
         seen |= names
-    return batched
+        yield (
+            row,
+            msgspec.structs.replace(item, item=place, behind=behind[item.bucket], repeats=repeats),
+        )
 
 
-def _unique_keys(item: NewItem) -> set[tuple[object, ...]]:
+def _unique_keys(row: NewRow, item: NewItem) -> set[tuple[object, ...]]:
     """Returns the unique keys that writing this item would use."""
     if item.dry_run:
         return set()
-    owner = (item.merchant_id, item.environment)
-    names: set[tuple[object, ...]] = {(*owner, item.ref_trx)}
+    owner = (row.merchant_id, row.environment)
+    names: set[tuple[object, ...]] = {(*owner, row.ref_trx)}
     if item.key is not None:
         names.add((*owner, item.endpoint, item.key))
     return names

@@ -7,13 +7,13 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit import strict_json
-from manilla.kit.db import Database
+from manilla.kit.db import Database, shared
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
-from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -27,7 +27,7 @@ from manilla.methods.method import Method
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.link import CheckoutLinks
-from manilla.payments.queries import NewPayment
+from manilla.payments.payment import NewPayment, PaymentTerms
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.rails import Rails
 
@@ -44,22 +44,16 @@ class CommissionNotCovered(Refusal):
     message = "Insufficient merchant balance to cover the API commission fee."
 
 
-class PaymentOrder(msgspec.Struct, frozen=True):
+class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
     """A payment request whose format has been validated."""
 
-    amount: Decimal
+    payment_amount: Decimal
     currency_code: str
-    ref_trx: str
-    ipn_url: str
-    success_redirect: str | None
-    cancel_redirect: str | None
-    description: str | None
-    customer_name: str | None
-    customer_email: str | None
-    allow_payment_methods: list[str]
-    is_legacy: bool
-    scenario: Scenario | None
-    repeat_key: RepeatKey | None
+    repeat_key: RepeatKey | None = None
+
+
+class PaymentItem(NewItem, frozen=True, kw_only=True):
+    covers_minor: int  # what the wallet must hold to cover the commission
 
 
 class PaymentInfo(msgspec.Struct, frozen=True):
@@ -124,7 +118,7 @@ class PaymentInitiation:
             raise CurrencyNotEnabled
         if currency not in caller.active_wallets:
             raise WalletNotAvailable
-        amount = Money.of(order.amount, currency)
+        amount = Money.of(order.payment_amount, currency)
         quote = commission.quote(amount, caller.commission_percent, caller.commission_bearer)
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
@@ -135,56 +129,48 @@ class PaymentInitiation:
             payment_url=self._links.url(trx_id, expires_at),
             info=_info(caller, order, quote, methods),
         )
-        new = self._row(caller, order, quote, trx_id, session, expires_at, ticket)
-        taken = _accepted(await self._intake.take(new, ticket))
+        new = _row(caller, order, quote, trx_id, expires_at)
+        item = self._item(caller, order, quote, session, ticket)
+        taken = _accepted(await self._intake.take(new, item, ticket))
         return Replayed(taken.answer) if taken.answer is not None else session
 
-    def _row(
+    def _item(
         self,
         caller: Caller,
         order: PaymentOrder,
         quote: Quote,
-        trx_id: str,
         session: PaymentSession,
-        expires_at: datetime,
         ticket: RateTicket,
-    ) -> NewPayment:
+    ) -> PaymentItem:
         completes_by_itself = caller.is_sandbox and order.scenario is not Scenario.PENDING
         now = self._platform.now
-        due_in_seconds = (
-            now.sandbox_complete_seconds if completes_by_itself else now.checkout_minutes * 60
-        )
-        repeat = order.repeat_key
-        return NewPayment(
-            bucket=ticket.bucket,
-            rate_limit=ticket.limit,
-            merchant_id=caller.merchant_id,
-            trx_id=trx_id,
-            environment=caller.environment,
-            ref_trx=order.ref_trx,
-            currency=order.currency_code,
-            amount_minor=quote.amount.minor,
-            commission_minor=quote.commission.minor,
-            commission_bearer=quote.bearer,
+        return PaymentItem.of_request(
+            ticket,
+            order.repeat_key,
             covers_minor=quote.deducted_later(caller.environment).minor,
-            description=order.description,
-            customer_name=order.customer_name,
-            customer_email=order.customer_email,
-            ipn_url=order.ipn_url,
-            success_redirect=order.success_redirect,
-            cancel_redirect=order.cancel_redirect,
-            allow_payment_methods=order.allow_payment_methods,
-            is_legacy=order.is_legacy,
-            scenario=order.scenario,
-            remarks=SANDBOX_REMARK if caller.is_sandbox else None,
-            expires_at=expires_at,
             job_kind=COMPLETE_IN_SANDBOX if completes_by_itself else EXPIRE,
-            due_in_seconds=due_in_seconds,
-            endpoint=repeat.endpoint if repeat else None,
-            key=repeat.key if repeat else None,
-            body_hash=repeat.body_hash if repeat else None,
-            answer=strict_json.encode(session).decode() if repeat else None,
+            due_in_seconds=(
+                now.sandbox_complete_seconds if completes_by_itself else now.checkout_minutes * 60
+            ),
+            answer=strict_json.encode(session).decode() if order.repeat_key else None,
         )
+
+
+def _row(
+    caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, expires_at: datetime
+) -> NewPayment:
+    return NewPayment(
+        **shared(PaymentTerms, order),
+        merchant_id=caller.merchant_id,
+        trx_id=trx_id,
+        environment=caller.environment,
+        currency=order.currency_code,
+        amount_minor=quote.amount.minor,
+        commission_minor=quote.commission.minor,
+        commission_bearer=quote.bearer,
+        remarks=SANDBOX_REMARK if caller.is_sandbox else None,
+        expires_at=expires_at,
+    )
 
 
 def _accepted(taken: IntakeResult) -> IntakeResult:

@@ -27,34 +27,44 @@ class PaymentErrorCode(StrEnum):
     PAYMENT_CANCELED = "PAYMENT_CANCELED"
 
 
-class Payment(msgspec.Struct, frozen=True):
+class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What is given with the order of a payment, and stored with the payment as it is."""
+
+    ref_trx: str
+    ipn_url: str
+    success_redirect: str | None = None
+    cancel_redirect: str | None = None
+    description: str | None = None
+    customer_name: str | None = None
+    customer_email: str | None = None
+    allow_payment_methods: list[str] = []
+    is_legacy: bool = False
+    scenario: Scenario | None = None
+
+
+class NewPayment(PaymentTerms, frozen=True, kw_only=True):
+    """The columns that are written when a payment is created."""
+
     merchant_id: int
     trx_id: str
     environment: Environment
-    ref_trx: str
-    status: PaymentStatus
-    error_code: PaymentErrorCode | None
     currency: str
     amount_minor: int
     commission_minor: int
     commission_bearer: CommissionBearer
+    remarks: str | None
+    expires_at: datetime
+
+
+class Payment(NewPayment, frozen=True, kw_only=True):
+    status: PaymentStatus
+    error_code: PaymentErrorCode | None
     commission_trx_id: str | None
-    description: str | None
-    customer_name: str | None
-    customer_email: str | None
-    ipn_url: str
-    success_redirect: str | None
-    cancel_redirect: str | None
-    allow_payment_methods: list[str]
-    is_legacy: bool
-    scenario: Scenario | None
     created_at: datetime
     updated_at: datetime
-    expires_at: datetime
     opened_at: datetime | None
     credited_charge: str | None
     refunded_minor: int
-    remarks: str | None
 
     @property
     def is_sandbox(self) -> bool:

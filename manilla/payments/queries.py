@@ -8,35 +8,7 @@ from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
-from manilla.ledger.intake import NewItem
 from manilla.payments.payment import Payment
-
-
-class NewPayment(NewItem, frozen=True, kw_only=True):
-    """A payment to insert, with its job and the response to its request."""
-
-    trx_id: str
-    currency: str
-    amount_minor: int
-    commission_minor: int
-    commission_bearer: str
-    covers_minor: int  # what the wallet must hold to cover the commission
-    description: str | None
-    customer_name: str | None
-    customer_email: str | None
-    ipn_url: str
-    success_redirect: str | None
-    cancel_redirect: str | None
-    allow_payment_methods: list[str]
-    is_legacy: bool
-    scenario: str | None
-    remarks: str | None
-    expires_at: datetime
-    job_kind: str
-    due_in_seconds: float  # by the database's clock, because hosts' clocks may differ
-    body_hash: str | None
-    answer: str | None
-
 
 PAYMENT_COLUMNS = columns(Payment)
 _PAYMENT = f"SELECT {PAYMENT_COLUMNS} FROM payment"

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from manilla.kit import strict_json
-from manilla.kit.db import Database
+from manilla.kit.db import Database, shared
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
-from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult
+from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     DuplicateReference,
@@ -33,8 +33,7 @@ from manilla.payouts import accounts, beneficiary, refusals, rules, sandbox
 from manilla.payouts.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.funds import ProviderFunds
 from manilla.payouts.methods import processing_type
-from manilla.payouts.payout import PayoutStatus
-from manilla.payouts.queries import NewPayout
+from manilla.payouts.payout import NewPayout, PayoutStatus, PayoutTerms
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
@@ -42,20 +41,19 @@ from manilla.providers.rails import Rails
 SEND, COMPLETE_IN_SANDBOX = outgoing.TRANSFER, outgoing.SANDBOX_PAYOUT
 
 
-class PayoutOrder(msgspec.Struct, frozen=True):
+class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     """A payout request whose format has been validated."""
 
-    amount: Decimal
+    payout_amount: Decimal
     currency_code: str
-    ref_trx: str
-    ipn_url: str  # empty for payouts from the dashboard: no notification is sent
     withdraw_method_id: int
-    withdraw_account_id: int | None
-    beneficiary: dict[str, Any] | None
-    description: str | None
-    scenario: Scenario | None
-    repeat_key: RepeatKey | None
-    ordered_by: str | None = None  # dashboard user; None for the API
+    withdraw_account_id: int | None = None
+    beneficiary: dict[str, Any] | None = None
+    repeat_key: RepeatKey | None = None
+
+
+class PayoutItem(NewItem, frozen=True, kw_only=True):
+    note: str = ""  # for the timeline: the beneficiary, with the name that the provider resolved
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -106,27 +104,31 @@ class PayoutInitiation:
     ) -> InitiatedPayout | Replayed:
         method = rules.open_method(self._catalogue, caller, order.withdraw_method_id)
         rules.check(self._platform.now, caller, method, order.currency_code, datetime.now(UTC))
-        amount = Money.of(order.amount, order.currency_code)
+        amount = Money.of(order.payout_amount, order.currency_code)
         rules.check_amount(method, amount)
-        new = _row(caller, order, method, amount, ticket)
+        new = _row(caller, order, method, amount)
+        item = PayoutItem.of_request(ticket, order.repeat_key)
         if not self._is_settled_locally(caller, method, order, amount):
             # The reference and the balance are checked before the beneficiary, and before any call
             # to the provider.
-            looked = await self._take(msgspec.structs.replace(new, dry_run=True), ticket)
+            looked = await self._take(new, msgspec.structs.replace(item, dry_run=True), ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
         who = await self._read_beneficiary(caller, method, order)
         account = await self._resolve(caller, method, who, amount)
-        ready = self._complete(new, who, account, order)
-        initiated = _answer(caller, order, method, ready)
-        if order.repeat_key is not None:
-            answer = strict_json.encode(initiated).decode()
-            ready = msgspec.structs.replace(ready, answer=answer)
-        taken = await self._take(ready, ticket)
+        ready = _with_beneficiary(new, who, account)
+        initiated = _answer(caller, method, ready)
+        item = msgspec.structs.replace(
+            item,
+            note=_note(who, account, order),
+            answer=strict_json.encode(initiated).decode() if order.repeat_key else None,
+            **self._job(ready, who),
+        )
+        taken = await self._take(ready, item, ticket)
         return Replayed(taken.answer) if taken.answer is not None else initiated
 
-    async def _take(self, new: NewPayout, ticket: RateTicket) -> IntakeResult:
-        taken = await self._intake.take(new, ticket)
+    async def _take(self, new: NewPayout, item: PayoutItem, ticket: RateTicket) -> IntakeResult:
+        taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.MERCHANT_BLOCKED:
             raise await self._obstacle(new)
         return _accepted(taken)
@@ -188,31 +190,23 @@ class PayoutInitiation:
         await self._funds.check(method.provider, amount)
         return account
 
-    def _complete(
-        self,
-        new: NewPayout,
-        who: Beneficiary,
-        account: ResolvedAccount | None,
-        order: PayoutOrder,
-    ) -> NewPayout:
-        fields = dict(who.fields)
-        if account is not None and account.name_enquiry_reference:
-            fields["name_enquiry_reference"] = account.name_enquiry_reference
-        job_kind: str | None = SEND
-        due_in_seconds = 0.0
-        if new.environment == "sandbox":
+    def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
+        """Returns the job that sends the payout, or completes it in the sandbox, if any."""
+        if new.environment is Environment.SANDBOX:
             due_in_seconds = self._platform.now.sandbox_complete_seconds
-            job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who, order) else None
-        elif new.provider is None:
-            job_kind = None
-        return msgspec.structs.replace(
-            new,
-            beneficiary=fields,
-            account_name=account.account_name if account else None,
-            note=_note(who, account, order),
-            job_kind=job_kind,
-            due_in_seconds=due_in_seconds,
-        )
+            job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None
+            return {"job_kind": job_kind, "due_in_seconds": due_in_seconds}
+        return {"job_kind": None if new.provider is None else SEND}
+
+
+def _with_beneficiary(
+    new: NewPayout, who: Beneficiary, account: ResolvedAccount | None
+) -> NewPayout:
+    fields = dict(who.fields)
+    if account is not None and account.name_enquiry_reference:
+        fields["name_enquiry_reference"] = account.name_enquiry_reference
+    account_name = account.account_name if account else None
+    return msgspec.structs.replace(new, beneficiary=fields, account_name=account_name)
 
 
 def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder) -> str:
@@ -220,24 +214,19 @@ def _note(who: Beneficiary, account: ResolvedAccount | None, order: PayoutOrder)
     return f"{paid} Ordered by {order.ordered_by}." if order.ordered_by else paid
 
 
-def _ends_by_itself(new: NewPayout, who: Beneficiary, order: PayoutOrder) -> bool:
+def _ends_by_itself(new: NewPayout, who: Beneficiary) -> bool:
     """Whether a sandbox payout completes automatically. A scenario overrides the account number."""
-    if order.scenario is not None:
-        return order.scenario is not Scenario.PENDING
+    if new.scenario is not None:
+        return new.scenario is not Scenario.PENDING
     return new.provider is not None and who.account_number != sandbox.STAYS_PENDING
 
 
-def _row(
-    caller: Caller, order: PayoutOrder, method: Method, amount: Money, ticket: RateTicket
-) -> NewPayout:
-    repeat = order.repeat_key
+def _row(caller: Caller, order: PayoutOrder, method: Method, amount: Money) -> NewPayout:
     return NewPayout(
+        **shared(PayoutTerms, order),
         merchant_id=caller.merchant_id,
-        bucket=ticket.bucket,
-        rate_limit=ticket.limit,
         trx_id=trx_ids.new(caller.merchant_id),
         environment=caller.environment,
-        ref_trx=order.ref_trx,
         currency=amount.currency,
         amount_minor=amount.minor,
         fee_minor=method.fee.of(amount).minor,
@@ -247,22 +236,11 @@ def _row(
         provider=method.provider,
         beneficiary={},
         account_name=None,
-        description=order.description,
-        ipn_url=order.ipn_url,
-        scenario=order.scenario,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
-        ordered_by=order.ordered_by,
-        note="",
-        job_kind=None,
-        due_in_seconds=0,
-        endpoint=repeat.endpoint if repeat else None,
-        key=repeat.key if repeat else None,
-        body_hash=repeat.body_hash if repeat else None,
-        answer=None,
     )
 
 
-def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) -> InitiatedPayout:
+def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
     amount, fee = (Money(new.currency, minor) for minor in (new.amount_minor, new.fee_minor))
     return InitiatedPayout(
         trx_id=new.trx_id,
@@ -270,11 +248,11 @@ def _answer(caller: Caller, order: PayoutOrder, method: Method, new: NewPayout) 
         info=PayoutInfo(
             merchant_id=caller.merchant_id,
             merchant_name=caller.name,
-            ref_trx=order.ref_trx,
-            ipn_url=order.ipn_url,
+            ref_trx=new.ref_trx,
+            ipn_url=new.ipn_url,
             environment=caller.environment,
             is_sandbox=caller.is_sandbox,
-            api_merchant_payout=order.ordered_by is None,
+            api_merchant_payout=new.ordered_by is None,
             withdraw_method_id=method.id,
             withdraw_method=method.name,
             trx_id=new.trx_id,

@@ -33,7 +33,7 @@ async def order(
             merchant_id=caller.merchant_id,
             environment=caller.environment,
             ref_trx=wanted.ref_trx,
-            amount=Money.of(wanted.amount, wanted.currency_code),
+            amount=Money.of(wanted.payout_amount, wanted.currency_code),
         )
     return trx_id
 

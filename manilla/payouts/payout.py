@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.ledger.transactions import Scenario
 
 
 class PayoutStatus(StrEnum):
@@ -31,15 +32,22 @@ class PayoutErrorCode(StrEnum):
     PAYOUT_FAILED = "payout_failed"
 
 
-class Payout(msgspec.Struct, frozen=True):
+class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What is given with the order of a payout, and stored with the payout as it is."""
+
+    ref_trx: str
+    ipn_url: str  # empty: no notification is sent
+    description: str | None = None
+    scenario: Scenario | None = None
+    ordered_by: str | None = None  # dashboard user; None for the API
+
+
+class NewPayout(PayoutTerms, frozen=True, kw_only=True):
+    """The columns that are written when a payout is created."""
+
     merchant_id: int
     trx_id: str
     environment: Environment
-    ref_trx: str
-    status: PayoutStatus
-    error_code: PayoutErrorCode | None
-    guidance: str | None
-    is_reversed: bool
     currency: str
     amount_minor: int
     fee_minor: int
@@ -49,10 +57,14 @@ class Payout(msgspec.Struct, frozen=True):
     provider: str | None
     beneficiary: dict[str, Any]
     account_name: str | None
-    description: str | None
-    ipn_url: str  # empty: no notification is sent
-    scenario: str | None
     remarks: str | None
+
+
+class Payout(NewPayout, frozen=True, kw_only=True):
+    status: PayoutStatus
+    error_code: PayoutErrorCode | None
+    guidance: str | None
+    is_reversed: bool
     began_at: datetime | None
     accepted_at: datetime | None
     provider_reference: str | None
@@ -60,7 +72,6 @@ class Payout(msgspec.Struct, frozen=True):
     bank_reference: str | None
     created_at: datetime
     updated_at: datetime
-    ordered_by: str | None  # dashboard user; None for the API
 
     @property
     def is_sandbox(self) -> bool:

@@ -11,34 +11,7 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger.intake import NewItem
 from manilla.payouts.payout import Payout
-
-
-class NewPayout(NewItem, frozen=True, kw_only=True):
-    """A payout to insert, with its job and the response to its request."""
-
-    trx_id: str
-    currency: str
-    amount_minor: int
-    fee_minor: int
-    method_id: int
-    method_code: str
-    method_name: str
-    provider: str | None
-    beneficiary: dict[str, str]
-    account_name: str | None
-    description: str | None
-    ipn_url: str
-    scenario: str | None
-    remarks: str | None
-    ordered_by: str | None
-    note: str  # for the timeline: the beneficiary, with the name that the provider resolved
-    job_kind: str | None
-    due_in_seconds: float  # by the database's clock, because hosts' clocks may differ
-    body_hash: str | None
-    answer: str | None
-
 
 PAYOUT_COLUMNS = columns(Payout)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"

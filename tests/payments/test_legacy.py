@@ -110,7 +110,7 @@ async def test_an_empty_body_reports_all_four_required_fields(merchant: Merchant
     assert set(reply.json["errors"]) == {"payment_amount", "currency_code", "ref_trx", "ipn_url"}
 
 
-@pytest.mark.parametrize("scheme", ["CommissionBearer", "bearer", "BEARER"])
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 @pytest.mark.parametrize("environment", Environment)
 async def test_the_api_key_alone_selects_the_environment(
     merchant: Merchant, scheme: str, environment: Environment
@@ -138,7 +138,7 @@ async def test_an_unknown_environment_is_rejected(merchant: Merchant) -> None:
         *(
             None,
             "",
-            "CommissionBearer",
+            "Bearer",
             "Bearer ",
             "{key}",
             "Basic {key}",

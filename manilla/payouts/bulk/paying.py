@@ -122,15 +122,13 @@ def _is_recent(batch: Batch) -> bool:
 
 def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
     return PayoutOrder(
-        amount=Money(batch.currency, row.amount_minor).amount,
+        payout_amount=Money(batch.currency, row.amount_minor).amount,
         currency_code=batch.currency,
         ref_trx=row.ref_trx,
         ipn_url="",
         withdraw_method_id=batch.method_id,
-        withdraw_account_id=None,
         beneficiary=checks.beneficiary_of(row, method),
         description=row.description or None,
-        scenario=None,
         repeat_key=RepeatKey.of(batches.PAY, f"{batch.id}:{row.number}", batches.fingerprint(row)),
         ordered_by=batch.confirmed_by,
     )
