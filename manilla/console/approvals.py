@@ -23,13 +23,12 @@ from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.web import lists
 from manilla.web.authentication import NotAllowed
-from manilla.web.display import said, title
+from manilla.web.display import describe_changes, title
 from manilla.web.lists import ROWS, ListView
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     db = request.db
     before = listing.read_cursor(int, lists.after(request))
     waiting = await approvals.waiting(db) if before is None else []
@@ -75,28 +74,28 @@ async def _current_values(request: PageRequest, asked: Approval) -> dict[str, An
     return {}
 
 
-async def approve(request: PageRequest) -> Answer:
+async def approve(request: PageRequest) -> PageResponse:
     number = _number(request)
     try:
         await approvals.approve(request.services.approvals, number)
     except approvals.ApprovalNotFound:
         raise
     except Refusal as refusal:
-        return request.sent_back("/approvals", refusal)
+        return request.redirect_with_errors("/approvals", refusal)
     return request.redirect("/approvals", done=f"Approval {number}: the change was applied.")
 
 
-async def refuse(request: PageRequest) -> Answer:
+async def refuse(request: PageRequest) -> PageResponse:
     """Rejects a change. The operations role can only withdraw its own requests."""
     number = _number(request)
     asked = await approvals.find(request.db, number)
     if not (request.may(Permission.PLATFORM) or _is_own(asked)):
         raise NotAllowed
     try:
-        reason = request.form.needed("reason", at_most=approvals.REASON_LENGTH_MAX)
+        reason = request.form.required("reason", at_most=approvals.REASON_LENGTH_MAX)
         await approvals.refuse(request.services.approvals, number, reason)
     except Refusal as refusal:
-        return request.sent_back("/approvals", refusal)
+        return request.redirect_with_errors("/approvals", refusal)
     return request.redirect("/approvals", done=f"Approval {number} was rejected.")
 
 
@@ -110,8 +109,10 @@ def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) 
     changed = [
         f"{title(name)}: {_before(today, name)}{detail[name]}" for name in detail if name in today
     ]
-    others = said({name: detail[name] for name in detail if name not in today})
-    known = said({f"current {name}": today[name] for name in today if name not in detail})
+    others = describe_changes({name: detail[name] for name in detail if name not in today})
+    known = describe_changes(
+        {f"current {name}": today[name] for name in today if name not in detail}
+    )
     return [*changed, *others, *known]
 
 

@@ -10,8 +10,7 @@ from manilla.kit import deadline
 from manilla.kit.errors import Unavailable
 from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 VERIFY_SECONDS = 20.0
 _VERIFYING = asyncio.Lock()  # one verification at a time
@@ -22,12 +21,12 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     fetch = partial(listing.entries, request.db, _filter(request))
     return await lists.show(request, "audit.html", "audit", COLUMNS, fetch)
 
 
-async def verify(request: PageRequest) -> Answer:
+async def verify(request: PageRequest) -> PageResponse:
     """Verifies the whole log. Only one verification runs at a time, with a time limit."""
     if _VERIFYING.locked():
         return request.redirect(

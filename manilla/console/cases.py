@@ -20,9 +20,7 @@ from manilla.people.roles import Permission
 from manilla.providers import status_query
 from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 TEMPLATE = "case.html"
 
@@ -54,7 +52,7 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     status = list_pages.selected(request, "status", list(CaseStatus))
     kind = request.query.text("kind")
     wanted = CaseFilter(
@@ -75,45 +73,49 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page(TEMPLATE, **await _details(request, await _case(request)))
 
 
-async def ask(request: PageRequest) -> Answer:
+async def ask(request: PageRequest) -> PageResponse:
     """Renders a page instead of redirecting, because the provider's answer is not stored."""
     details = await _details(request, await _case(request))
     if details["evidence"].question is None:
-        raise NotHere
+        raise PageNotFound
     details["said"] = await status_query.ask(request.services.rails, details["evidence"].question)
     return request.page(TEMPLATE, **details)
 
 
-async def resolve(request: PageRequest) -> Answer:
+async def resolve(request: PageRequest) -> PageResponse:
     """Resolves the case if the user may move money alone; otherwise requests an approval."""
     case = await _case(request)
     try:
         action = request.form.choice("action", Action)
-        note = request.form.needed("note", at_most=NOTE_LENGTH_MAX)
+        note = request.form.required("note", at_most=NOTE_LENGTH_MAX)
         resolution = CaseResolution(
             *(case.id, action, note, case.merchant_id or None, case.amount),
             needs_second=not request.may(Permission.MONEY_ALONE),
         )
         result = await apply_or_ask(request.services.approvals, resolution, note)
     except BadForm as refusal:
-        return request.refused(TEMPLATE, refusal, **await _details(request, case))
+        return request.form_with_errors(TEMPLATE, refusal, **await _details(request, case))
     except Refusal as refusal:
-        return request.refused(TEMPLATE, refusal, **await _details(request, await _case(request)))
+        return request.form_with_errors(
+            TEMPLATE, refusal, **await _details(request, await _case(request))
+        )
     done = f"Resolved: {ACTIONS[action].lower()}."
     return responses.done_or_asked(request, f"/cases/{case.id}", result, done)
 
 
-async def close(request: PageRequest) -> Answer:
+async def close(request: PageRequest) -> PageResponse:
     """Closes a case whose difference is gone. No money moves."""
     case = await _case(request)
     try:
         await cases.close_vanished(request.db, case.id)
     except Refusal as refusal:
-        return request.refused(TEMPLATE, refusal, **await _details(request, await _case(request)))
+        return request.form_with_errors(
+            TEMPLATE, refusal, **await _details(request, await _case(request))
+        )
     return request.redirect(f"/cases/{case.id}", done="Closed: the difference is gone.")
 
 
@@ -121,7 +123,7 @@ async def _case(request: PageRequest) -> Case:
     try:
         return await cases.find(request.db, list_pages.path_number(request, "case"))
     except CaseNotFound:
-        raise NotHere from None
+        raise PageNotFound from None
 
 
 async def _details(request: PageRequest, case: Case) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from manilla.providers import listing as providers
 from manilla.providers.port import EventKind
 from manilla.providers.status_query import StatusQuery
 from manilla.refunds.refund import Refund
-from manilla.web import story
-from manilla.web.story import Happening
+from manilla.web import timeline
+from manilla.web.timeline import TimelineEntry
 
 OURS = frozenset({"API", "Checkout", "Status", "Ledger"})
 THEIRS = frozenset({"Provider"})
@@ -30,8 +30,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     Fields that do not apply to the case are None.
     """
 
-    ours: list[Happening]
-    theirs: list[Happening]
+    ours: list[TimelineEntry]
+    theirs: list[TimelineEntry]
     payment: Payment | None = None
     charge: Charge | None = None
     refund: Refund | None = None
@@ -53,7 +53,7 @@ async def gather(db: Database, case: Case) -> Evidence:
     question = None
     if case.kind == Kind.UNKNOWN_REFERENCE and provider in await provider_accounts.load(db):
         question = StatusQuery(provider, EventKind(heard[0].kind), case.reference)
-    return Evidence(ours=[], theirs=story.of_webhooks(heard), question=question)
+    return Evidence(ours=[], theirs=timeline.of_webhooks(heard), question=question)
 
 
 def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
@@ -61,10 +61,10 @@ def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
     question = None
     if payout.provider is not None and not payout.is_sandbox:
         question = StatusQuery(payout.provider, EventKind.TRANSFER, payout.trx_id)
-    happenings = story.of_payout(told, all_accounts=True)
+    timeline_events = timeline.of_payout(told, all_accounts=True)
     return Evidence(
-        ours=_from(happenings, OURS),
-        theirs=_from(happenings, THEIRS),
+        ours=_from(timeline_events, OURS),
+        theirs=_from(timeline_events, THEIRS),
         payout=payout,
         progress=progress,
         question=question,
@@ -79,10 +79,10 @@ def _of_payment(told: PaymentStory, case: Case) -> Evidence:
         question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
         question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
-    happenings = story.of_payment(told, all_accounts=True)
+    timeline_events = timeline.of_payment(told, all_accounts=True)
     return Evidence(
-        ours=_from(happenings, OURS),
-        theirs=_from(happenings, THEIRS),
+        ours=_from(timeline_events, OURS),
+        theirs=_from(timeline_events, THEIRS),
         payment=told.payment,
         charge=charge,
         refund=refund,
@@ -90,5 +90,5 @@ def _of_payment(told: PaymentStory, case: Case) -> Evidence:
     )
 
 
-def _from(happenings: Sequence[Happening], sources: frozenset[str]) -> list[Happening]:
-    return [each for each in happenings if each.source in sources]
+def _from(timeline_events: Sequence[TimelineEntry], sources: frozenset[str]) -> list[TimelineEntry]:
+    return [each for each in timeline_events if each.source in sources]

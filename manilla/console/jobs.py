@@ -7,8 +7,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.platform import work
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 # Pages of a job's subject, by kind of job.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
@@ -16,7 +15,7 @@ PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notificatio
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     kind, subject = request.query.text("kind"), request.query.text("q")
     wanted = FailedJobFilter(
         merchant_id=list_pages.merchant(request), kind=kind or None, search=subject or None
@@ -25,11 +24,11 @@ async def show(request: PageRequest) -> Answer:
     return await list_pages.show(request, "jobs.html", "failed-jobs", COLUMNS, fetch, paths=PATHS)
 
 
-async def retry(request: PageRequest) -> Answer:
+async def retry(request: PageRequest) -> PageResponse:
     given = request.form
     try:
-        merchant_id, kind = given.whole("merchant_id"), given.needed("kind")
-        await work.retry(request.db, merchant_id, kind, given.needed("subject"))
+        merchant_id, kind = given.integer("merchant_id"), given.required("kind")
+        await work.retry(request.db, merchant_id, kind, given.required("subject"))
     except Refusal as refusal:
-        return request.sent_back("/jobs", refusal)
+        return request.redirect_with_errors("/jobs", refusal)
     return request.redirect("/jobs", done="The job will run again now.")

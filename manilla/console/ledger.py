@@ -13,8 +13,7 @@ from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import PostedEntry, PostingFilter, PostingLine
 from manilla.proofs import proofs
 from manilla.web import exports, lists
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 EXPLANATIONS = {
     "wallet": "Total balance of all merchant wallets",
@@ -38,7 +37,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     # Calculating the balances can take too long for a page.
     sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
@@ -50,17 +49,17 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def show_proof(request: PageRequest) -> Answer:
+async def show_proof(request: PageRequest) -> PageResponse:
     """The result of the check alone, for the script that polls for it."""
     return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
-async def prove(request: PageRequest) -> Answer:
+async def prove(request: PageRequest) -> PageResponse:
     await proofs.ask(request.db)
     return request.redirect("/ledger", done="A worker is checking the ledger.")
 
 
-async def show_postings(request: PageRequest) -> Answer:
+async def show_postings(request: PageRequest) -> PageResponse:
     scope, wanted = list_pages.checked_scope(request), _filter(request)
     db = request.db
     if exports.is_wanted(request):

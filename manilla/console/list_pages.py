@@ -14,10 +14,8 @@ from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
 from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.layout import NotHere
 from manilla.web.lists import ListView
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
@@ -50,7 +48,7 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
     given = request.form if request.http.method == "POST" else request.query
     if not given.text(name):
         return None
-    number = given.whole(name)
+    number = given.integer(name)
     if not 0 < number <= trx_ids.MERCHANT_ID_MAX:
         raise BadForm(errors={name: "No merchant has this number."})
     return number
@@ -78,7 +76,7 @@ def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_
     """An id in the path."""
     number = int(request.parameter(name))
     if not 0 < number <= at_most:
-        raise NotHere
+        raise PageNotFound
     return number
 
 
@@ -92,7 +90,7 @@ async def show(
     views: Sequence[str] = (),
     more: Callable[[ListView, list[Row]], Awaitable[dict[str, Any]]] | None = None,
     **values: Any,
-) -> Answer:
+) -> PageResponse:
     """Shows or exports a list. The page also gets the names of the rows' merchants."""
 
     async def with_names(view: ListView, rows: list[Row]) -> dict[str, Any]:

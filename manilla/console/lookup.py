@@ -7,9 +7,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.lookup.find import LookupResult, find, find_request
 from manilla.merchants import merchants
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 SECONDS_MAX = 5
 
@@ -38,10 +36,10 @@ def _path(found: LookupResult) -> str:
     return f"/ledger/postings?q={quote(found.id)}"
 
 
-async def show_request(request: PageRequest) -> Answer:
+async def show_request(request: PageRequest) -> PageResponse:
     db = request.db
     found = await find_request(db, request.parameter("request_id"))
     if found is None:
-        raise NotHere
+        raise PageNotFound
     merchant = await merchants.get(db, found.merchant_id)
     return request.page("request.html", api_request=found, merchant=merchant)

@@ -38,8 +38,7 @@ from manilla.people.roles import Realm, Role
 from manilla.web import lists
 from manilla.web.forms import BadForm
 from manilla.web.lists import ListView
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 QUEUE_ROWS = 10
 RECENT_ROWS = 5
@@ -72,7 +71,7 @@ COLUMNS = roster.FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     wanted = listing.read_filter(
         MerchantFilter,
         {"status": request.query.text("status"), "search": request.query.text("q")},
@@ -96,28 +95,28 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show_new(request: PageRequest) -> Answer:
+async def show_new(request: PageRequest) -> PageResponse:
     return request.page("merchant_new.html", currencies=_currencies(request.services.methods))
 
 
-async def create(request: PageRequest) -> Answer:
+async def create(request: PageRequest) -> PageResponse:
     """Renders a page instead of redirecting, because the keys are shown only once.
 
     In production mode the console never shows production keys: whoever has them could pay out
     the merchant's money through the API alone. The owner rotates them in the dashboard.
     """
     try:
-        email = persons.read_email(request.form.needed("email"))
+        email = persons.read_email(request.form.required("email"))
         new = await merchants.create(
             request.db,
             request.services.keyring,
-            name=request.form.needed("name", at_most=merchants.NAME_LENGTH_MAX),
+            name=request.form.required("name", at_most=merchants.NAME_LENGTH_MAX),
             email=email,
             status=_first_status(request),
-            currencies=[request.form.needed("currency")],
+            currencies=[request.form.required("currency")],
         )
     except Refusal as refusal:
-        return request.refused(
+        return request.form_with_errors(
             "merchant_new.html", refusal, currencies=_currencies(request.services.methods)
         )
     if request.services.is_development:
@@ -143,7 +142,7 @@ async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> b
     return True
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     merchant = await _merchant(request)
     db = request.db
     waiting = await approvals.waiting(db)
@@ -166,7 +165,7 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def decide(request: PageRequest) -> Answer:
+async def decide(request: PageRequest) -> PageResponse:
     """If two administrators decide at the same time, the second one gets an error."""
     merchant = await _merchant(request)
     back = f"/merchants/{merchant.id}"
@@ -180,11 +179,11 @@ async def decide(request: PageRequest) -> Answer:
             request.db, request.services.keyring, merchant.id, status, reason, was=was
         )
     except Refusal as refusal:
-        return request.sent_back(back, refusal)
+        return request.redirect_with_errors(back, refusal)
     return request.redirect(back, done=DONE[status])
 
 
-async def check(request: PageRequest) -> Answer:
+async def check(request: PageRequest) -> PageResponse:
     """Changes only one of KYC, phone or payouts, so that a concurrent change to another one is
     kept.
     """
@@ -192,7 +191,7 @@ async def check(request: PageRequest) -> Answer:
     if request.form.text("what") not in CHECKS:
         raise BadForm(errors={"what": "Choose one of the options."})
     field, title = CHECKS[request.form.text("what")]
-    is_on = request.form.is_ticked("is_on")
+    is_on = request.form.is_checked("is_on")
     wanted = msgspec.convert({field: is_on}, MerchantUpdate)
     await merchants.change(request.db, request.services.keyring, merchant.id, wanted)
     words = ("verified", "not verified") if "verified" in field else ("enabled", "disabled")
@@ -200,7 +199,7 @@ async def check(request: PageRequest) -> Answer:
     return request.redirect(f"/merchants/{merchant.id}", done=done)
 
 
-async def set_commission(request: PageRequest) -> Answer:
+async def set_commission(request: PageRequest) -> PageResponse:
     merchant = await _merchant(request)
     back = f"/merchants/{merchant.id}"
     try:
@@ -208,7 +207,7 @@ async def set_commission(request: PageRequest) -> Answer:
         change = MerchantChange(merchant.id, MerchantUpdate(commission_percent=percent))
         result = await apply_or_ask(request.services.approvals, change, request.form.text("reason"))
     except Refusal as refusal:
-        return request.sent_back(
+        return request.redirect_with_errors(
             back,
             refusal,
             keep=("commission_percent", "reason"),
@@ -217,18 +216,18 @@ async def set_commission(request: PageRequest) -> Answer:
     return responses.done_or_asked(request, back, result, f"Commission set to {percent} %.")
 
 
-async def switch_currency(request: PageRequest) -> Answer:
+async def switch_currency(request: PageRequest) -> PageResponse:
     merchant = await _merchant(request)
-    code, is_on = request.form.text("currency").upper(), request.form.is_ticked("is_on")
+    code, is_on = request.form.text("currency").upper(), request.form.is_checked("is_on")
     back = f"/merchants/{merchant.id}"
     try:
         await merchants.switch_currency(request.db, merchant.id, code, is_on=is_on)
     except Refusal as refusal:
-        return request.sent_back(back, refusal)
+        return request.redirect_with_errors(back, refusal)
     return request.redirect(back, done=f"{code} {'enabled' if is_on else 'disabled'}.")
 
 
-async def set_wallet(request: PageRequest) -> Answer:
+async def set_wallet(request: PageRequest) -> PageResponse:
     merchant = await _merchant(request)
     currency, status = (
         request.parameter("currency"),

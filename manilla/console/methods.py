@@ -17,15 +17,13 @@ from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate
 from manilla.methods.method import Method, MethodKind
 from manilla.web.forms import BadForm, Form
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 EXAMPLE = 10_000  # in major units
 POSITION_MAX = 10_000
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     methods = await catalogue.load(request.db)
     return request.page(
         "methods.html",
@@ -35,12 +33,12 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     method = await _method(request)
     return request.page("method.html", **_about(request, method))
 
 
-async def show_fee(request: PageRequest) -> Answer:
+async def show_fee(request: PageRequest) -> PageResponse:
     """Fee preview for the unsaved form, updated as the user types."""
     method = await _method(request)
     try:
@@ -50,7 +48,7 @@ async def show_fee(request: PageRequest) -> Answer:
     return request.page("method_fee.html", **_fee(request, method), problem=problem)
 
 
-async def change(request: PageRequest) -> Answer:
+async def change(request: PageRequest) -> PageResponse:
     method = await _method(request)
     try:
         if request.form.text("seen") not in ("", _version(method)):
@@ -60,7 +58,7 @@ async def change(request: PageRequest) -> Answer:
         result = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
         method = await _method(request)
-        return request.refused("method.html", refusal, **_about(request, method))
+        return request.form_with_errors("method.html", refusal, **_about(request, method))
     return done_or_asked(request, "/methods", result, f"{wanted.name or method.name} saved.")
 
 
@@ -69,7 +67,7 @@ async def _method(request: PageRequest) -> Method:
     for method in await catalogue.load(request.db):
         if method.code == code:
             return method
-    raise NotHere
+    raise PageNotFound
 
 
 def _not_offered_reason(request: PageRequest, method: Method) -> str:
@@ -107,13 +105,13 @@ def _version(method: Method) -> str:
 
 def _change(given: Form, method: Method) -> MethodUpdate:
     """Reads the whole form. An empty optional field means no limit."""
-    name = given.needed("name", at_most=catalogue.NAME_LENGTH_MAX)
-    position = given.whole("position")
+    name = given.required("name", at_most=catalogue.NAME_LENGTH_MAX)
+    position = given.integer("position")
     if position > POSITION_MAX:
         raise BadForm(errors={"position": f"At most {POSITION_MAX}."})
     change = MethodUpdate(
         name=name,
-        active=given.is_ticked("active"),
+        active=given.is_checked("active"),
         position=position,
         minimum=_amount(given, "minimum", method),
         maximum=_amount_or_none(given, "maximum", method),

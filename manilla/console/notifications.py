@@ -11,9 +11,7 @@ from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
 from manilla.web import lists
 from manilla.web.forms import BadForm, Form
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 FIELD_FORMAT = "%Y-%m-%dT%H:%M"  # format of a datetime-local input
 STATES = (NotificationState.FAILED, NotificationState.WAITING, NotificationState.DELIVERED)
@@ -23,7 +21,7 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     state = list_pages.selected(request, "state", STATES)
     wanted = NotificationFilter(
         state=None if state == list_pages.ALL else NotificationState(state),
@@ -40,7 +38,7 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     db, found = request.db, await _notification(request)
     return request.page(
         "notification.html",
@@ -50,19 +48,19 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def resend(request: PageRequest) -> Answer:
+async def resend(request: PageRequest) -> PageResponse:
     found = await _notification(request)
     await redeliver.redeliver(request.db, found.id)
     done = "The notification is being sent again under the same id."
     return request.redirect(f"/notifications/{found.id}", done=done)
 
 
-async def resend_failed(request: PageRequest) -> Answer:
+async def resend_failed(request: PageRequest) -> PageResponse:
     try:
         since, merchant_id = _moment(request.form, "since"), list_pages.merchant(request)
         sent = await redeliver.redeliver_failed(request.db, since, merchant_id)
     except Refusal as refusal:
-        return request.sent_back("/notifications", refusal)
+        return request.redirect_with_errors("/notifications", refusal)
     done = f"Resending {len(sent)} notification{'' if len(sent) == 1 else 's'}."
     return request.redirect("/notifications", done=done)
 
@@ -70,7 +68,7 @@ async def resend_failed(request: PageRequest) -> Answer:
 async def _notification(request: PageRequest) -> Notification:
     found = await queries.notification(request.db, request.parameter("notification"))
     if found is None:
-        raise NotHere
+        raise PageNotFound
     return found
 
 

@@ -18,8 +18,7 @@ from manilla.notify import listing as notifications
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.web import charts
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
@@ -33,7 +32,7 @@ class OpenTasks(msgspec.Struct, frozen=True):
     icon: str
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     currencies = await roster.currencies(request.db) or ["NGN"]
     wanted = request.query.text("currency")
     currency = wanted if wanted in currencies else _first(currencies)

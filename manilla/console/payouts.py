@@ -18,11 +18,9 @@ from manilla.payouts import decisions, listing, queue
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.payouts.story import PayoutStory, payout_story
-from manilla.web import story
-from manilla.web.layout import NotHere
+from manilla.web import timeline
 from manilla.web.lists import ListView
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 TEMPLATE = "queue_payout.html"
 
@@ -41,7 +39,7 @@ ON_HOLD_COLUMNS = queue.ON_HOLD_FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     scope, search = list_pages.money_scope(request), request.query.text("q")
     views = list_pages.VIEWS
     match request.query.text(list_pages.SHOW):
@@ -68,31 +66,31 @@ async def show_all(request: PageRequest) -> Answer:
     return await list_pages.show(request, template, name, COLUMNS, manual, views=views, more=more)
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page(TEMPLATE, **await _details(request))
 
 
-async def complete(request: PageRequest) -> Answer:
-    already_paid = request.form.is_ticked("already_paid")
+async def complete(request: PageRequest) -> PageResponse:
+    already_paid = request.form.is_checked("already_paid")
     reference = request.form.text("bank_reference")
     payout = request.parameter("payout")
     work = decisions.complete(request.db, payout, reference, already_paid=already_paid)
     return await _decide(request, work, "Marked as paid. The merchant is notified.")
 
 
-async def reject(request: PageRequest) -> Answer:
+async def reject(request: PageRequest) -> PageResponse:
     reason, rails = request.form.text("reason"), request.services.rails
     work = decisions.reject(request.db, rails, request.parameter("payout"), reason)
     done = "Rejected. The money was returned to the wallet, and the merchant is notified."
     return await _decide(request, work, done)
 
 
-async def requeue(request: PageRequest) -> Answer:
+async def requeue(request: PageRequest) -> PageResponse:
     work = decisions.requeue(request.db, request.parameter("payout"))
     return await _decide(request, work, "The job is running. Reload the page in a moment.")
 
 
-async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> Answer:
+async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> PageResponse:
     try:
         await work
     except Refusal as refusal:
@@ -100,12 +98,12 @@ async def _decide(request: PageRequest, work: Awaitable[object], done: str) -> A
     return request.redirect(f"/payouts/{request.parameter('payout')}", done=done)
 
 
-async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
+async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
     """If somebody else has already decided the payout, the error includes that decision."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, NotToDecide):
         refusal = NotToDecide(f"{refusal.text} {details['decision']}")
-    return request.refused(TEMPLATE, refusal, **details)
+    return request.form_with_errors(TEMPLATE, refusal, **details)
 
 
 async def _details(request: PageRequest) -> dict[str, Any]:
@@ -115,7 +113,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
     return {
         "payout": payout,
         "merchant": await merchants.get(db, payout.merchant_id),
-        "happenings": story.of_payout(told, all_accounts=True),
+        "timeline_events": timeline.of_payout(told, all_accounts=True),
         "progress": await queue.progress(db, payout),
         "cases": await cases.about(db, payout.merchant_id, payout.trx_id),
         "decision": await decisions.decision(db, payout),
@@ -131,5 +129,5 @@ async def _story(request: PageRequest) -> PayoutStory:
     merchant_id = trx_ids.merchant_of(trx_id)
     told = merchant_id and await payout_story(request.db, merchant_id, trx_id)
     if not told:
-        raise NotHere
+        raise PageNotFound
     return told

@@ -8,9 +8,7 @@ from manilla.people import console_people, links, mail, persons, resets, second_
 from manilla.people.mail import Email
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Permission, Realm, permissions_of
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 ROLES = (
     (ConsoleRole.SUPPORT.value, "Support: view everything and resend notifications"),
@@ -27,7 +25,7 @@ class OperatorNeeded(Refusal):
     )
 
 
-async def show(request: PageRequest, link: str | None = None, about: str = "") -> Answer:
+async def show(request: PageRequest, link: str | None = None, about: str = "") -> PageResponse:
     return request.page(
         "people.html",
         people=await console_people.list_all(request.db),
@@ -37,31 +35,33 @@ async def show(request: PageRequest, link: str | None = None, about: str = "") -
     )
 
 
-async def add(request: PageRequest) -> Answer:
+async def add(request: PageRequest) -> PageResponse:
     try:
         role = request.form.choice("role", ConsoleRole)
         _require_operator(request, role)
         new = await console_people.create(
             request.db,
-            email=request.form.needed("email"),
-            name=request.form.needed("name", at_most=persons.NAME_LENGTH_MAX),
+            email=request.form.required("email"),
+            name=request.form.required("name", at_most=persons.NAME_LENGTH_MAX),
             role=role,
             by=request.visitor.person_id,
         )
     except Refusal as refusal:
         keep = ("name", "email", "role")
-        return request.sent_back("/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),))
+        return request.redirect_with_errors(
+            "/people", refusal, keep=keep, at=((persons.EmailTaken, "email"),)
+        )
     assert new.token is not None
     return await _invited(request, new.person, new.token)
 
 
-async def new_link(request: PageRequest) -> Answer:
+async def new_link(request: PageRequest) -> PageResponse:
     """Creates a link to choose a password, either the first one or a new one."""
     db, person = request.db, await _person(request)
     try:
         _require_operator_for(request, person)
     except Refusal as refusal:
-        return request.sent_back("/people", refusal)
+        return request.redirect_with_errors("/people", refusal)
     if not person.has_password:
         token = await console_people.invite_again(db, person.id, request.visitor.person_id)
         return await _invited(request, person, token)
@@ -70,7 +70,7 @@ async def new_link(request: PageRequest) -> Answer:
     return await show(request, link, f"{person.email} can use it to choose a new password.")
 
 
-async def change_role(request: PageRequest) -> Answer:
+async def change_role(request: PageRequest) -> PageResponse:
     role = request.form.choice("role", ConsoleRole)
 
     async def change(person: Person) -> None:
@@ -80,7 +80,7 @@ async def change_role(request: PageRequest) -> Answer:
     return await _do(request, change, f"role changed to {role}.")
 
 
-async def disable(request: PageRequest) -> Answer:
+async def disable(request: PageRequest) -> PageResponse:
     return await _do(
         request,
         lambda person: persons.disable(request.db, person.id),
@@ -88,7 +88,7 @@ async def disable(request: PageRequest) -> Answer:
     )
 
 
-async def enable(request: PageRequest) -> Answer:
+async def enable(request: PageRequest) -> PageResponse:
     return await _do(
         request,
         lambda person: persons.enable(request.db, person.id),
@@ -96,7 +96,7 @@ async def enable(request: PageRequest) -> Answer:
     )
 
 
-async def reset_second_factor(request: PageRequest) -> Answer:
+async def reset_second_factor(request: PageRequest) -> PageResponse:
     async def reset(person: Person) -> None:
         _require_operator_for(request, person)
         await second_factor.remove(request.db, person.id)
@@ -105,7 +105,7 @@ async def reset_second_factor(request: PageRequest) -> Answer:
     return await _do(request, reset, done)
 
 
-async def sign_out(request: PageRequest) -> Answer:
+async def sign_out(request: PageRequest) -> PageResponse:
     return await _do(
         request,
         lambda person: persons.sign_out(request.db, person.id),
@@ -132,16 +132,16 @@ def _require_operator_for(request: PageRequest, person: Person) -> None:
 
 async def _do(
     request: PageRequest, work: Callable[[Person], Awaitable[object]], done: str
-) -> Answer:
+) -> PageResponse:
     person = await _person(request)
     try:
         await work(person)
     except Refusal as refusal:
-        return request.sent_back("/people", refusal)
+        return request.redirect_with_errors("/people", refusal)
     return request.redirect("/people", done=f"{person.email}: {done}")
 
 
-async def _invited(request: PageRequest, person: Person, token: str) -> Answer:
+async def _invited(request: PageRequest, person: Person, token: str) -> PageResponse:
     """Shows the link once, whether or not mail can be sent."""
     link = links.invitation(request.services.base_url, Realm.CONSOLE, token)
     request.services.mailer.send_later(Email(mail.MailKind.INVITATION, person.email, link))
@@ -152,5 +152,5 @@ async def _person(request: PageRequest) -> Person:
     """Returns a console user. Merchants' users are managed by their owners."""
     person = await persons.get(request.db, list_pages.path_number(request, "person"))
     if person.realm != Realm.CONSOLE:
-        raise NotHere
+        raise PageNotFound
     return person

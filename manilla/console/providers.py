@@ -22,9 +22,7 @@ from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction, Done
 from manilla.providers.queries import RailHealth
 from manilla.web.forms import BadForm, Form
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 BANKS_SINCE = timedelta(days=7)
 COMPARE_SECONDS = 25.0
@@ -55,18 +53,18 @@ class ProviderRail(msgspec.Struct, frozen=True):
     health: RailHealth | None  # None if the rail was never called
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     current = await credentials.load(request.db, request.services.keyring)
     health = await request.services.rails.health.overview()
     rows = [(each.title, each, _rails(each, health)) for each in current.values()]
     return request.page("providers.html", rows=rows)
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page("provider.html", **await _about(request, _provider(request)))
 
 
-async def change(request: PageRequest) -> Answer:
+async def change(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     current = await _current(request, provider)
     try:
@@ -75,22 +73,22 @@ async def change(request: PageRequest) -> Answer:
             raise BadForm("Nothing to save: no value was changed.")
         result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
     except Refusal as refusal:
-        return request.refused("provider.html", refusal, **await _about(request, provider))
+        return request.form_with_errors("provider.html", refusal, **await _about(request, provider))
     return done_or_asked(request, _path(provider), result, "Credentials saved.")
 
 
-async def clear(request: PageRequest) -> Answer:
+async def clear(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     result = await apply_or_ask(request.services.approvals, ProviderClearing(provider))
     done = f"Credentials of {NAMES[provider]} deleted. Its methods are no longer offered."
     return done_or_asked(request, _path(provider), result, done)
 
 
-async def switch(request: PageRequest) -> Answer:
+async def switch(request: PageRequest) -> PageResponse:
     """Changes only the switches that this user changed, so that concurrent changes are kept."""
     provider, given = _provider(request), request.form
     ticked = {
-        field.name: "true" if given.is_ticked(field.name) else "false"
+        field.name: "true" if given.is_checked(field.name) else "false"
         for field in request.services.rails.credentials(provider).kind.fields
         if field.is_switch
     }
@@ -98,16 +96,16 @@ async def switch(request: PageRequest) -> Answer:
     try:
         result = await apply_or_ask(request.services.approvals, ProviderChange(provider, wanted))
     except Refusal as refusal:
-        return request.sent_back(_path(provider), refusal)
+        return request.redirect_with_errors(_path(provider), refusal)
     return done_or_asked(request, _path(provider), result, "Switches saved.")
 
 
-async def try_out(request: PageRequest) -> Answer:
+async def try_out(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     try:
         tried = await connection_test.run_test(request.services.rails, provider)
     except Refusal as refusal:
-        return request.sent_back(_path(provider), refusal)
+        return request.redirect_with_errors(_path(provider), refusal)
     if not (isinstance(tried.balance, Done) and isinstance(tried.banks, Done)):
         failed = f"Connection test failed for {NAMES[provider]}: {tried.problem}"
         return request.redirect(_path(provider), failed=failed)
@@ -116,7 +114,7 @@ async def try_out(request: PageRequest) -> Answer:
     return request.redirect(_path(provider), done=f"{done} bank{'' if banks == 1 else 's'}.")
 
 
-async def compare(request: PageRequest) -> Answer:
+async def compare(request: PageRequest) -> PageResponse:
     """Compares the balance and recent transfers with the provider now."""
     provider = _provider(request)
     adapter = request.services.rails.adapter(provider)
@@ -132,7 +130,7 @@ async def compare(request: PageRequest) -> Answer:
     return request.page("provider.html", **about)
 
 
-async def settle(request: PageRequest) -> Answer:
+async def settle(request: PageRequest) -> PageResponse:
     provider = _provider(request)
     try:
         currency = request.form.text("currency").upper()
@@ -143,11 +141,11 @@ async def settle(request: PageRequest) -> Answer:
             request.form.choice("kind", SettlementKind),
             provider,
             request.form.money("amount", currency),
-            request.form.needed("note", at_most=settlements.NOTE_LENGTH_MAX),
-            request.form.needed("once"),
+            request.form.required("note", at_most=settlements.NOTE_LENGTH_MAX),
+            request.form.required("once"),
         )
     except Refusal as refusal:
-        return request.refused("provider.html", refusal, **await _about(request, provider))
+        return request.form_with_errors("provider.html", refusal, **await _about(request, provider))
     done = f"Recorded {money(settled.amount)} as {settled.trx_id}."
     return request.redirect(_path(provider), done=done)
 
@@ -189,7 +187,7 @@ def _changed(given: Form, current: Credentials) -> dict[str, str]:
         if field.is_switch or field.name not in given:
             continue
         value = given.secret(field.name).strip()
-        if field.is_secret and not value and not given.is_ticked(f"forget_{field.name}"):
+        if field.is_secret and not value and not given.is_checked(f"forget_{field.name}"):
             continue
         was = f"was_{field.name}"
         before = given.secret(was).strip() if was in given else current.given.get(field.name, "")
@@ -209,7 +207,7 @@ def _rails(current: Credentials, health: list[RailHealth]) -> list[ProviderRail]
 def _provider(request: PageRequest) -> str:
     provider = request.parameter("provider")
     if provider not in request.services.rails.accounts:
-        raise NotHere
+        raise PageNotFound
     return provider
 
 

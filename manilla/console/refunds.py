@@ -19,11 +19,9 @@ from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund, RefundStatus
-from manilla.web import story
-from manilla.web.layout import NotHere
+from manilla.web import timeline
 from manilla.web.lists import ListView
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
 QUEUE_ROWS = 200
@@ -34,11 +32,11 @@ COLUMNS = listed_refunds.FIELDS.select(
 )
 
 
-async def show_new(request: PageRequest) -> Answer:
+async def show_new(request: PageRequest) -> PageResponse:
     return request.page(NEW, **await _about_payment(request))
 
 
-async def start(request: PageRequest) -> Answer:
+async def start(request: PageRequest) -> PageResponse:
     """Starts a refund on the merchant's behalf, whatever the merchant's status."""
     about = await _about_payment(request)
     payment: Payment = about["payment"]
@@ -49,13 +47,13 @@ async def start(request: PageRequest) -> Answer:
             request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
-            request.form.needed("reason", at_most=REASON_LENGTH_MAX),
-            refunded_before=request.form.whole("refunded_before"),
+            request.form.required("reason", at_most=REASON_LENGTH_MAX),
+            refunded_before=request.form.integer("refunded_before"),
             on_behalf=True,
-            with_commission=request.form.is_ticked("with_commission"),
+            with_commission=request.form.is_checked("with_commission"),
         )
     except Refusal as refusal:
-        return request.refused(NEW, refusal, **about)
+        return request.form_with_errors(NEW, refusal, **about)
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"/refunds/{refund.trx_id}", done=done)
 
@@ -65,7 +63,7 @@ async def _about_payment(request: PageRequest) -> dict[str, Any]:
     merchant_id = trx_ids.merchant_of(trx_id)
     told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
     if told is None:
-        raise NotHere
+        raise PageNotFound
     payment = told.payment
     return {
         "payment": payment,
@@ -75,7 +73,7 @@ async def _about_payment(request: PageRequest) -> dict[str, Any]:
     }
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     db, scope = request.db, list_pages.money_scope(request)
     wanted = listing.read_filter(
         RefundFilter,
@@ -99,20 +97,20 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page(TEMPLATE, **await _details(request))
 
 
-async def confirm(request: PageRequest) -> Answer:
+async def confirm(request: PageRequest) -> PageResponse:
     return await _decide(request, "note", "Confirmed. The merchant is notified.", is_paid=True)
 
 
-async def reject(request: PageRequest) -> Answer:
+async def reject(request: PageRequest) -> PageResponse:
     done = "Rejected. The money was returned to the merchant's wallet."
     return await _decide(request, "reason", done, is_paid=False)
 
 
-async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool) -> Answer:
+async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool) -> PageResponse:
     trx_id = request.parameter("refund")
     try:
         await decisions.decide(request.db, trx_id, is_paid=is_paid, detail=request.form.text(field))
@@ -121,12 +119,12 @@ async def _decide(request: PageRequest, field: str, done: str, *, is_paid: bool)
     return request.redirect(f"/refunds/{trx_id}", done=done)
 
 
-async def _refused(request: PageRequest, refusal: Refusal) -> Answer:
+async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
     """If somebody else has already decided the refund, the error includes that decision."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, RefundRefused):
         refusal = RefundRefused(f"{refusal.text} {details['decision']}")
-    return request.refused(TEMPLATE, refusal, **details)
+    return request.form_with_errors(TEMPLATE, refusal, **details)
 
 
 async def _details(request: PageRequest) -> dict[str, Any]:
@@ -138,7 +136,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "refund": refund,
         "payment": told.payment,
         "merchant": await merchants.get(db, refund.merchant_id),
-        "happenings": story.of_payment(told, all_accounts=True),
+        "timeline_events": timeline.of_payment(told, all_accounts=True),
         "decision": await decisions.decision(db, refund),
         "hold": await decisions.hold_of(db, refund),
         "providers": NAMES,
@@ -151,5 +149,5 @@ async def _refund(request: PageRequest) -> Refund:
     merchant_id = trx_ids.merchant_of(trx_id)
     found = merchant_id and await queries.refund(request.db, merchant_id, trx_id)
     if not found:
-        raise NotHere
+        raise PageNotFound
     return found

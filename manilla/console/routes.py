@@ -29,7 +29,7 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
-from manilla.web.layout import Item, Layout, Section
+from manilla.web.layout import Layout, NavigationItem, NavigationSection
 from manilla.web.routes import Route
 
 TEMPLATES = Path(str(resources.files("manilla.console"))) / "templates"
@@ -39,40 +39,40 @@ OPERATIONS, MERCHANTS = Permission.PAYOUT_DESK, Permission.MERCHANTS
 PLATFORM, MONEY_ALONE = Permission.PLATFORM, Permission.MONEY_ALONE
 
 NAVIGATION = (
-    Section(
+    NavigationSection(
         "",
         (
-            Item("Overview", "/", "home", VIEW),
-            Item("Merchants", "/merchants", "building-store", VIEW),
-            Item("Transactions", "/transactions", "arrows-exchange", VIEW),
+            NavigationItem("Overview", "/", "home", VIEW),
+            NavigationItem("Merchants", "/merchants", "building-store", VIEW),
+            NavigationItem("Transactions", "/transactions", "arrows-exchange", VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Queues",
         (
-            Item("Manual payouts", "/payouts", "hand-stop", VIEW),
-            Item("Refunds", "/refunds", "receipt-refund", VIEW),
-            Item("Cases", "/cases", "gavel", VIEW),
-            Item("Approvals", "/approvals", "circle-check", VIEW),
-            Item("Notifications", "/notifications", "bell", VIEW),
-            Item("Failed jobs", "/jobs", "inbox", VIEW),
+            NavigationItem("Manual payouts", "/payouts", "hand-stop", VIEW),
+            NavigationItem("Refunds", "/refunds", "receipt-refund", VIEW),
+            NavigationItem("Cases", "/cases", "gavel", VIEW),
+            NavigationItem("Approvals", "/approvals", "circle-check", VIEW),
+            NavigationItem("Notifications", "/notifications", "bell", VIEW),
+            NavigationItem("Failed jobs", "/jobs", "inbox", VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Money",
         (
-            Item("Providers", "/providers", "plug-connected", VIEW),
-            Item("Methods", "/methods", "adjustments", VIEW),
-            Item("Ledger", "/ledger", "scale", VIEW),
+            NavigationItem("Providers", "/providers", "plug-connected", VIEW),
+            NavigationItem("Methods", "/methods", "adjustments", VIEW),
+            NavigationItem("Ledger", "/ledger", "scale", VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Platform",
         (
-            Item("Settings", "/settings", "settings", VIEW),
-            Item("People", "/people", "users", PEOPLE),
-            Item("Audit log", "/audit", "history", VIEW),
-            Item("System", "/system", "heart-rate-monitor", VIEW),
+            NavigationItem("Settings", "/settings", "settings", VIEW),
+            NavigationItem("People", "/people", "users", PEOPLE),
+            NavigationItem("Audit log", "/audit", "history", VIEW),
+            NavigationItem("System", "/system", "heart-rate-monitor", VIEW),
         ),
     ),
 )

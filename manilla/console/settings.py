@@ -13,9 +13,7 @@ from manilla.kit.errors import Refusal
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web.forms import Form
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 DAYS = "payout_days"
 DAY_NAMES = dict(
@@ -71,7 +69,7 @@ class SettingRow(msgspec.Struct, frozen=True):
         return f"{words[:1].upper()}{words[1:]}."
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     rows = {row.setting.key: row for row in await _rows(request)}
     grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
     if rows:
@@ -79,30 +77,30 @@ async def show_all(request: PageRequest) -> Answer:
     return request.page("settings.html", groups=grouped)
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page("setting.html", **await _about(request))
 
 
-async def change(request: PageRequest) -> Answer:
+async def change(request: PageRequest) -> PageResponse:
     about = await _about(request)
     row: SettingRow = about["row"]
     try:
         change = SettingChange(row.setting.key, _given(request.form, row))
         result = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
-        return request.refused(
+        return request.form_with_errors(
             "setting.html", refusal, at=((settings.BadSetting, "value"),), **about
         )
     return done_or_asked(request, "/settings", result, f"{row.title} saved.")
 
 
-async def reset(request: PageRequest) -> Answer:
+async def reset(request: PageRequest) -> PageResponse:
     row: SettingRow = (await _about(request))["row"]
     try:
         change = SettingChange(row.setting.key, row.setting.default)
         result: object | ApprovalRequested = await apply_or_ask(request.services.approvals, change)
     except Refusal as refusal:
-        return request.sent_back(f"/settings/{row.setting.key}", refusal)
+        return request.redirect_with_errors(f"/settings/{row.setting.key}", refusal)
     return done_or_asked(request, "/settings", result, f"{row.title} reset to its default.")
 
 
@@ -131,14 +129,14 @@ async def _about(request: PageRequest) -> dict[str, Any]:
             chosen = row.setting.value.split(",") if key == DAYS else []
             days = [(day, DAY_NAMES[day], day in chosen) for day in WEEKDAYS]
             return {"row": row, "days": days if key == DAYS else None}
-    raise NotHere
+    raise PageNotFound
 
 
 def _given(given: Form, row: SettingRow) -> str:
     if row.setting.key == DAYS:
         return ",".join(given.all("day"))
     if row.bounds.is_switch:
-        return "true" if given.is_ticked("value") else "false"
+        return "true" if given.is_checked("value") else "false"
     return given.text("value", at_most=1000).replace(",", "" if row.bounds.is_number else ",")
 
 

@@ -15,8 +15,7 @@ from manilla.merchants.requests import stored as stored_requests
 from manilla.merchants.requests.stored import RequestHour
 from manilla.notify import queries as notify
 from manilla.web import charts
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 STARTED_AT = datetime.now(UTC)
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -31,7 +30,7 @@ class Disk(msgspec.Struct, frozen=True):
         return self.percent_free < 10
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     db = request.db
     store = await health.server(db)
     queues = await job_queues(db)

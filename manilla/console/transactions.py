@@ -25,10 +25,8 @@ from manilla.payouts.story import payout_story
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund
-from manilla.web import exports, lists, story
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web import exports, lists, timeline
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 
 class TransactionKind(StrEnum):
@@ -69,7 +67,7 @@ COLUMNS: dict[TransactionKind, Columns[NamedTransaction]] = {
 }
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     kind = _kind(request)
     if exports.is_wanted(request):
         return exports.send(request, f"{kind}s", COLUMNS[kind], _whole(request, kind))
@@ -88,7 +86,7 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     """Shows a payment or payout. For any other id, redirects to the page that it belongs to."""
     trx_id = request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
@@ -98,22 +96,26 @@ async def show(request: PageRequest) -> Answer:
     paid = await payment_story(db, merchant_id, trx_id)
     if paid is not None:
         values = {"payment": paid.payment, "quote": paid.payment.quote, "refunds": paid.refunds}
-        happenings = story.of_payment(paid, all_accounts=True)
+        timeline_events = timeline.of_payment(paid, all_accounts=True)
         template = "transaction_payment.html"
-        return await _show(request, template, paid.payment, values, happenings)
+        return await _show(request, template, paid.payment, values, timeline_events)
     sent = await payout_story(db, merchant_id, trx_id)
     if sent is not None:
-        happenings = story.of_payout(sent, all_accounts=True)
+        timeline_events = timeline.of_payout(sent, all_accounts=True)
         return await _show(
-            request, "transaction_payout.html", sent.payout, {"payout": sent.payout}, happenings
+            request,
+            "transaction_payout.html",
+            sent.payout,
+            {"payout": sent.payout},
+            timeline_events,
         )
     return await _show_elsewhere(request, trx_id)
 
 
-async def _show_elsewhere(request: PageRequest, identifier: str) -> Answer:
+async def _show_elsewhere(request: PageRequest, identifier: str) -> PageResponse:
     path = await lookup.path_of(request.db, identifier)
     if path is None:
-        raise NotHere
+        raise PageNotFound
     return request.redirect(path)
 
 
@@ -122,15 +124,15 @@ async def _show(
     template: str,
     about: Payment | Payout,
     values: dict[str, Any],
-    happenings: Sequence[story.Happening],
-) -> Answer:
+    timeline_events: Sequence[timeline.TimelineEntry],
+) -> PageResponse:
     db = request.db
     return request.page(
         template,
         **values,
         merchant=await merchants.get(db, about.merchant_id),
         cases=await cases.about(db, about.merchant_id, about.trx_id),
-        happenings=happenings,
+        timeline_events=timeline_events,
     )
 
 
@@ -174,7 +176,7 @@ def _view(request: PageRequest, kind: TransactionKind, following: str | None) ->
     view.is_filtered = any(
         name not in ("kind", "after") for name, text in request.query.pairs() if text
     )
-    view.plain_address += f"?kind={kind}"
+    view.unfiltered_url += f"?kind={kind}"
     return view
 
 
@@ -188,4 +190,4 @@ def _kind(request: PageRequest) -> TransactionKind:
     try:
         return TransactionKind(request.query.text("kind") or TransactionKind.PAYMENT)
     except ValueError:
-        raise NotHere from None
+        raise PageNotFound from None

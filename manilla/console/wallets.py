@@ -19,15 +19,14 @@ from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
 from manilla.web import lists
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 COLUMNS = listing.STATEMENT_FIELDS.select("time kind trx_id reason currency amount balance")
 
 AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     merchant, wallet = await _wallet(request)
     tenant = Tenant(merchant.id, request.environment)
     wanted = StatementFilter(**lists.common_filters(request))
@@ -45,7 +44,7 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def adjust(request: PageRequest) -> Answer:
+async def adjust(request: PageRequest) -> PageResponse:
     """Adjusts now if the user may move money alone, up to the limit; otherwise requests an
     approval.
     """
@@ -58,7 +57,7 @@ async def adjust(request: PageRequest) -> Answer:
             merchant.id,
             request.environment,
             Money(wallet.currency, -amount.minor if takes else amount.minor),
-            request.form.needed("reason", at_most=wallets.REASON_LENGTH_MAX),
+            request.form.required("reason", at_most=wallets.REASON_LENGTH_MAX),
             needs_second=not request.may(Permission.MONEY_ALONE),
             trx_id=_read_ticket(request, merchant.id, wallet.currency),
         )
@@ -66,7 +65,9 @@ async def adjust(request: PageRequest) -> Answer:
             raise BadForm(errors={"amount": "The amount must be greater than zero."})
         result = await apply_or_ask(request.services.approvals, change, change.reason)
     except Refusal as refusal:
-        return request.sent_back(back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD)
+        return request.redirect_with_errors(
+            back, refusal, keep=("direction", "amount", "reason"), at=AT_FIELD
+        )
     done = "Wallet adjusted."
     return responses.done_or_asked(request, back, result, done)
 

@@ -13,16 +13,14 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
 from manilla.web import exports, lists
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 COLUMNS = accounts.FIELDS.select(
     "withdraw_account_id label method_code bank account_number account_name created_at"
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     wanted = AccountFilter(search=request.query.text("q") or None)
     if exports.is_wanted(request):
         pages = payouts.all_saved_accounts(request.db, request.merchant_id, wanted)
@@ -39,11 +37,11 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show_new(request: PageRequest) -> Answer:
+async def show_new(request: PageRequest) -> PageResponse:
     caller, previews = await request.caller(), request.services.previews
     offered = previews.methods(caller)
     chosen = request.query.text("method")
-    method = previews.method(caller, request.query.whole("method")) if chosen else None
+    method = previews.method(caller, request.query.integer("method")) if chosen else None
     if method is None and len(offered) == 1:
         method = offered[0]
     if method is None:
@@ -51,10 +49,10 @@ async def show_new(request: PageRequest) -> Answer:
     return request.page("account_new.html", **await _details(request, caller, method))
 
 
-async def add(request: PageRequest) -> Answer:
+async def add(request: PageRequest) -> PageResponse:
     """Saves an account after the rail has resolved its name."""
     caller = await request.caller()
-    method = request.services.previews.method(caller, request.form.whole("method"))
+    method = request.services.previews.method(caller, request.form.integer("method"))
     try:
         label = request.form.text("label", at_most=60)
         check_beneficiary(request.form, method)
@@ -72,17 +70,17 @@ async def add(request: PageRequest) -> Answer:
         )
     except Refusal as refusal:
         details = await _details(request, caller, method)
-        return request.refused("account_new.html", refusal, at=AT_FIELD, **details)
+        return request.form_with_errors("account_new.html", refusal, at=AT_FIELD, **details)
     done = f"Account saved. Its withdraw_account_id in the API is {account_id}."
     return request.redirect("~/accounts", done=done)
 
 
-async def remove(request: PageRequest) -> Answer:
+async def remove(request: PageRequest) -> PageResponse:
     account_id = int(request.parameter("account"))
     if not 0 < account_id <= ID_MAX or not await accounts.remove(
         request.db, request.merchant_id, account_id
     ):
-        raise NotHere
+        raise PageNotFound
     back = request.form.choice("environment", Environment)
     return request.redirect(f"/{back}/accounts", done="Account removed.")
 

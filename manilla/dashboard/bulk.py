@@ -15,9 +15,7 @@ from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, RowState
 from manilla.providers.port import Bank
 from manilla.web import exports, lists
 from manilla.web.forms import BadForm
-from manilla.web.layout import NotHere
-from manilla.web.page_request import NO_STORE, PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
 
 ROWS = 100
 BATCHES = 20
@@ -31,11 +29,11 @@ COLUMNS = store.ROW_FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     return request.page("bulk.html", **await _overview(request))
 
 
-async def send_template(request: PageRequest) -> Answer:
+async def send_template(request: PageRequest) -> PageResponse:
     method, banks = await _method_and_banks(request)
     code = next((bank.code for bank in banks), BANK_OF_EXAMPLE)
     amount = f"{method.minimum.amount:f}"
@@ -43,13 +41,13 @@ async def send_template(request: PageRequest) -> Answer:
     return _file(f"payouts-{method.code}.csv", [list(file.COLUMNS), example])
 
 
-async def send_banks(request: PageRequest) -> Answer:
+async def send_banks(request: PageRequest) -> PageResponse:
     method, banks = await _method_and_banks(request)
     lines = [["bank_code", "bank_name"], *([bank.code, bank.name] for bank in banks)]
     return _file(f"banks-{method.code}.csv", lines)
 
 
-async def upload(request: PageRequest) -> Answer:
+async def upload(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     try:
         uploaded = request.form.file("file")
@@ -59,17 +57,17 @@ async def upload(request: PageRequest) -> Answer:
             request.db,
             request.services.previews,
             caller,
-            request.services.previews.method(caller, request.form.whole("method")),
+            request.services.previews.method(caller, request.form.integer("method")),
             file_name=uploaded.filename,
             raw=await uploaded.read(),
             uploaded_by=request.visitor.email,
         )
     except Refusal as refusal:
-        return request.refused("bulk.html", refusal, **await _overview(request))
+        return request.form_with_errors("bulk.html", refusal, **await _overview(request))
     return request.redirect(f"~/payouts/bulk/{batch_id}")
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     batch = await _batch(request)
     if exports.is_wanted(request):
         pages = batches.all_rows(request.db, batch, _state(request))
@@ -80,7 +78,7 @@ async def show(request: PageRequest) -> Answer:
     return request.page("batch.html", coverage=coverage, **await _progress(request, batch))
 
 
-async def show_progress(request: PageRequest) -> Answer:
+async def show_progress(request: PageRequest) -> PageResponse:
     """Renders the parts of the page that change while rows are paid; 204 if none has changed."""
     batch = await _batch(request)
     about = await _progress(request, batch)
@@ -90,7 +88,7 @@ async def show_progress(request: PageRequest) -> Answer:
 
 
 async def _progress(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    after = request.query.whole(lists.AFTER) if lists.AFTER in request.query else 0
+    after = request.query.integer(lists.AFTER) if lists.AFTER in request.query else 0
     rows = await store.rows(
         *(request.db, batch.merchant_id, batch.id),
         state=_state(request),
@@ -108,7 +106,7 @@ async def _progress(request: PageRequest, batch: Batch) -> dict[str, Any]:
     }
 
 
-async def send_unpaid(request: PageRequest) -> Answer:
+async def send_unpaid(request: PageRequest) -> PageResponse:
     """Sends the rows that were not debited as a file to correct and upload again."""
     batch = await _batch(request)
     lines = [
@@ -120,7 +118,7 @@ async def send_unpaid(request: PageRequest) -> Answer:
     return _file(f"{batch.id}-not-paid.csv", [list(file.COLUMNS), *lines])
 
 
-async def confirm(request: PageRequest) -> Answer:
+async def confirm(request: PageRequest) -> PageResponse:
     """Confirms the batch. A second click has no effect."""
     batch = await _batch(request)
     try:
@@ -129,7 +127,7 @@ async def confirm(request: PageRequest) -> Answer:
             request.tenant,
             batch.id,
             by=request.visitor.email,
-            only_first=request.form.whole("rows") if "rows" in request.form else None,
+            only_first=request.form.integer("rows") if "rows" in request.form else None,
         )
     except Refusal as refusal:
         return request.redirect(f"~/payouts/bulk/{batch.id}", failed=refusal.text)
@@ -148,7 +146,7 @@ async def _batch(request: PageRequest) -> Batch:
     try:
         return await batches.find(request.db, request.tenant, request.parameter("batch"))
     except batches.BatchNotFound:
-        raise NotHere from None
+        raise PageNotFound from None
 
 
 async def _method_and_banks(request: PageRequest) -> tuple[Method, Sequence[Bank]]:
@@ -156,7 +154,7 @@ async def _method_and_banks(request: PageRequest) -> tuple[Method, Sequence[Bank
     for method in previews.methods(caller):
         if method.id == int(request.parameter("method")):
             return method, await previews.banks(caller, method)
-    raise NotHere
+    raise PageNotFound
 
 
 def _state(request: PageRequest) -> RowState | None:
@@ -175,7 +173,7 @@ def _cells(row: BatchRow, batch: Batch) -> list[str]:
     ]
 
 
-def _file(name: str, lines: list[list[str]]) -> Answer:
+def _file(name: str, lines: list[list[str]]) -> PageResponse:
     buffer = io.StringIO()
     csv.writer(buffer).writerows(lines)
     # Spreadsheet programs need the byte order mark to detect UTF-8.

@@ -10,13 +10,12 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 EXAMPLE = 10_000  # in major units
 
 
-async def show_gateways(request: PageRequest) -> Answer:
+async def show_gateways(request: PageRequest) -> PageResponse:
     caller = await request.services.directory.read(request.environment, request.merchant_id)
     rows = gateways(request.services.methods, request.services.rails, caller)
     return request.page(
@@ -26,7 +25,7 @@ async def show_gateways(request: PageRequest) -> Answer:
     )
 
 
-async def choose_gateways(request: PageRequest) -> Answer:
+async def choose_gateways(request: PageRequest) -> PageResponse:
     """Saves the selection. As in the specification, selecting none offers all gateways."""
     is_all = request.form.text("which") == "all"
     chosen = [] if is_all else request.form.all("gateway")
@@ -41,11 +40,11 @@ async def choose_gateways(request: PageRequest) -> Answer:
     )
 
 
-async def show_commission(request: PageRequest) -> Answer:
+async def show_commission(request: PageRequest) -> PageResponse:
     return request.page("commission.html", **await _example(request))
 
 
-async def show_example(request: PageRequest) -> Answer:
+async def show_example(request: PageRequest) -> PageResponse:
     """The worked example alone, updated as the user types."""
     return request.page("commission_example.html", **await _example(request))
 
@@ -64,7 +63,7 @@ async def _example(request: PageRequest) -> dict[str, Any]:
     }
 
 
-async def choose_bearer(request: PageRequest) -> Answer:
+async def choose_bearer(request: PageRequest) -> PageResponse:
     bearer = request.form.choice("bearer", CommissionBearer)
     await _change(request, MerchantUpdate(commission_bearer=bearer))
     who = "The customer" if bearer is CommissionBearer.CUSTOMER else "Your business"

@@ -7,8 +7,7 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants, queries
 from manilla.people import key_rotations
 from manilla.people.roles import Permission
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 OVERLAPS = (
     (0, "Expire immediately"),
@@ -18,7 +17,7 @@ OVERLAPS = (
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
     return request.page(
         "credentials.html",
@@ -30,17 +29,17 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def rotate(request: PageRequest) -> Answer:
+async def rotate(request: PageRequest) -> PageResponse:
     try:
         new = await merchants.rotate(
             request.db,
             request.services.keyring,
             request.merchant_id,
             request.environment,
-            overlap_minutes=request.form.whole("overlap_minutes"),
+            overlap_minutes=request.form.integer("overlap_minutes"),
         )
     except Refusal as refusal:
-        return request.sent_back("~/credentials", refusal)
+        return request.redirect_with_errors("~/credentials", refusal)
     about = request.merchant_id, request.environment
     for letter in await key_rotations.letters(request.db, *about, request.services.base_url):
         request.services.mailer.send_later(letter)

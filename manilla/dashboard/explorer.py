@@ -15,9 +15,7 @@ from manilla.methods.method import MethodKind
 from manilla.notify import queries as notifications
 from manilla.reference.explorer import ExplorerApi, ExplorerCall, Tool
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
@@ -26,21 +24,21 @@ _api = functools.lru_cache(maxsize=1)(ExplorerApi)  # a process has one
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     if request.environment is not Environment.SANDBOX:
         return request.page("explorer_closed.html")
     tool = _tool(request, request.query.text("operation")) or _tools(request)[0]
     return request.page("explorer.html", exchange=None, **await _about(request, tool))
 
 
-async def send(request: PageRequest) -> Answer:
+async def send(request: PageRequest) -> PageResponse:
     tool = _tool(request, request.form.text("operation"))
     if tool is None or request.environment is not Environment.SANDBOX:
-        raise NotHere
+        raise PageNotFound
     try:
         attempt = await _attempt(request, tool)
     except BadForm as refusal:
-        return request.refused(
+        return request.form_with_errors(
             "explorer.html", refusal, exchange=None, **await _about(request, tool)
         )
     exchange = await _api(request.services).send(attempt)

@@ -21,8 +21,7 @@ from manilla.people import key_rotations
 from manilla.people.roles import Permission
 from manilla.refunds import listing as refunds
 from manilla.web import charts
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 RECENT = timedelta(days=7)
 LONG_PENDING = timedelta(hours=1)
@@ -42,7 +41,7 @@ class OnboardingStep(msgspec.Struct, frozen=True):
     path: str
 
 
-async def redirect_to_environment(request: PageRequest) -> Answer:
+async def redirect_to_environment(request: PageRequest) -> PageResponse:
     if request.visitor.merchant_id is None:
         return request.redirect("/account")
     is_live = (
@@ -52,7 +51,7 @@ async def redirect_to_environment(request: PageRequest) -> Answer:
     return request.redirect("/production" if is_live else "/sandbox")
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     db, tenant = request.db, request.tenant
     merchant = await merchants.get(db, request.merchant_id)
     wallets = await merchant_queries.wallets(db, request.merchant_id)

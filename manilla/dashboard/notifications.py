@@ -9,9 +9,7 @@ from manilla.notify import redeliver as redelivery
 from manilla.notify.listing import NotificationFilter, NotificationState
 from manilla.notify.queries import Notification
 from manilla.web import lists
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 EVENTS = ("payment", "payout", "refund")
 REDELIVER_DAYS_MAX = 30
@@ -31,7 +29,7 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     state, event = request.query.text("state"), request.query.text("event")
     wanted = NotificationFilter(
         state=NotificationState(state) if state in set(NotificationState) else None,
@@ -53,24 +51,24 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def show_one(request: PageRequest) -> Answer:
+async def show_one(request: PageRequest) -> PageResponse:
     found = await _mine(request)
     attempts = await queries.attempts(request.db, request.merchant_id, found.id)
     mark = f"{found.state}-{len(attempts)}"
-    if (news := request.watched(mark)) is not None:
-        return news
+    if (response := request.poll_response(mark)) is not None:
+        return response
     return request.page("notification.html", notification=found, attempts=attempts, mark=mark)
 
 
-async def redeliver(request: PageRequest) -> Answer:
+async def redeliver(request: PageRequest) -> PageResponse:
     found = await _mine(request)
     await redelivery.redeliver(request.db, found.id)
     done = "The notification is being sent again under the same id."
     return request.redirect(f"~/notifications/{found.id}", done=done)
 
 
-async def redeliver_failed(request: PageRequest) -> Answer:
-    days = min(request.form.whole("days"), REDELIVER_DAYS_MAX)
+async def redeliver_failed(request: PageRequest) -> PageResponse:
+    days = min(request.form.integer("days"), REDELIVER_DAYS_MAX)
     since = datetime.now(UTC) - timedelta(days=days)
     sent = await redelivery.redeliver_failed(
         request.db, since, request.merchant_id, request.environment
@@ -85,5 +83,5 @@ async def _mine(request: PageRequest) -> Notification:
         request.merchant_id,
         request.environment,
     ):
-        raise NotHere
+        raise PageNotFound
     return found

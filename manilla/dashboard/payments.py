@@ -11,10 +11,8 @@ from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import lists, story
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web import lists, timeline
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 AT_AMOUNT = ((RefundRefused, "amount"), (RefundNotCovered, "amount"))
 
@@ -24,7 +22,7 @@ COLUMNS = payments.FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     wanted = lists.read_filter(request, PaymentFilter, "status", "currency")
     caller = await request.caller()
     return await lists.show(
@@ -37,18 +35,18 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     told = await _story(request)
-    if (news := request.watched(_version(told))) is not None:
-        return news
-    return request.page("payment.html", **_about(told), happenings=story.of_payment(told))
+    if (response := request.poll_response(_version(told))) is not None:
+        return response
+    return request.page("payment.html", **_about(told), timeline_events=timeline.of_payment(told))
 
 
-async def show_refund(request: PageRequest) -> Answer:
+async def show_refund(request: PageRequest) -> PageResponse:
     return request.page("refund.html", **_about(await _story(request)))
 
 
-async def refund(request: PageRequest) -> Answer:
+async def refund(request: PageRequest) -> PageResponse:
     told = await _story(request)
     payment = told.payment
     try:
@@ -58,13 +56,13 @@ async def refund(request: PageRequest) -> Answer:
             request.db,
             payment.trx_id,
             None if amount is None else f"{amount.amount:f}",
-            request.form.needed("reason", at_most=REASON_LENGTH_MAX),
-            refunded_before=request.form.whole("refunded_before"),
+            request.form.required("reason", at_most=REASON_LENGTH_MAX),
+            refunded_before=request.form.integer("refunded_before"),
         )
     except initiate.RefundedMeanwhile as refusal:
         return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
     except Refusal as refusal:
-        return request.refused("refund.html", refusal, at=AT_AMOUNT, **_about(told))
+        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **_about(told))
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"~/payments/{payment.trx_id}", done=done)
 
@@ -77,7 +75,7 @@ async def _story(request: PageRequest) -> PaymentStory:
         environment=request.environment,
     )
     if found is None:
-        raise NotHere
+        raise PageNotFound
     return found
 
 

@@ -21,11 +21,9 @@ from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.preview import AccountHolder, PayoutPreview
 from manilla.payouts.story import payout_story
 from manilla.providers.port import Bank
-from manilla.web import lists, story
+from manilla.web import lists, timeline
 from manilla.web.forms import BadForm, Form
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 NAMES_A_MINUTE = 60
 MANUAL_DONE = "Payout created. An administrator will pay it manually; this page shows the status."
@@ -48,7 +46,7 @@ COLUMNS = payouts.FIELDS.select(
 )
 
 
-async def show_all(request: PageRequest) -> Answer:
+async def show_all(request: PageRequest) -> PageResponse:
     wanted = lists.read_filter(request, PayoutFilter, "status", "currency")
     caller = await request.caller()
     return await lists.show(
@@ -61,7 +59,7 @@ async def show_all(request: PageRequest) -> Answer:
     )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     told = await payout_story(
         request.db,
         request.merchant_id,
@@ -69,18 +67,18 @@ async def show(request: PageRequest) -> Answer:
         environment=request.environment,
     )
     if told is None:
-        raise NotHere
-    if (news := request.watched(told.payout.status)) is not None:
-        return news
+        raise PageNotFound
+    if (response := request.poll_response(told.payout.status)) is not None:
+        return response
     return request.page(
         "payout.html",
         payout=told.payout,
         bank=await request.services.previews.bank_name(told.payout),
-        happenings=story.of_payout(told),
+        timeline_events=timeline.of_payout(told),
     )
 
 
-async def show_new(request: PageRequest) -> Answer:
+async def show_new(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     offered = request.services.previews.methods(caller)
     if "method" not in request.query and len(offered) != 1:
@@ -92,7 +90,7 @@ async def show_new(request: PageRequest) -> Answer:
     return request.page("payout_new.html", **await _details(request, caller, method))
 
 
-async def show_name(request: PageRequest) -> Answer:
+async def show_name(request: PageRequest) -> PageResponse:
     """Part of the form: the holder of the account being typed."""
     if not request.query.text("method"):
         return _name(request)
@@ -114,11 +112,11 @@ async def show_name(request: PageRequest) -> Answer:
 
 def _name(
     request: PageRequest, holder: AccountHolder | None = None, reason: str | None = None
-) -> Answer:
+) -> PageResponse:
     return request.page("payout_name.html", holder=holder, reason=reason)
 
 
-async def review(request: PageRequest) -> Answer:
+async def review(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     method = _method(request, caller, request.form)
     try:
@@ -126,12 +124,12 @@ async def review(request: PageRequest) -> Answer:
         preview = await _preview(request, caller, method)
     except Refusal as refusal:
         details = await _details(request, caller, method)
-        return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+        return request.form_with_errors("payout_new.html", refusal, at=AT_FIELD, **details)
     kept = [pair for pair in request.form.pairs() if pair[0] != "csrf"]
     return request.page("payout_review.html", preview=preview, kept=kept, given=request.form)
 
 
-async def pay(request: PageRequest) -> Answer:
+async def pay(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     method = _method(request, caller, request.form)
     # Same rate limit as the API.
@@ -146,7 +144,7 @@ async def pay(request: PageRequest) -> Answer:
         return request.redirect(f"~/payouts/{first}", failed=MADE_BEFORE)
     except Refusal as refusal:
         details = await _details(request, caller, method)
-        return request.refused("payout_new.html", refusal, at=AT_FIELD, **details)
+        return request.form_with_errors("payout_new.html", refusal, at=AT_FIELD, **details)
     return request.redirect(
         f"~/payouts/{trx_id}",
         done=MANUAL_DONE if method.is_manual else "Payout created.",
@@ -156,7 +154,7 @@ async def pay(request: PageRequest) -> Answer:
 async def _preview(request: PageRequest, caller: Caller, method: Method) -> PayoutPreview:
     given: dict[str, Any] = given_beneficiary(request.form, method)
     if request.form.text("account_id"):
-        saved = await _saved(request, request.form.whole("account_id"))
+        saved = await _saved(request, request.form.integer("account_id"))
         if saved is None or saved.method_code != method.code:
             raise refusals.InvalidBeneficiary("There is no such saved account.")
         given = saved.beneficiary
@@ -190,7 +188,7 @@ async def _saved(request: PageRequest, account_id: int) -> SavedAccount | None:
 
 
 def _method(request: PageRequest, caller: Caller, given: Form) -> Method:
-    return request.services.previews.method(caller, given.whole("method"))
+    return request.services.previews.method(caller, given.integer("method"))
 
 
 def bank_options(banks: Sequence[Bank]) -> list[tuple[str, str]]:
@@ -259,11 +257,11 @@ def _check_form(given: Form, method: Method) -> None:
 
 def _order(request: PageRequest, method: Method) -> PayoutOrder:
     given = request.form
-    account_id = given.whole("account_id") if given.text("account_id") else None
+    account_id = given.integer("account_id") if given.text("account_id") else None
     return PayoutOrder(
         payout_amount=given.money("amount", method.currency).amount,
         currency_code=method.currency,
-        ref_trx=given.text("reference") or given.needed(ONCE, at_most=REFERENCE_LENGTH_MAX),
+        ref_trx=given.text("reference") or given.required(ONCE, at_most=REFERENCE_LENGTH_MAX),
         ipn_url=given.text("ipn_url"),
         withdraw_method_id=method.id,
         withdraw_account_id=account_id,

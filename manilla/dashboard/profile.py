@@ -4,11 +4,10 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import persons
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page(
         "profile.html",
         merchant=await merchants.get(request.db, request.merchant_id),
@@ -17,24 +16,26 @@ async def show(request: PageRequest) -> Answer:
     )
 
 
-async def change(request: PageRequest) -> Answer:
+async def change(request: PageRequest) -> PageResponse:
     try:
         await persons.change_profile(
             request.db,
             request.visitor.person_id,
-            request.form.needed("name", at_most=100),
+            request.form.required("name", at_most=100),
             request.form.text("phone"),
         )
     except Refusal as refusal:
-        return request.sent_back("/profile", refusal, keep=("name", "phone"))
+        return request.redirect_with_errors("/profile", refusal, keep=("name", "phone"))
     return request.redirect("/profile", done="Saved.")
 
 
-async def set_bvn(request: PageRequest) -> Answer:
+async def set_bvn(request: PageRequest) -> PageResponse:
     """Encrypts and stores the BVN. It is never shown again."""
     change = MerchantUpdate(bvn=request.form.text("bvn"))
     try:
         await merchants.change(request.db, request.services.keyring, request.merchant_id, change)
     except Refusal as refusal:
-        return request.sent_back("/profile", refusal, at=((merchants.BadMerchant, "bvn"),))
+        return request.redirect_with_errors(
+            "/profile", refusal, at=((merchants.BadMerchant, "bvn"),)
+        )
     return request.redirect("/profile", done="BVN saved. It is never shown again.")

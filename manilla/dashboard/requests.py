@@ -5,8 +5,7 @@ from functools import partial
 from manilla.merchants.requests import listing
 from manilla.merchants.requests.listing import RequestFilter
 from manilla.web import lists
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 OUTCOMES = {"answered": False, "refused": True}
 
@@ -28,7 +27,7 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     wanted = RequestFilter(
         refused=OUTCOMES.get(request.query.text("outcome")),
         error_code=request.query.text("code") or None,

@@ -26,48 +26,50 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account
 from manilla.web.authentication import Authentication
-from manilla.web.layout import Item, Layout, Section
+from manilla.web.layout import Layout, NavigationItem, NavigationSection
 from manilla.web.routes import SIGNED_IN, Route
 
 TEMPLATES = Path(str(resources.files("manilla.dashboard"))) / "templates"
 
 NAVIGATION = (
-    Section(
+    NavigationSection(
         "",
         (
-            Item("Home", "~", "home", Permission.VIEW),
-            Item("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
-            Item("Wallets", "~/wallets", "wallet", Permission.VIEW),
+            NavigationItem("Home", "~", "home", Permission.VIEW),
+            NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+            NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Withdraw",
         (
-            Item("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
-            Item("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
+            NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
+            NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Developers",
         (
-            Item("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
-            Item("Notifications", "~/notifications", "bell", Permission.VIEW),
-            Item("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
-            Item("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
+            NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
+            NavigationItem("Notifications", "~/notifications", "bell", Permission.VIEW),
+            NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
+            NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
         ),
     ),
-    Section(
+    NavigationSection(
         "API Config",
         (
-            Item("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
-            Item("API Commission", "~/commission", "percentage", Permission.VIEW),
+            NavigationItem(
+                "Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW
+            ),
+            NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
         ),
     ),
-    Section(
+    NavigationSection(
         "Business",
         (
-            Item("Team", "/team", "users", Permission.VIEW),
-            Item("Business profile", "/profile", "building-store", Permission.VIEW),
+            NavigationItem("Team", "/team", "users", Permission.VIEW),
+            NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
         ),
     ),
 )

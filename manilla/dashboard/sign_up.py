@@ -5,8 +5,7 @@ from manilla.merchants.merchants import BadMerchant
 from manilla.people import devices, sign_up
 from manilla.people.passwords import WeakPassword
 from manilla.people.roles import Realm
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 AT_FIELD = (
     (BadMerchant, "business_name"),
@@ -15,25 +14,25 @@ AT_FIELD = (
 )
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page("sign_up.html")
 
 
-async def submit(request: PageRequest) -> Answer:
+async def submit(request: PageRequest) -> PageResponse:
     try:
         new = await sign_up.sign_up(
             request.db,
             request.services.keyring,
-            business_name=request.form.needed("business_name", at_most=100),
-            name=request.form.needed("name", at_most=100),
-            email=request.form.needed("email"),
+            business_name=request.form.required("business_name", at_most=100),
+            name=request.form.required("name", at_most=100),
+            email=request.form.required("email"),
             password=request.form.secret("password"),
             address=request.address,
             user_agent=request.user_agent,
         )
     except Refusal as refusal:
-        return request.refused("sign_up.html", refusal, at=AT_FIELD)
-    request.begin(new.session)
+        return request.form_with_errors("sign_up.html", refusal, at=AT_FIELD)
+    request.start_session(new.session)
     person_id = new.session.person_id
     request.remember_device(devices.issue(request.services.keyring, Realm.DASHBOARD, person_id))
     # Render a page instead of redirecting, because the secrets are shown only once.

@@ -4,8 +4,7 @@ from manilla.kit.errors import Refusal
 from manilla.people import invitations, links, mail, members
 from manilla.people.mail import Email
 from manilla.people.roles import Realm, Role
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageRequest, PageResponse
 
 ROLES = (
     (Role.VIEWER.value, "Viewer: view everything except secrets"),
@@ -18,7 +17,7 @@ ROLES = (
 )
 
 
-async def show(request: PageRequest, link: str | None = None) -> Answer:
+async def show(request: PageRequest, link: str | None = None) -> PageResponse:
     return request.page(
         "team.html",
         members=await members.list_of(request.db, request.merchant_id),
@@ -28,15 +27,15 @@ async def show(request: PageRequest, link: str | None = None) -> Answer:
     )
 
 
-async def invite(request: PageRequest) -> Answer:
+async def invite(request: PageRequest) -> PageResponse:
     """Shows the link once, whether or not mail can be sent."""
     try:
-        email, role = request.form.needed("email"), request.form.choice("role", Role)
+        email, role = request.form.required("email"), request.form.choice("role", Role)
         token = await invitations.invite(
             request.db, request.visitor.person_id, request.merchant_id, email, role
         )
     except Refusal as refusal:
-        return request.sent_back(
+        return request.redirect_with_errors(
             "/team", refusal, keep=("email", "role"), at=((members.AlreadyMember, "email"),)
         )
     link = links.invitation(request.services.base_url, Realm.DASHBOARD, token)
@@ -44,13 +43,13 @@ async def invite(request: PageRequest) -> Answer:
     return await show(request, link)
 
 
-async def withdraw(request: PageRequest) -> Answer:
+async def withdraw(request: PageRequest) -> PageResponse:
     number = int(request.parameter("invitation"))
     await invitations.withdraw(request.db, request.merchant_id, number)
     return request.redirect("/team", done="Invitation withdrawn.")
 
 
-async def change_role(request: PageRequest) -> Answer:
+async def change_role(request: PageRequest) -> PageResponse:
     person_id, role = int(request.parameter("person")), request.form.choice("role", Role)
     try:
         await members.change_role(request.db, request.merchant_id, person_id, role)
@@ -59,7 +58,7 @@ async def change_role(request: PageRequest) -> Answer:
     return request.redirect("/team", done="Role changed.")
 
 
-async def remove(request: PageRequest) -> Answer:
+async def remove(request: PageRequest) -> PageResponse:
     person_id = int(request.parameter("person"))
     try:
         await members.remove(request.db, request.merchant_id, person_id)

@@ -11,9 +11,7 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
 from manilla.web import display, lists
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import Answer
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
 _KINDS = ("payment", "commission", "payout", "payout_refund", "refund", "funding", "adjustment")
 TOP_UP_MAX = 10_000_000  # in major units: enough for every test, without overflow
@@ -36,14 +34,14 @@ class TopUpRefused(Refusal):
     message = f"A top-up can be at most {TOP_UP_MAX:,}."
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     merchant = await merchants.get(request.db, request.merchant_id)
     rows = await merchant_queries.wallets(request.db, request.merchant_id)
     mine = [row for row in rows if row.environment == request.environment]
     return request.page("wallets.html", wallets=mine, currencies=merchant.currencies)
 
 
-async def statement(request: PageRequest) -> Answer:
+async def statement(request: PageRequest) -> PageResponse:
     wallet = await _wallet(request)
     wanted = StatementFilter(
         kind=request.query.text("kind") or None,
@@ -61,10 +59,10 @@ async def statement(request: PageRequest) -> Answer:
     )
 
 
-async def top_up(request: PageRequest) -> Answer:
+async def top_up(request: PageRequest) -> PageResponse:
     """Adds test money. Production wallets cannot be topped up this way."""
     if request.environment is not Environment.SANDBOX:
-        raise NotHere
+        raise PageNotFound
     wallet = await _wallet(request)
     try:
         amount = request.form.money("amount", wallet.currency)
@@ -74,7 +72,9 @@ async def top_up(request: PageRequest) -> Answer:
             request.db, request.merchant_id, request.environment, amount, "Sandbox top-up"
         )
     except Refusal as refusal:
-        return request.sent_back(f"~/wallets/{wallet.currency}", refusal, keep=("amount",))
+        return request.redirect_with_errors(
+            f"~/wallets/{wallet.currency}", refusal, keep=("amount",)
+        )
     return request.redirect(f"~/wallets/{wallet.currency}", done="Test money added.")
 
 
@@ -83,5 +83,5 @@ async def _wallet(request: PageRequest) -> WalletRow:
         request.db, request.merchant_id, request.environment, request.parameter("currency")
     )
     if found is None:
-        raise NotHere
+        raise PageNotFound
     return found

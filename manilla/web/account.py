@@ -23,9 +23,8 @@ from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
 from manilla.web import pending_sign_in
-from manilla.web.layout import NotHere
-from manilla.web.page_request import PageRequest, way_on
-from manilla.web.routes import SIGNED_IN, Answer, Route
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse, safe_path
+from manilla.web.routes import SIGNED_IN, Route
 
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)
@@ -33,24 +32,24 @@ SECOND_FACTOR = "/account/second-factor"
 KEPT = "kept."  # prefix for the fields of an interrupted form
 
 
-async def show_sign_in(request: PageRequest) -> Answer:
+async def show_sign_in(request: PageRequest) -> PageResponse:
     if request.is_signed_in:
         return request.redirect("/")
     onward = request.query.text("next", at_most=2000)
     return request.page("sign_in.html", next=onward)
 
 
-async def sign_in_to_demo(request: PageRequest) -> Answer:
+async def sign_in_to_demo(request: PageRequest) -> PageResponse:
     demo_login = request.layout.demo_login
     if demo_login is None:
-        raise NotHere
+        raise PageNotFound
     entered = await _sign_in(request, demo_login.email, demo_login.password, None)
     if isinstance(entered, NeedsCode):
-        raise NotHere
+        raise PageNotFound
     return _start_session(request, entered.session, request.form.text("next", at_most=2000))
 
 
-async def sign_in(request: PageRequest) -> Answer:
+async def sign_in(request: PageRequest) -> PageResponse:
     onward = request.form.text("next", at_most=2000)
     email, password = request.form.text("email"), request.form.secret("password")
     try:
@@ -58,26 +57,28 @@ async def sign_in(request: PageRequest) -> Answer:
     except TooManyAttempts as refusal:
         # A valid code together with the right password bypasses the limit.
         ticket = pending_sign_in.write(request.services.keyring, request.csrf, email, password)
-        return request.refused("code.html", refusal, next=onward, ticket=ticket, is_over_limit=True)
+        return request.form_with_errors(
+            "code.html", refusal, next=onward, ticket=ticket, is_over_limit=True
+        )
     except Refusal as refusal:
-        return request.refused("sign_in.html", refusal, next=onward)
+        return request.form_with_errors("sign_in.html", refusal, next=onward)
     if isinstance(entered, NeedsCode):
         ticket = pending_sign_in.write(request.services.keyring, request.csrf, email, password)
         return request.page("code.html", next=onward, ticket=ticket, is_over_limit=False)
     return _start_session(request, entered.session, onward)
 
 
-async def submit_code(request: PageRequest) -> Answer:
+async def submit_code(request: PageRequest) -> PageResponse:
     onward = request.form.text("next", at_most=2000)
     ticket = request.form.text("ticket", at_most=4000)
     known = pending_sign_in.read(request.services.keyring, request.csrf, ticket)
     if known is None:
         return request.redirect("/sign-in")
     try:
-        code = request.form.needed("code")
+        code = request.form.required("code")
         entered = await _sign_in(request, known.email, known.password, code)
     except Refusal as refusal:
-        return request.refused(
+        return request.form_with_errors(
             "code.html", refusal, next=onward, ticket=ticket, is_over_limit=False
         )
     assert not isinstance(entered, NeedsCode)
@@ -100,32 +101,32 @@ async def _sign_in(
     )
 
 
-def _start_session(request: PageRequest, session: NewSession, onward: str) -> Answer:
-    request.begin(session)
+def _start_session(request: PageRequest, session: NewSession, onward: str) -> PageResponse:
+    request.start_session(session)
     request.remember_device(
         devices.issue(request.services.keyring, request.realm, session.person_id)
     )
-    return request.redirect(way_on(request.layout, onward, "/"))
+    return request.redirect(safe_path(request.layout, onward, "/"))
 
 
-async def sign_out(request: PageRequest) -> Answer:
+async def sign_out(request: PageRequest) -> PageResponse:
     await sessions.end(request.db, request.realm, request.session_token)
     request.set_cookie(request.layout.cookie, "", 0)
     return request.redirect("/sign-in", done="You have signed out.")
 
 
-async def show_forgot(request: PageRequest) -> Answer:
+async def show_forgot(request: PageRequest) -> PageResponse:
     return request.page("forgot.html", is_sent=False, has_mail=request.services.mailer.is_open)
 
 
-async def forgot(request: PageRequest) -> Answer:
+async def forgot(request: PageRequest) -> PageResponse:
     """Answers the same, and equally fast, whether or not an account has this email address."""
     try:
-        email = request.form.needed("email")
+        email = request.form.required("email")
         await resets.count(request.db, request.realm, email, request.address)
     except Refusal as refusal:
         has_mail = request.services.mailer.is_open
-        return request.refused("forgot.html", refusal, is_sent=False, has_mail=has_mail)
+        return request.form_with_errors("forgot.html", refusal, is_sent=False, has_mail=has_mail)
     request.services.mailer.write_later(mail.MailKind.RESET, _reset_letter(request, email))
     return request.page("forgot.html", is_sent=True, has_mail=request.services.mailer.is_open)
 
@@ -141,21 +142,21 @@ def _reset_letter(request: PageRequest, email: str) -> mail.Write:
     return write
 
 
-async def show_reset(request: PageRequest) -> Answer:
+async def show_reset(request: PageRequest) -> PageResponse:
     await resets.look_at(request.db, request.realm, request.parameter("token"))
     return request.page("reset.html")
 
 
-async def reset(request: PageRequest) -> Answer:
+async def reset(request: PageRequest) -> PageResponse:
     password = request.form.secret("password")
     try:
         await resets.use(request.db, request.realm, request.parameter("token"), password)
     except passwords.WeakPassword as refusal:
-        return request.refused("reset.html", refusal, at=PASSWORD)
+        return request.form_with_errors("reset.html", refusal, at=PASSWORD)
     return request.redirect("/sign-in", done="Password changed. Sign in with the new password.")
 
 
-async def show_invitation(request: PageRequest) -> Answer:
+async def show_invitation(request: PageRequest) -> PageResponse:
     return request.page("invitation.html", **await _invitation(request))
 
 
@@ -165,29 +166,29 @@ async def _invitation(request: PageRequest) -> dict[str, Any]:
     return {"invitation": invitation, "has_account": has_account}
 
 
-async def accept(request: PageRequest) -> Answer:
+async def accept(request: PageRequest) -> PageResponse:
     try:
         session = await invitations.accept(
             request.db,
             request.realm,
             request.parameter("token"),
-            name=request.form.needed("name"),
+            name=request.form.required("name"),
             password=request.form.secret("password"),
             address=request.address,
             user_agent=request.user_agent,
         )
     except Refusal as refusal:
         about = await _invitation(request)
-        return request.refused("invitation.html", refusal, at=PASSWORD, **about)
+        return request.form_with_errors("invitation.html", refusal, at=PASSWORD, **about)
     return _start_session(request, session, "")
 
 
-async def join(request: PageRequest) -> Answer:
+async def join(request: PageRequest) -> PageResponse:
     await invitations.join(request.db, request.visitor, request.parameter("token"))
     return request.redirect("/", done="You have joined the team.")
 
 
-async def show(request: PageRequest) -> Answer:
+async def show(request: PageRequest) -> PageResponse:
     return request.page("account.html", **await _about(request))
 
 
@@ -201,34 +202,34 @@ async def _about(request: PageRequest) -> dict[str, Any]:
     }
 
 
-async def change_password(request: PageRequest) -> Answer:
+async def change_password(request: PageRequest) -> PageResponse:
     old, new = request.form.secret("old"), request.form.secret("new")
     try:
         await passwords.change(request.db, request.visitor, old, new)
     except Refusal as refusal:
         at = ((passwords.WrongPassword, "old"), (passwords.WeakPassword, "new"))
-        return request.refused("account.html", refusal, at=at, **await _about(request))
+        return request.form_with_errors("account.html", refusal, at=at, **await _about(request))
     return request.redirect("/account", done="Password changed. Your other sessions have ended.")
 
 
-async def choose_merchant(request: PageRequest) -> Answer:
-    await sessions.choose_merchant(request.db, request.visitor, request.form.whole("merchant_id"))
+async def choose_merchant(request: PageRequest) -> PageResponse:
+    await sessions.choose_merchant(request.db, request.visitor, request.form.integer("merchant_id"))
     return request.redirect("/")
 
 
-async def end_session(request: PageRequest) -> Answer:
+async def end_session(request: PageRequest) -> PageResponse:
     session_id = int(request.parameter("session"))
     await sessions.revoke(request.db, request.visitor.person_id, session_id)
     return request.redirect("/account", done="Session ended.")
 
 
-async def end_others(request: PageRequest) -> Answer:
+async def end_others(request: PageRequest) -> PageResponse:
     visitor = request.visitor
     await sessions.revoke_all_but(request.db, visitor.person_id, visitor.session_id)
     return request.redirect("/account", done="All other sessions ended.")
 
 
-async def begin_second_factor(request: PageRequest) -> Answer:
+async def begin_second_factor(request: PageRequest) -> PageResponse:
     issuer = request.layout.platform.now.site_name
     begun = await second_factor.begin(
         request.db, request.services.keyring, request.visitor, issuer=issuer
@@ -238,7 +239,7 @@ async def begin_second_factor(request: PageRequest) -> Answer:
     )
 
 
-async def confirm_second_factor(request: PageRequest) -> Answer:
+async def confirm_second_factor(request: PageRequest) -> PageResponse:
     try:
         codes = await second_factor.confirm(
             request.db, request.services.keyring, request.visitor, request.form.text("code")
@@ -248,16 +249,16 @@ async def confirm_second_factor(request: PageRequest) -> Answer:
         # database.
         secret, uri = request.form.text("secret"), request.form.text("uri", at_most=500)
         about = {**_to_scan(secret, uri), **_interrupted(request)}
-        return request.refused("second_factor.html", refusal, at=CODE, **about)
+        return request.form_with_errors("second_factor.html", refusal, at=CODE, **about)
     return request.page("recovery_codes.html", codes=codes, **_interrupted(request))
 
 
-async def renew_recovery(request: PageRequest) -> Answer:
+async def renew_recovery(request: PageRequest) -> PageResponse:
     codes = await second_factor.renew_recovery(request.db, request.visitor)
     return request.page("recovery_codes.html", codes=codes, onward="", carried=[])
 
 
-async def end_second_factor(request: PageRequest) -> Answer:
+async def end_second_factor(request: PageRequest) -> PageResponse:
     await second_factor.turn_off(request.db, request.visitor)
     if not request.visitor.has_totp:
         return request.redirect("/account", done="Second factor turned off.")
@@ -273,7 +274,7 @@ def _to_scan(secret: str, uri: str) -> dict[str, Any]:
 
 def _interrupted(request: PageRequest) -> dict[str, Any]:
     """The form that was interrupted when the user had to set up a second factor."""
-    onward = way_on(request.layout, request.form.text("onward", at_most=2000), "")
+    onward = safe_path(request.layout, request.form.text("onward", at_most=2000), "")
     carried = [
         (name.removeprefix(KEPT), value)
         for name, value in request.form.pairs()

@@ -24,9 +24,9 @@ from manilla.people.visitor import Visitor
 from manilla.web.csrf import FIELD, Csrf
 from manilla.web.exports import File
 from manilla.web.forms import Form
-from manilla.web.layout import Layout, NotHere
-from manilla.web.page_request import PageRequest
-from manilla.web.routes import SIGNED_IN, Answer, Route
+from manilla.web.layout import Layout
+from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
+from manilla.web.routes import SIGNED_IN, Route
 
 log = structlog.get_logger(__name__)
 
@@ -76,12 +76,12 @@ class Authentication:
             handle
         )
 
-    async def _serve(self, route: Route, http: Request[Any, Any, Any]) -> Answer:
+    async def _serve(self, route: Route, http: Request[Any, Any, Any]) -> PageResponse:
         token = http.cookies.get(self._layout.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._layout.realm, token) if token else None
         except Refusal as refusal:  # the database is unavailable, so the session cannot be checked
-            return PageRequest(self._layout, http, None, csrf="").turned_away(refusal)
+            return PageRequest(self._layout, http, None, csrf="").error_page(refusal)
         name = self._layout.cookie_named(ANONYMOUS)
         anonymous = http.cookies.get(name) or secrets.token_urlsafe(24)
         binding = token if visitor is not None else anonymous
@@ -96,11 +96,11 @@ class Authentication:
             except Refusal as refusal:
                 if refusal.status == FORBIDDEN:
                     self._report_refusal(visitor, request, refusal.code)
-                return request.turned_away(refusal)
+                return request.error_page(refusal)
 
     async def _answer(
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
-    ) -> Answer:
+    ) -> PageResponse:
         await self._admit(route, request, visitor, binding)
         answer = await self._step_up_page(route, request, visitor)
         if answer is not None:
@@ -165,7 +165,7 @@ class Authentication:
 
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor | None
-    ) -> Answer | None:
+    ) -> PageResponse | None:
         """The page that asks users to confirm their identity and keeps the submitted fields.
 
         None if that is not needed.
@@ -182,7 +182,7 @@ class Authentication:
         if STEP_UP in request.form:
             try:
                 await self._check_identity(visitor, request.form.secret(STEP_UP))
-                request.stepped_up()
+                request.mark_stepped_up()
                 return None
             except Refusal as refusal:
                 alert = refusal.text
@@ -217,7 +217,7 @@ class Authentication:
             SecurityEvent.STEP_UP, SecurityOutcome.DONE, visitor.realm, _who(visitor)
         )
 
-    def _to_sign_in(self, request: PageRequest) -> Answer:
+    def _to_sign_in(self, request: PageRequest) -> PageResponse:
         if request.http.method != "GET":
             return request.redirect("/sign-in")
         query = request.http.url.query
@@ -239,12 +239,12 @@ def _kept(request: PageRequest) -> list[tuple[str, str]]:
 
 
 def _check_parameters(http: Request[Any, Any, Any]) -> None:
-    """Raises NotHere for values that the database could not look up."""
+    """Raises PageNotFound for values that the database could not look up."""
     for value in http.path_params.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
-            raise NotHere
+            raise PageNotFound
         if isinstance(value, str) and not value.isprintable():
-            raise NotHere
+            raise PageNotFound
 
 
 def _environment(http: Request[Any, Any, Any]) -> Environment | None:
@@ -254,7 +254,7 @@ def _environment(http: Request[Any, Any, Any]) -> Environment | None:
     try:
         return Environment(str(given))
     except ValueError:
-        raise NotHere from None
+        raise PageNotFound from None
 
 
 def _actor(visitor: Visitor | None, layout: Layout) -> Actor:

@@ -10,7 +10,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 
-__all__ = ["badge", "browser", "clean", "minor", "moment", "money", "said", "title"]
+__all__ = ["badge", "browser", "clean", "describe_changes", "minor", "moment", "money", "title"]
 
 # Colors of the style sheet, by status.
 TONES = {
@@ -91,7 +91,7 @@ def title(word: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def said(detail: Mapping[str, Any]) -> list[str]:
+def describe_changes(detail: Mapping[str, Any]) -> list[str]:
     """The details of an audit log entry or approval in words: `Status: pending → approved`."""
     texts: list[str] = []
     for name, value in detail.items():
@@ -99,7 +99,7 @@ def said(detail: Mapping[str, Any]) -> list[str]:
             case {"before": before, "after": after}:
                 texts.append(f"{title(name)}: {_word(before)} → {_word(after)}")
             case Mapping():
-                texts += said(value)
+                texts += describe_changes(value)
             case None | "":
                 continue
             case _:

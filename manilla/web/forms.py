@@ -59,7 +59,7 @@ class Form:
         """A password exactly as typed."""
         return self._values.get(name, [""])[-1]
 
-    def needed(self, name: str, *, at_most: int = 255) -> str:
+    def required(self, name: str, *, at_most: int = 255) -> str:
         value = self.text(name, at_most=at_most)
         if not value:
             raise BadForm(errors={name: "This field is required."})
@@ -74,7 +74,7 @@ class Form:
         except ValueError:
             raise BadForm(errors={name: "Choose one of the options."}) from None
 
-    def whole(self, name: str) -> int:
+    def integer(self, name: str) -> int:
         value = self.text(name)
         if not (value.isascii() and value.isdigit() and len(value) <= 15):
             raise BadForm(errors={name: "Enter a whole number, such as 15."})
@@ -92,7 +92,7 @@ class Form:
         except MoneyError as error:
             raise BadForm(errors={name: str(error)}) from None
 
-    def is_ticked(self, name: str) -> bool:
+    def is_checked(self, name: str) -> bool:
         return self.text(name) in ("on", "true", "yes", "1")
 
     def file(self, name: str) -> UploadFile | None:

@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.errors import Refusal
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web.rendering import environment
 
 
-class Item(msgspec.Struct, frozen=True):
+class NavigationItem(msgspec.Struct, frozen=True):
     """A navigation link. A path that depends on the environment starts with `~`."""
 
     title: str
@@ -21,9 +20,9 @@ class Item(msgspec.Struct, frozen=True):
     needs: Permission
 
 
-class Section(msgspec.Struct, frozen=True):
+class NavigationSection(msgspec.Struct, frozen=True):
     title: str
-    items: Sequence[Item]
+    items: Sequence[NavigationItem]
 
 
 # What a page shows of a rejected form, if there is none.
@@ -41,7 +40,7 @@ class Layout:
         realm: Realm,
         services: Services,
         templates: Path,
-        navigation: Sequence[Section],
+        navigation: Sequence[NavigationSection],
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"
@@ -65,8 +64,3 @@ class Layout:
 
     def render(self, template: str, **values: Any) -> str:
         return self._templates.get_template(template).render({**NO_FORM, **values})
-
-
-class NotHere(Refusal):
-    status, code = 404, "NOT_FOUND"
-    message = "This page does not exist."

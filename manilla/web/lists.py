@@ -49,12 +49,12 @@ class ListView:
         self.is_filtered = any(pair[0] not in views for pair in pairs)
         self.is_later = AFTER in request.query
         kept = urlencode([pair for pair in pairs if pair[0] in views])
-        self.plain_address = f"{self._path}?{kept}" if kept else self._path
+        self.unfiltered_url = f"{self._path}?{kept}" if kept else self._path
         self.here = self._address(*(pair for pair in request.query.pairs() if pair[0] == AFTER))
-        self.first_address = self._address()
-        self.next_address = self._address((AFTER, following)) if following else None
-        self.csv_address = self._address((exports.FORMAT, "csv"))
-        self.xlsx_address = self._address((exports.FORMAT, "xlsx"))
+        self.first_url = self._address()
+        self.next_url = self._address((AFTER, following)) if following else None
+        self.csv_url = self._address((exports.FORMAT, "csv"))
+        self.xlsx_url = self._address((exports.FORMAT, "xlsx"))
 
     def _address(self, *more: tuple[str, str]) -> str:
         query = urlencode([*self._pairs, *more])

@@ -29,6 +29,14 @@ FLASH_SECONDS = 60
 KEPT_LENGTH_MAX = 300  # maximum length of a value in the cookie
 
 
+PageResponse = Response[Any]
+
+
+class PageNotFound(Refusal):
+    status, code = 404, "NOT_FOUND"
+    message = "This page does not exist."
+
+
 class Flash(msgspec.Struct, frozen=True):
     """A message for the next page, shown once."""
 
@@ -101,7 +109,7 @@ class PageRequest:
         *,
         headers: Mapping[str, str] | None = None,
         **values: Any,
-    ) -> Response[Any]:
+    ) -> PageResponse:
         name = self.layout.cookie_named(FLASH)
         flash = _read_flash(self.http.cookies.get(name))
         if flash is not None:
@@ -137,7 +145,7 @@ class PageRequest:
         done: str | None = None,
         failed: str | None = None,
         query: Mapping[str, str] | None = None,
-    ) -> Response[Any]:
+    ) -> PageResponse:
         """Redirects to a path of this realm, which shows the message `done` or `failed`."""
         flash = None
         if done is not None or failed is not None:
@@ -146,7 +154,7 @@ class PageRequest:
 
     def _redirect(
         self, path: str, flash: Flash | None, query: Mapping[str, str] | None = None
-    ) -> Response[Any]:
+    ) -> PageResponse:
         if flash is not None:
             name = self.layout.cookie_named(FLASH)
             self.set_cookie(name, _write_flash(flash), FLASH_SECONDS, path="/")
@@ -154,7 +162,7 @@ class PageRequest:
         headers = {"Location": target, **NO_STORE}
         return Response(None, status_code=303, headers=headers, cookies=self._cookies)
 
-    def watched(self, state: str) -> Response[Any] | None:
+    def poll_response(self, state: str) -> PageResponse | None:
         """Responds to an open page that polls for a new state; None if the request is no poll.
 
         The response is empty, or makes the page reload.
@@ -175,9 +183,9 @@ class PageRequest:
             path = f"/{self.environment}{path[1:]}"
         return self.layout.root + path
 
-    def refused(
+    def form_with_errors(
         self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
-    ) -> Response[Any]:
+    ) -> PageResponse:
         """Shows the form again with the submitted values and the error of each field."""
         status = refusal.status if refusal.status >= 400 else 422
         return self.page(
@@ -190,9 +198,9 @@ class PageRequest:
             **values,
         )
 
-    def sent_back(
+    def redirect_with_errors(
         self, path: str, refusal: Refusal, *, keep: Sequence[str] = (), at: FieldsByRefusal = ()
-    ) -> Response[Any]:
+    ) -> PageResponse:
         """Redirects to the page with the form, which shows the error of each field.
 
         The values in `keep` are filled in again. They are sent in a cookie, so never name a secret.
@@ -206,7 +214,7 @@ class PageRequest:
         )
         return self._redirect(path, flash)
 
-    def turned_away(self, refusal: Refusal) -> Response[Any]:
+    def error_page(self, refusal: Refusal) -> PageResponse:
         """A page with the error message."""
         headers = _retry_after(refusal)
         return self.page("refused.html", refusal.status, headers=headers, refusal=refusal)
@@ -227,7 +235,7 @@ class PageRequest:
     def user_agent(self) -> str:
         return self.http.headers.get("user-agent", "")
 
-    def stepped_up(self) -> None:
+    def mark_stepped_up(self) -> None:
         """Records in this request, too, that the user has just confirmed their identity."""
         self._visitor = msgspec.structs.replace(
             self.visitor,
@@ -235,7 +243,7 @@ class PageRequest:
             second_factor=self.visitor.has_totp,
         )
 
-    def begin(self, session: NewSession) -> None:
+    def start_session(self, session: NewSession) -> None:
         """Sets the session cookie."""
         seconds = int(session.lasts.total_seconds())
         self.set_cookie(self.layout.cookie, session.token, seconds)
@@ -266,7 +274,7 @@ class PageRequest:
         )
 
 
-def way_on(layout: Layout, wanted: str, otherwise: str) -> str:
+def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:
     """The path to open after sign-in. Rejects URLs of other sites and realms."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
     # Browsers treat `%2e` in a path like a dot.

@@ -29,7 +29,7 @@ def environment(folder: Path) -> jinja2.Environment:
         clean=display.clean,
         duration=duration,
         titled=display.title,
-        said=display.said,
+        changes=display.describe_changes,
     )
     made.globals.update(
         minor=display.minor,

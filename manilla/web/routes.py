@@ -5,17 +5,15 @@ without the permission, for another merchant or with a forged form are rejected.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-from litestar import Response
 
 from manilla.kit.environment import Environment
 from manilla.people.roles import Permission
-from manilla.web.page_request import PageRequest
+from manilla.web.page_request import PageRequest, PageResponse
 
-Answer = Response[Any]
-Handler = Callable[[PageRequest], Awaitable[Answer]]
+Handler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 BODY_BYTES_MAX = 64 * 1024
 

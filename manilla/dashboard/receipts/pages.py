@@ -17,44 +17,43 @@ from manilla.payments.payment import Payment
 from manilla.payouts import queries as payouts
 from manilla.payouts.payout import Payout
 from manilla.services import Services
-from manilla.web.layout import Layout, NotHere
-from manilla.web.page_request import NO_STORE, PageRequest
-from manilla.web.routes import Answer
+from manilla.web.layout import Layout
+from manilla.web.page_request import NO_STORE, PageNotFound, PageRequest, PageResponse
 
 VERIFY = "/verify"
 
 
-async def show_payment(request: PageRequest) -> Answer:
+async def show_payment(request: PageRequest) -> PageResponse:
     return _show(request, await _payment_receipt(request), "payments")
 
 
-async def send_payment(request: PageRequest) -> Answer:
+async def send_payment(request: PageRequest) -> PageResponse:
     return await _send_pdf(request, await _payment_receipt(request))
 
 
-async def show_payout(request: PageRequest) -> Answer:
+async def show_payout(request: PageRequest) -> PageResponse:
     return _show(request, await _payout_receipt(request), "payouts")
 
 
-async def send_payout(request: PageRequest) -> Answer:
+async def send_payout(request: PageRequest) -> PageResponse:
     return await _send_pdf(request, await _payout_receipt(request))
 
 
 async def _payment_receipt(request: PageRequest) -> Receipt:
     found = await payments.payment(request.db, request.merchant_id, request.parameter("trx_id"))
     if found is None or found.environment != request.environment:
-        raise NotHere
+        raise PageNotFound
     return await _of_payment(request.services, found)
 
 
 async def _payout_receipt(request: PageRequest) -> Receipt:
     found = await payouts.payout(request.db, request.merchant_id, request.parameter("payout"))
     if found is None or found.environment != request.environment:
-        raise NotHere
+        raise PageNotFound
     return await _of_payout(request.services, found)
 
 
-def _show(request: PageRequest, receipt: Receipt, kind: str) -> Answer:
+def _show(request: PageRequest, receipt: Receipt, kind: str) -> PageResponse:
     return request.page(
         "receipt.html",
         receipt=receipt,
@@ -63,7 +62,7 @@ def _show(request: PageRequest, receipt: Receipt, kind: str) -> Answer:
     )
 
 
-async def _send_pdf(request: PageRequest, receipt: Receipt) -> Answer:
+async def _send_pdf(request: PageRequest, receipt: Receipt) -> PageResponse:
     site_name = request.services.platform.now.site_name
     content = await asyncio.to_thread(_render_pdf, receipt, site_name)
     name = f"receipt-{receipt.trx_id}.pdf"

@@ -35,7 +35,7 @@ POSTINGS = {
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 
-class Happening(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     place: int  # order among events with the same time
     source: str  # where the event was recorded
@@ -45,22 +45,22 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str | None = None
 
 
-def of_payment(story: PaymentStory, *, all_accounts: bool = False) -> list[Happening]:
+def of_payment(story: PaymentStory, *, all_accounts: bool = False) -> list[TimelineEntry]:
     """`all_accounts` includes the platform's own accounts, which merchants must not see."""
     charges = (_charge(each) for each in story.charges)
     return _in_order(*charges, *_common(story, all_accounts=all_accounts))
 
 
-def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[Happening]:
+def of_payout(story: PayoutStory, *, all_accounts: bool = False) -> list[TimelineEntry]:
     return _in_order(*_common(story, all_accounts=all_accounts))
 
 
-def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[Happening]:
+def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
     """The timeline of webhooks that match none of our transactions."""
     return _in_order(*(_heard(each) for each in heard))
 
 
-def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterable[Happening]:
+def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterable[TimelineEntry]:
     yield from (_request(each) for each in story.requests)
     yield from (_heard(each) for each in story.webhooks)
     yield from (_step(each) for each in story.steps)
@@ -72,13 +72,13 @@ def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterabl
         yield from _told(told)
 
 
-def _in_order(*happenings: Happening) -> list[Happening]:
-    return sorted(happenings, key=lambda each: (each.at, each.place))
+def _in_order(*entries: TimelineEntry) -> list[TimelineEntry]:
+    return sorted(entries, key=lambda each: (each.at, each.place))
 
 
-def _request(request: Request) -> Happening:
+def _request(request: Request) -> TimelineEntry:
     refused = f", {request.error_code}: {request.error}" if request.error_code else ""
-    return Happening(
+    return TimelineEntry(
         at=request.at,
         place=REQUEST,
         source="API",
@@ -88,10 +88,10 @@ def _request(request: Request) -> Happening:
     )
 
 
-def _charge(charge: Charge) -> Happening:
+def _charge(charge: Charge) -> TimelineEntry:
     status = "held for review" if charge.status == "suspense" else charge.status
     detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."
-    return Happening(
+    return TimelineEntry(
         at=charge.created_at,
         place=CHARGE,
         source="Checkout",
@@ -100,13 +100,13 @@ def _charge(charge: Charge) -> Happening:
     )
 
 
-def _heard(heard: ReceivedWebhook) -> Happening:
+def _heard(heard: ReceivedWebhook) -> TimelineEntry:
     claims = []
     if heard.claimed_status is not None:
         claims.append(heard.claimed_status)
     if heard.claimed_amount is not None and heard.claimed_currency in DECIMALS:
         claims.append(f"{heard.claimed_amount:,f} {heard.claimed_currency}")
-    return Happening(
+    return TimelineEntry(
         at=heard.received_at,
         place=WEBHOOK,
         source="Provider",
@@ -115,11 +115,11 @@ def _heard(heard: ReceivedWebhook) -> Happening:
     )
 
 
-def _step(step: TimelineEvent) -> Happening:
+def _step(step: TimelineEvent) -> TimelineEntry:
     moved = "" if step.from_status == step.to_status else f": {step.from_status} → {step.to_status}"
     tone = "green" if step.event in GOOD else "red" if step.event in BAD else ""
     event = step.event.replace("_", " ")
-    return Happening(
+    return TimelineEntry(
         at=step.at,
         place=STEP,
         source="Status",
@@ -129,7 +129,7 @@ def _step(step: TimelineEvent) -> Happening:
     )
 
 
-def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> Happening:
+def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> TimelineEntry:
     lines = []
     for entry in entries:
         amount = Money(posting.currency, entry.amount_minor)
@@ -137,7 +137,7 @@ def _posting(posting: PostingLine, entries: Sequence[EntryLine]) -> Happening:
         if entry.balance_minor is not None:
             line += f", balance {money(Money(posting.currency, entry.balance_minor))}"
         lines.append(line)
-    return Happening(
+    return TimelineEntry(
         at=posting.posted_at,
         place=POSTING,
         source="Ledger",
@@ -150,9 +150,9 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _told(told: NotificationWithAttempts) -> Iterable[Happening]:
+def _told(told: NotificationWithAttempts) -> Iterable[TimelineEntry]:
     notification = told.notification
-    yield Happening(
+    yield TimelineEntry(
         at=notification.created_at,
         place=NOTIFICATION,
         source="IPN",
@@ -163,7 +163,7 @@ def _told(told: NotificationWithAttempts) -> Iterable[Happening]:
     for attempt in told.attempts:
         is_good = attempt.error is None
         answer = f"returned {attempt.status}" if attempt.status else "failed"
-        yield Happening(
+        yield TimelineEntry(
             at=attempt.at,
             place=ATTEMPT,
             source="IPN",
