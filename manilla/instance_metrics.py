@@ -14,7 +14,7 @@ from manilla.kit import health
 from manilla.kit.db import Database
 from manilla.kit.jobs.queues import job_queues
 from manilla.notify.outbox import DELIVER
-from manilla.platform.settings import payouts_held_since
+from manilla.payouts import holding
 from manilla.proofs import proofs
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import queries as providers
@@ -70,7 +70,7 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
         for state in STATES:
             number = numbers.get((provider, state), 0)
             metrics.payouts_open.labels(provider, state).set(number)
-    metrics.payouts_held.set(await payouts_held_since(db) is not None)
+    metrics.payouts_held.set(await holding.hold_start(db) is not None)
 
 
 class _Cases(msgspec.Struct, frozen=True):

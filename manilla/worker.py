@@ -1,4 +1,4 @@
-"""The worker process: runs jobs that are due, and periodic chores."""
+"""The worker process: runs jobs that are due, and periodic tasks."""
 
 import asyncio
 import contextlib
@@ -44,32 +44,34 @@ PROOF_SECONDS = 3600
 RECONCILE_SECONDS = 20  # per sum; there are two, and both must fit in a job's time
 
 
-class Chore(msgspec.Struct, frozen=True):
+class PeriodicTask(msgspec.Struct, frozen=True):
     name: str
     every_seconds: float
     run: Callable[[], Awaitable[None]]
 
 
-def chores(services: Services) -> list[Chore]:
+def periodic_tasks(services: Services) -> list[PeriodicTask]:
     db, kinds = services.db, works(services).keys()
     # Not in development mode: a simulated provider's balance does not match the ledger.
     reconciliation = _reconciliation(services)
-    comparing = [Chore("schedule_reconciliation", 600, reconciliation.schedule)]
+    comparing = [PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule)]
     return [
         *([] if services.is_development else comparing),
-        Chore("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
-        Chore("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
-        Chore("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
-        Chore("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
-        Chore("forget_requests", 600, lambda: request_log.forget_old(db)),
-        Chore("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
-        Chore("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
-        Chore("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
-        Chore("measure_backlog", 5, lambda: _measure_backlog(services)),
-        Chore("measure", 15, lambda: instance_metrics.measure(db, kinds)),
-        Chore("forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)),
-        Chore("probe_rails", 2, services.rails.probe),
-        Chore("prove_books", 2, lambda: _prove_books(services)),
+        PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.forget_ended_windows(db)),
+        PeriodicTask("forget_answers", 60, lambda: idempotency.forget_old_answers(db)),
+        PeriodicTask("forget_credentials", 3600, lambda: merchants.forget_expired_credentials(db)),
+        PeriodicTask("forget_approvals", 3600, lambda: approvals.forget_expired(db)),
+        PeriodicTask("forget_requests", 600, lambda: request_log.forget_old(db)),
+        PeriodicTask("forget_sessions", 600, lambda: people.forget_ended(db, KEEP_LINKS)),
+        PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
+        PeriodicTask("forget_rail_figures", 3600, lambda: providers.forget_old_figures(db)),
+        PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
+        PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
+        PeriodicTask(
+            "forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)
+        ),
+        PeriodicTask("probe_rails", 2, services.rails.probe),
+        PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
     ]
 
 
@@ -126,7 +128,7 @@ async def work(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with opened(settings, name="manilla worker", connections=CONNECTIONS) as services:
-        tasks = [asyncio.create_task(_repeat(chore)) for chore in chores(services)]
+        tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
         async with outbound.open_session(
             is_public_only=not settings.is_development,
             connections=delivery.CONCURRENCY,
@@ -139,13 +141,13 @@ async def work(settings: Settings) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _repeat(chore: Chore) -> None:
-    """Runs a chore periodically. A failure is logged and never stops the worker."""
+async def _repeat(task: PeriodicTask) -> None:
+    """Runs a task periodically. A failure is logged and never stops the worker."""
     while True:
         try:
-            await chore.run()
+            await task.run()
         except Unavailable as away:
-            log.warning("chore_put_off", chore=chore.name, **away.facts)
+            log.warning("chore_put_off", chore=task.name, **away.facts)
         except Exception:
-            log.exception("chore_failed", chore=chore.name)
-        await asyncio.sleep(chore.every_seconds)
+            log.exception("chore_failed", chore=task.name)
+        await asyncio.sleep(task.every_seconds)

@@ -1,7 +1,5 @@
 """Lists of the audit log."""
 
-from collections.abc import AsyncIterator
-
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
@@ -20,8 +18,3 @@ async def entries(
     limit = min(limit, PAGE_ROWS_MAX)
     rows = await audit.listed(db, wanted, listing.read_cursor(int, after), limit)
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
-
-
-def all_entries(db: Database, wanted: AuditFilter) -> AsyncIterator[list[AuditEntry]]:
-    """Yields all lines that match the filter."""
-    return listing.in_pages(lambda after: entries(db, wanted, after=after, limit=PAGE_ROWS_MAX))

@@ -144,7 +144,7 @@ async def _forward(session: Any, url: str, body: bytes, headers: dict[str, str])
     except TimeoutError:
         error = f"no response within {FORWARD_SECONDS:.0f} seconds"
     except (aiohttp.ClientError, OSError, ValueError) as problem:
-        error = outbound.told(problem)
+        error = outbound.describe(problem)
     milliseconds = round((time.monotonic() - began) * 1000)
     return {"status": status, "answer": answer, "milliseconds": milliseconds, "error": error}
 

@@ -16,7 +16,6 @@ from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import decisions, holding, listing, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, PayoutStatus
-from manilla.platform.settings import payouts_held_since
 from manilla.providers.rails import open_session
 from manilla.refunds import holding as refund_holding
 
@@ -153,7 +152,7 @@ def release(as_json: Json = False, data: Data = None) -> None:
 
 
 async def _hold_shown(tools: Tools) -> dict[str, Any]:
-    since = await payouts_held_since(tools.db)
+    since = await holding.hold_start(tools.db)
     return {
         "held": since is not None,
         "since": iso(since) if since else None,

@@ -136,7 +136,7 @@ def open_session(*, is_public_only: bool, connections: int, seconds: float) -> A
     )
 
 
-def told(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Describes a failed call in one line, in plain words instead of the library's."""
     match error:
         case aiohttp.ClientConnectorCertificateError():

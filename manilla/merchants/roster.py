@@ -1,6 +1,6 @@
 """Lists of merchants for administrators."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -45,11 +45,6 @@ async def merchants(
         *conditions.values,
     )
     return Page(rows, listing.cursor(rows[-1].id) if len(rows) == limit else None)
-
-
-def all_merchants(db: Database, wanted: MerchantFilter) -> AsyncIterator[list[MerchantRow]]:
-    """Yields all merchants that match the filter."""
-    return listing.in_pages(lambda after: merchants(db, wanted, after=after, limit=PAGE_ROWS_MAX))
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:

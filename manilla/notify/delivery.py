@@ -118,7 +118,7 @@ class NotificationDelivery:
             late = "no response" if status is None else "the response did not end"
             raise _failed(f"{late} within 10 seconds", status, answer) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failed(f"the call failed: {outbound.told(error)}", status, answer) from None
+            raise _failed(f"the call failed: {outbound.describe(error)}", status, answer) from None
         if not 200 <= status < 300:
             raise _failed(_error(status), status, answer)
         return status, bytes(answer[:ANSWER_BYTES_KEPT])

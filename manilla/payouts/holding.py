@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.payouts import queries, sending
@@ -68,8 +68,16 @@ async def hold(db: Database) -> None:
     await settings.change(db, "payouts_held", "true")
 
 
+async def hold_start(db: Database | Connection) -> datetime | None:
+    """Returns when payouts were put on hold, or None. Always reads from the database."""
+    since: datetime | None = await db.value(
+        "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
+    )
+    return since
+
+
 async def held_since(db: Database) -> datetime:
-    since = await settings.payouts_held_since(db)
+    since = await hold_start(db)
     if since is None:
         raise NotHeld
     return since

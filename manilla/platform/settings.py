@@ -1,6 +1,5 @@
 """Platform settings, which administrators can change while Manilla runs."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -286,14 +285,6 @@ async def load(db: Database | Connection) -> PlatformSettings:
         stored.setdefault("adjustment_limits", f"NGN:{stored[LIMIT_BEFORE]}")
     known = {key: parse(key, value) for key, value in stored.items() if key in _FIELDS}
     return PlatformSettings(**known)
-
-
-async def payouts_held_since(db: Database | Connection) -> datetime | None:
-    """Returns when payouts were put on hold, or None. Always reads from the database."""
-    since: datetime | None = await db.value(
-        "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
-    )
-    return since
 
 
 async def change(db: Database | Connection, key: str, text: str) -> None:

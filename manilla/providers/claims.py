@@ -14,7 +14,8 @@ from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
 # For this long after a webhook that names a different amount or currency, we do not act on the
-# provider's answer: the provider must confirm it in a later status query.
+# provider's answer. The first status query after that decides alone: earlier answers are not kept,
+# so the two are not compared.
 CONFIRMATION_SECONDS = 20.0
 
 

@@ -314,7 +314,7 @@ async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
 async def test_one_worker_checks_the_ledger_on_request(
     services: Services, visitor: SignedInUser
 ) -> None:
-    prove = next(chore for chore in worker.chores(services) if chore.name == "prove_books")
+    prove = next(task for task in worker.periodic_tasks(services) if task.name == "prove_books")
     await prove.run()
     proved = await proofs.last(services.db)
     assert proved.is_sound

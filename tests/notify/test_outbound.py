@@ -58,7 +58,7 @@ async def test_loopback_is_rejected_in_every_notation(receiver: Receiver, host: 
     said = r"not a (public|canonical IPv4) address"
     with pytest.raises(aiohttp.ClientError, match=said) as refused:
         await _post(url, is_public_only=True)
-    assert re.search(said, outbound.told(refused.value))
+    assert re.search(said, outbound.describe(refused.value))
     assert receiver.received == []
 
 
@@ -67,7 +67,7 @@ async def test_an_error_does_not_reveal_what_a_hostname_resolves_to() -> None:
     for host in ("localhost", "10.1.2.3", "no-such-name.invalid"):
         with pytest.raises(aiohttp.ClientError) as refused:
             await _post(f"http://{host}/ipn", is_public_only=True)
-        told.add(outbound.told(refused.value))
+        told.add(outbound.describe(refused.value))
     assert told == {outbound.NOT_REACHED}
 
 

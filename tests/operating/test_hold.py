@@ -160,7 +160,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
     problems = {each.payout.trx_id: each.problem for each in found if each.is_in_doubt}
     assert problems[trx_id] == "providera is not configured"
     assert later not in problems
-    assert await platform.payouts_held_since(db) is not None
+    assert await holding.hold_start(db) is not None
 
 
 async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
@@ -223,7 +223,7 @@ async def test_a_release_without_a_complete_check_needs_a_second_administrator(
         asked = await apply_or_ask(office, SettingChange("payouts_held", "false"))
         assert isinstance(asked, ApprovalRequested)
         assert await apply_or_ask(office, SettingChange("payouts_held", "true")) is None
-    assert await platform.payouts_held_since(db) is not None
+    assert await holding.hold_start(db) is not None
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ async def _age(db: Database, reference: str, *columns: str) -> None:
 
 
 async def _forget(services: Services) -> None:
-    [chore] = [each for each in worker.chores(services) if each.name == "forget_webhooks"]
-    await chore.run()
+    [task] = [each for each in worker.periodic_tasks(services) if each.name == "forget_webhooks"]
+    await task.run()
 
 
 async def _kept(db: Database, reference: str) -> int:

@@ -30,6 +30,7 @@ MAJOR_VERSION = 18
 SOCKET_PATH_BYTES_MAX = 100
 READY_SECONDS = 60
 ORPHAN_SECONDS = 20
+COMMAND_SECONDS = 120  # initdb writes about 40 MB, which a slow disk delays
 SUPERUSER, OWNER, APPLICATION, NAME = "postgres", "manilla_owner", "manilla_app", "manilla"
 HERE = "/proc/self/cwd"
 
@@ -262,7 +263,21 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
 def _run(
     command: list[str], account: SystemAccount | None, folder: Path, stdin: int = subprocess.DEVNULL
 ) -> str:
-    result = subprocess.run(  # noqa: S603
+    name = Path(command[0]).name
+    try:
+        result = _run_process(command, account, folder, stdin)
+    except subprocess.TimeoutExpired:
+        raise PostgresRefusal(f"{name} did not end within {COMMAND_SECONDS} s.") from None
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or ["no reason given"]
+        raise PostgresRefusal(f"{name} failed: {lines[-1]}")
+    return result.stdout
+
+
+def _run_process(
+    command: list[str], account: SystemAccount | None, folder: Path, stdin: int
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
         command,
         cwd=folder,
         stdin=stdin,
@@ -273,11 +288,8 @@ def _run(
         user=account.uid if account else None,
         group=account.gid if account else None,
         extra_groups=[] if account else None,
+        timeout=COMMAND_SECONDS,
     )
-    if result.returncode != 0:
-        lines = result.stderr.strip().splitlines() or ["no reason given"]
-        raise PostgresRefusal(f"{Path(command[0]).name} failed: {lines[-1]}")
-    return result.stdout
 
 
 def _passwords(data: Path) -> dict[str, str]:
