@@ -13,7 +13,8 @@ from manilla.ledger.transactions import Scenario
 from manilla.merchants import credentials, queries
 from manilla.methods.method import MethodKind
 from manilla.notify import queries as notifications
-from manilla.reference.explorer import ExplorerApi, ExplorerCall, Tool
+from manilla.reference.explorer import ExplorerApi, ExplorerCall, example_body
+from manilla.reference.operations import Operation
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse
 
@@ -27,42 +28,42 @@ PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 async def show(request: PageRequest) -> PageResponse:
     if request.environment is not Environment.SANDBOX:
         return request.page("explorer_closed.html")
-    tool = _tool(request, request.query.text("operation")) or _tools(request)[0]
-    return request.page("explorer.html", exchange=None, **await _about(request, tool))
+    operation = _operation(request, request.query.text("operation")) or _operations(request)[0]
+    return request.page("explorer.html", exchange=None, **await _about(request, operation))
 
 
 async def send(request: PageRequest) -> PageResponse:
-    tool = _tool(request, request.form.text("operation"))
-    if tool is None or request.environment is not Environment.SANDBOX:
+    operation = _operation(request, request.form.text("operation"))
+    if operation is None or request.environment is not Environment.SANDBOX:
         raise PageNotFound
     try:
-        attempt = await _attempt(request, tool)
+        call = await _call(request, operation)
     except BadForm as refusal:
         return request.form_with_errors(
-            "explorer.html", refusal, exchange=None, **await _about(request, tool)
+            "explorer.html", refusal, exchange=None, **await _about(request, operation)
         )
-    exchange = await _api(request.services).send(attempt)
-    about = await _about(request, tool)
+    exchange = await _api(request.services).send(call)
+    about = await _about(request, operation)
     return request.page("explorer.html", exchange=exchange, **{**about, "given": request.form})
 
 
-def _tools(request: PageRequest) -> Sequence[Tool]:
-    return _api(request.services).tools
+def _operations(request: PageRequest) -> Sequence[Operation]:
+    return _api(request.services).operations
 
 
-def _tool(request: PageRequest, wanted: str) -> Tool | None:
+def _operation(request: PageRequest, wanted: str) -> Operation | None:
     """Returns one of a fixed list of endpoints. The form cannot supply a URL."""
-    return next((tool for tool in _tools(request) if tool.id == wanted), None)
+    return next((one for one in _operations(request) if one.id == wanted), None)
 
 
-async def _attempt(request: PageRequest, tool: Tool) -> ExplorerCall:
+async def _call(request: PageRequest, operation: Operation) -> ExplorerCall:
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
     return ExplorerCall(
-        tool=tool,
+        operation=operation,
         merchant_id=request.merchant_id,
         merchant_key=rows[0].merchant_key,
         address=request.address,
-        parameters=_parameters(request, tool),
+        parameters=_parameters(request, operation),
         # Browsers submit line breaks in text areas as CRLF.
         body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
         idempotency_key=_printable(request, "idempotency_key"),
@@ -70,25 +71,26 @@ async def _attempt(request: PageRequest, tool: Tool) -> ExplorerCall:
     )
 
 
-async def _about(request: PageRequest, tool: Tool) -> dict[str, Any]:
+async def _about(request: PageRequest, operation: Operation) -> dict[str, Any]:
     return {
-        "tools": _tools(request),
-        "tool": tool,
-        "body": await _body(request, tool),
+        "operations": _operations(request),
+        "operation": operation,
+        "body": await _body(request, operation),
         "values": {
             parameter.name: request.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
-            for parameter in tool.parameters
+            for parameter in operation.parameters
         },
         "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
         "base_url": request.services.base_url,
     }
 
 
-async def _body(request: PageRequest, tool: Tool) -> str:
+async def _body(request: PageRequest, operation: Operation) -> str:
     """The endpoint's example body with a new reference and an existing receiver and method."""
-    if tool.example is None:
+    example = example_body(operation)
+    if example is None:
         return ""
-    body = {**tool.example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
+    body = {**example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
     body["ipn_url"] = await _receiver(request) or body["ipn_url"]
     if "withdraw_method_id" in body:
         offered = request.services.methods.offered(
@@ -111,9 +113,11 @@ async def _receiver(request: PageRequest) -> str | None:
     return f"{request.services.base_url}/shop/ipn" if is_shop else None
 
 
-def _parameters(request: PageRequest, tool: Tool) -> dict[str, str]:
-    given = {each.name: request.form.text(each.name) for each in tool.parameters}
-    missing = [each.name for each in tool.parameters if each.is_required and not given[each.name]]
+def _parameters(request: PageRequest, operation: Operation) -> dict[str, str]:
+    given = {each.name: request.form.text(each.name) for each in operation.parameters}
+    missing = [
+        each.name for each in operation.parameters if each.is_required and not given[each.name]
+    ]
     if missing:
         raise BadForm(errors=dict.fromkeys(missing, "This field is required."))
     return {name: value for name, value in given.items() if value}

@@ -26,7 +26,6 @@ from manilla.kit.strict_json import JsonError
 from manilla.merchants.directory import Caller
 from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations
-from manilla.reference.pages import ROOT
 from manilla.services import Services
 
 USER_AGENT = "Manilla explorer"
@@ -34,32 +33,10 @@ YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
 NO_GENERATION = 0  # no API key was used, so no credential generation either
 
 
-class Parameter(msgspec.Struct, frozen=True):
-    """A path or query parameter."""
-
-    name: str
-    is_required: bool
-    description: str
-
-
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint of the explorer."""
-
-    id: str
-    title: str
-    group: str
-    method: str
-    path: str
-    documentation: str  # URL of its documentation
-    parameters: Sequence[Parameter]
-    example: Mapping[str, Any] | None  # example body; None if the endpoint takes no body
-    is_repeatable: bool
-
-
 class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
     """The request that the user wants to send."""
 
-    tool: Tool
+    operation: Operation
     merchant_id: int
     merchant_key: str
     address: str  # the user's IP address, for the rate limit and the request log
@@ -88,23 +65,23 @@ class ExplorerApi:
         self._services = services
         self._endpoints = v1.endpoints(services)
         document = openapi.document(self._endpoints, services.base_url, __version__)
-        self.tools = [_tool(one) for one in operations(document) if one.is_signed]
+        self.operations = [one for one in operations(document) if one.is_signed]
 
-    async def send(self, attempt: ExplorerCall) -> ExplorerResult:
-        caller = await self._services.directory.of(Environment.SANDBOX, attempt.merchant_id)
-        request = _Request(attempt, caller)
+    async def send(self, call: ExplorerCall) -> ExplorerResult:
+        caller = await self._services.directory.of(Environment.SANDBOX, call.merchant_id)
+        request = _Request(call, caller)
         kernel = _SandboxApi(self._services, self._endpoints, caller)
         status, headers, body = await request.through(kernel)
         return ExplorerResult(
-            method=attempt.tool.method,
+            method=call.operation.method,
             target=request.target,
             headers=[*request.shown, *request.headers],
             signed=request.signed,
-            body=attempt.body,
+            body=call.body,
             status=status,
             answer_headers=headers,
             answer=body,
-            trx_id=_made(attempt.tool, status, body),
+            trx_id=_created(call.operation, status, body),
         )
 
 
@@ -132,17 +109,17 @@ class _SandboxApi(MerchantApi):
 class _Request:
     """The request as the merchant's server would send it."""
 
-    def __init__(self, attempt: ExplorerCall, caller: Caller) -> None:
-        self._method = attempt.tool.method
-        self._body = attempt.body.encode()
-        self._address = attempt.address
-        self._path, self._query = _address(attempt)
+    def __init__(self, call: ExplorerCall, caller: Caller) -> None:
+        self._method = call.operation.method
+        self._body = call.body.encode()
+        self._address = call.address
+        self._path, self._query = _address(call)
         self.target = self._path + (f"?{self._query}" if self._query else "")
         moment = int(time.time())
         secret = caller.live_credentials()[0].secret
-        self.signed = f"{moment}.{self._method}.{self.target}.{attempt.body}"
+        self.signed = f"{moment}.{self._method}.{self.target}.{call.body}"
         self.shown = [
-            ("X-Merchant-Key", attempt.merchant_key),
+            ("X-Merchant-Key", call.merchant_key),
             ("X-API-Key", YOUR_API_KEY),
         ]
         self.headers = [
@@ -152,7 +129,7 @@ class _Request:
                 "X-Signature",
                 authenticate.sign(secret, moment, self._method, self.target, self._body),
             ),
-            *_optional(attempt),
+            *_optional(call),
         ]
 
     async def through(self, kernel: MerchantApi) -> tuple[int, list[tuple[str, str]], str]:
@@ -187,49 +164,36 @@ class _Request:
         }
 
 
-def _address(attempt: ExplorerCall) -> tuple[str, str]:
+def _address(call: ExplorerCall) -> tuple[str, str]:
     """The endpoint's path and query, with the parameters filled in."""
-    path, brace, rest = attempt.tool.path.partition("{")
-    given = dict(attempt.parameters)
+    path, brace, rest = call.operation.path.partition("{")
+    given = dict(call.parameters)
     if brace:
         path += quote(given.pop(rest.rstrip("}")), safe="")
     return path, urlencode(given)
 
 
-def _optional(attempt: ExplorerCall) -> list[tuple[str, str]]:
+def _optional(call: ExplorerCall) -> list[tuple[str, str]]:
     wanted = [
-        ("Content-Type", "application/json" if attempt.body else ""),
-        (IDEMPOTENCY_KEY, attempt.idempotency_key),
-        (SANDBOX_SCENARIO, attempt.scenario),
+        ("Content-Type", "application/json" if call.body else ""),
+        (IDEMPOTENCY_KEY, call.idempotency_key),
+        (SANDBOX_SCENARIO, call.scenario),
     ]
     return [(name, value) for name, value in wanted if value]
 
 
-def _tool(operation: Operation) -> Tool:
-    bodies = list(examples.REQUESTS.get(operation.id, {}).values())
-    return Tool(
-        id=operation.id,
-        title=operation.title,
-        group=operation.tag,
-        method=operation.method,
-        path=operation.path,
-        documentation=f"{ROOT}/api/{operation.slug}",
-        parameters=[
-            Parameter(each.name, each.is_required, each.description)
-            for each in operation.parameters
-        ],
-        example=bodies[0] if bodies else None,
-        is_repeatable=any(header.name == IDEMPOTENCY_KEY for header in operation.headers),
-    )
+def example_body(operation: Operation) -> Mapping[str, Any] | None:
+    """None if the endpoint takes no body."""
+    return next(iter(examples.REQUESTS.get(operation.id, {}).values()), None)
 
 
 def _laid_out(body: bytes) -> str:
     return msgspec.json.format(body, indent=2).decode()
 
 
-def _made(tool: Tool, status: int, answer: str) -> str | None:
+def _created(operation: Operation, status: int, answer: str) -> str | None:
     """The id of the transaction that an initiation created, to be verified next."""
-    if status != 200 or not tool.is_repeatable:
+    if status != 200 or not operation.is_repeatable:
         return None
     try:
         made = strict_json.decode(answer.encode())

@@ -1,12 +1,10 @@
 """The API as text for language models: a summary at /llms.txt, everything at /llms-full.txt."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from manilla.kit import strict_json
+from manilla.reference.operations import DocumentedBody, Operation, notices, operations
 
 WHAT_IT_IS = """\
 # {title}
@@ -118,122 +116,88 @@ MORE = """\
 """
 
 
+ERRORS = """\
+## Errors
+
+Always `{"error": text, "error_code": code}`; if fields are invalid, `errors` lists them. Check \
+the status and `error_code`.
+
+| HTTP | error_code | Meaning |
+|---|---|---|
+ROWS
+
+"""
+
 # How the OpenAPI document lists error codes in a response's description.
 REFUSAL = re.compile(r"`([A-Za-z_]+)`: (.+?)(?=; `[A-Za-z_]+`: |$)")
 
 
 def short(document: Mapping[str, Any]) -> str:
-    parts = [WHAT_IT_IS, HOW_TO_SIGN, USAGE]
-    later = [SANDBOX, NOTIFICATIONS, MORE]
-    return (
-        _filled(document, parts)
-        + _endpoints(document)
-        + _errors(document)
-        + _filled(document, later)
-    )
+    info = document["info"]
+    values = {**info, "base_url": document["servers"][0]["url"]}
+    first = (WHAT_IT_IS + HOW_TO_SIGN + USAGE).format_map(values)
+    last = (SANDBOX + NOTIFICATIONS + MORE).format_map(values)
+    return first + _endpoints(operations(document)) + _errors(document) + last
 
 
 def full(document: Mapping[str, Any]) -> str:
     """The summary, followed by every field and example."""
-    details = [
-        _operation(document, method.upper(), path, operation)
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    notices = [_notice(event, item["post"]) for event, item in document["webhooks"].items()]
-    heading = "\n## Endpoints in detail\n\n"
-    return (
-        short(document)
-        + heading
-        + "".join(details)
-        + "## Notifications in detail\n\n"
-        + ("".join(notices))
-    )
-
-
-def _filled(document: Any, texts: list[str]) -> str:
-    info = document["info"]
-    return "".join(texts).format(
-        title=info["title"], summary=info["summary"], base_url=document["servers"][0]["url"]
-    )
-
-
-def _endpoints(document: Any) -> str:
-    lines = [
-        f"- `{method.upper()} {path}`: {operation['description']}"
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    return "\n".join(["## Endpoints", "", *lines, "", ""])
-
-
-def _errors(document: Any) -> str:
-    found: dict[tuple[str, str], list[str]] = {}
-    for methods in document["paths"].values():
-        for operation in methods.values():
-            for status, response in operation["responses"].items():
-                for code, text in REFUSAL.findall(response["description"]):
-                    texts = found.setdefault((status, code), [])
-                    texts += [] if text in texts else [text]
-    rows = [
-        f"| {status} | `{code}` | {' Or: '.join(texts)} |"
-        for (status, code), texts in sorted(found.items())
-    ]
-    return "\n".join(
+    return "".join(
         [
-            "## Errors",
-            "",
-            'Always `{"error": text, "error_code": code}`; if fields are invalid, `errors` '
-            "lists them. Check the status and `error_code`.",
-            "",
-            "| HTTP | error_code | Meaning |",
-            "|---|---|---|",
-            *rows,
-            "",
-            "",
+            short(document),
+            "\n## Endpoints in detail\n\n",
+            *map(_operation, operations(document)),
+            "## Notifications in detail\n\n",
+            *map(_notice, notices(document)),
         ]
     )
 
 
-def _operation(document: Any, method: str, path: str, operation: Any) -> str:
-    lines = [f"### {method} {path}", "", operation["description"], ""]
-    if "requestBody" in operation:
-        content = operation["requestBody"]["content"]["application/json"]
-        schema = _resolved(document, content["schema"])
-        lines += _fields(schema)
-        for name, example in content["examples"].items():
-            lines += [f"Request, {name}:", "", *_code(example["value"])]
-    for name, value in _examples(operation["responses"]["200"]).items():
-        lines += [f"Response, {name}:", "", *_code(value)]
+def _endpoints(known: Sequence[Operation]) -> str:
+    lines = [f"- `{one.method} {one.path}`: {one.description}" for one in known]
+    return "\n".join(["## Endpoints", "", *lines, "", ""])
+
+
+def _errors(document: Any) -> str:
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for status, response in operation["responses"].items():
+                for code, text in REFUSAL.findall(response["description"]):
+                    found.setdefault((status, code), {})[text] = None
+    rows = "\n".join(
+        f"| {status} | `{code}` | {' Or: '.join(texts)} |"
+        for (status, code), texts in sorted(found.items())
+    )
+    return ERRORS.replace("ROWS", rows)
+
+
+def _operation(operation: Operation) -> str:
+    lines = [f"### {operation.method} {operation.path}", "", operation.description, ""]
+    if operation.body is not None:
+        lines += _fields(operation.body)
+    for name, text in operation.requests.items():
+        lines += [f"Request, {name}:", "", *_code(text)]
+    for name, text in operation.examples.items():
+        lines += [f"Response, {name}:", "", *_code(text)]
     return "\n".join([*lines, ""])
 
 
-def _notice(event: str, operation: Any) -> str:
-    lines = [f"### {event}", "", f"{operation['summary']}.", ""]
-    for name, example in operation["requestBody"]["content"]["application/json"][
-        "examples"
-    ].items():
-        lines += [f"{name}:", "", *_code(example["value"])]
+def _notice(notice: Operation) -> str:
+    lines = [f"### {notice.slug}", "", f"{notice.title}.", ""]
+    for name, text in notice.requests.items():
+        lines += [f"{name}:", "", *_code(text)]
     return "\n".join([*lines, ""])
 
 
-def _fields(schema: Any) -> list[str]:
+def _fields(body: DocumentedBody) -> list[str]:
     rows = [
-        f"| `{name}` | {'yes' if name in schema['required'] else 'no'} | {part['description']} |"
-        for name, part in schema["properties"].items()
+        f"| `{field.name}` | {'yes' if field.is_required else 'no'} | {field.description} |"
+        for field in body.fields
+        if field.depth == 0
     ]
     return ["| Field | Required | |", "|---|---|---|", *rows, ""]
 
 
-def _examples(response: Any) -> dict[str, Any]:
-    named = response["content"]["application/json"]["examples"]
-    return {name: example["value"] for name, example in named.items()}
-
-
-def _resolved(document: Any, schema: Any) -> Any:
-    return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-
-
-def _code(value: Any) -> list[str]:
-    text = msgspec.json.format(strict_json.encode(value), indent=2).decode()
+def _code(text: str) -> list[str]:
     return ["```json", text, "```", ""]

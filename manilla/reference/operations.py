@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from manilla.api.optional_headers import IDEMPOTENCY_KEY
 from manilla.reference import code_samples
 
 DEPTH_MAX = 3
 
 
-class Field(msgspec.Struct, frozen=True):
+class DocumentedField(msgspec.Struct, frozen=True):
     name: str  # with its parents: `commission.base_amount`
     depth: int
     type: str
@@ -20,27 +21,23 @@ class Field(msgspec.Struct, frozen=True):
     description: str
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """A request body, or one of the possible bodies of a response."""
+class DocumentedBody(msgspec.Struct, frozen=True):
+    """The body of a request, of a notification, or one of the possible bodies of a response."""
 
     name: str
     description: str
-    fields: list[Field]
+    fields: list[DocumentedField]
 
 
-class Example(msgspec.Struct, frozen=True):
-    name: str
-    text: str
-
-
-class Error(msgspec.Struct, frozen=True):
+class DocumentedError(msgspec.Struct, frozen=True):
     status: int
     code: str
     message: str
-    example: str
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint or, without responses, a notification. Examples are JSON texts by name."""
+
     id: str
     slug: str
     tag: str
@@ -49,39 +46,32 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     is_signed: bool
-    headers: list[Field]
-    parameters: list[Field]
-    body: Shape | None
-    requests: list[Example]
-    answers: list[Shape]
-    examples: list[Example]
-    errors: list[Error]
+    headers: list[DocumentedField]
+    parameters: list[DocumentedField]
+    body: DocumentedBody | None
+    requests: dict[str, str]
+    answers: list[DocumentedBody]
+    examples: dict[str, str]
+    errors: list[DocumentedError]
 
-
-class Notice(msgspec.Struct, frozen=True):
-    """A notification to an `ipn_url`."""
-
-    id: str
-    title: str
-    shape: Shape
-    examples: list[Example]
+    @property
+    def is_repeatable(self) -> bool:
+        return any(header.name == IDEMPOTENCY_KEY for header in self.headers)
 
 
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     return [
-        _operation(document, method.upper(), path, described)
+        _operation(document, method.upper(), path, slug(described["operationId"]), described)
         for path, methods in document["paths"].items()
         for method, described in methods.items()
     ]
 
 
-def notices(document: Mapping[str, Any]) -> list[Notice]:
-    return [_notice(document, name, item["post"]) for name, item in document["webhooks"].items()]
-
-
-def notice_headers(document: Mapping[str, Any]) -> list[Field]:
-    first = next(iter(document["webhooks"].values()))["post"]
-    return [_parameter(_resolved(document, one)) for one in first["parameters"]]
+def notices(document: Mapping[str, Any]) -> list[Operation]:
+    return [
+        _operation(document, "POST", "", slug(name), item["post"])
+        for name, item in document["webhooks"].items()
+    ]
 
 
 def slug(operation_id: str) -> str:
@@ -89,55 +79,57 @@ def slug(operation_id: str) -> str:
     return re.sub(r"(?=[A-Z])", "-", operation_id).lower()
 
 
-def _operation(document: Any, method: str, path: str, described: Any) -> Operation:
+def _operation(document: Any, method: str, path: str, slug: str, described: Any) -> Operation:
     parameters = [_resolved(document, one) for one in described["parameters"]]
-    success = described["responses"]["200"]["content"]["application/json"]
-    sent = described.get("requestBody", {}).get("content", {}).get("application/json")
+    security: Any = next(iter(described["security"]), {})
+    sent = _content(described.get("requestBody", {}))
+    success = _content(described["responses"]["200"])
     return Operation(
         id=described["operationId"],
-        slug=slug(described["operationId"]),
+        slug=slug,
         tag=described["tags"][0],
         method=method,
         path=path,
         title=described["summary"],
         description=described["description"],
-        is_signed="Signature" in described["security"][0],
+        is_signed="Signature" in security,
         headers=[
-            *_credentials(document, described["security"][0]),
+            *_credentials(document, security),
             *(_parameter(one) for one in parameters if one["in"] == "header"),
         ],
         parameters=[_parameter(one) for one in parameters if one["in"] != "header"],
-        body=_shape(document, sent["schema"]) if sent else None,
-        requests=_examples(sent) if sent else [],
-        answers=[_shape(document, one) for one in _alternatives(success["schema"])],
+        body=_body(document, sent["schema"]) if sent else None,
+        requests=_examples(sent),
+        answers=[_body(document, one) for one in _alternatives(success)],
         examples=_examples(success),
         errors=list(_errors(described["responses"])),
     )
 
 
-def _notice(document: Any, name: str, described: Any) -> Notice:
-    content = described["requestBody"]["content"]["application/json"]
-    shape = _shape(document, content["schema"])
-    return Notice(slug(name), described["summary"], shape, _examples(content))
+def _content(part: Any) -> Any:
+    return part.get("content", {}).get("application/json", {})
 
 
-def _alternatives(schema: Any) -> Sequence[Any]:
-    return schema.get("oneOf", [schema])  # type: ignore[no-any-return]
+def _alternatives(content: Any) -> Sequence[Any]:
+    schema = content.get("schema")
+    return schema.get("oneOf", [schema]) if schema else ()
 
 
-def _shape(document: Any, schema: Any) -> Shape:
+def _body(document: Any, schema: Any) -> DocumentedBody:
     name = schema["$ref"].rpartition("/")[2]
     whole = _resolved(document, schema)
-    return Shape(name, whole["description"], list(_fields(document, whole)))
+    return DocumentedBody(name, whole["description"], list(_fields(document, whole)))
 
 
-def _fields(document: Any, schema: Any, inside: str = "", depth: int = 0) -> Iterator[Field]:
+def _fields(
+    document: Any, schema: Any, inside: str = "", depth: int = 0
+) -> Iterator[DocumentedField]:
     """Yields required fields first."""
     required_first = sorted(
         schema["properties"].items(), key=lambda one: one[0] not in schema["required"]
     )
     for name, part in required_first:
-        yield Field(
+        yield DocumentedField(
             inside + name,
             depth,
             _type(part),
@@ -160,18 +152,18 @@ def _inner(part: Any) -> tuple[Any | None, str]:
     return None, ""
 
 
-def _credentials(document: Any, names: Any) -> Iterator[Field]:
+def _credentials(document: Any, names: Any) -> Iterator[DocumentedField]:
     """The headers that authenticate a call."""
     for name in names:
         scheme = document["components"]["securitySchemes"][name]
         header = scheme.get("name", "Authorization")
         rules = "`Bearer` followed by the key" if scheme["type"] == "http" else ""
-        yield Field(header, 0, "string", True, rules, scheme["description"])
+        yield DocumentedField(header, 0, "string", True, rules, scheme["description"])
 
 
-def _parameter(described: Any) -> Field:
+def _parameter(described: Any) -> DocumentedField:
     schema = described["schema"]
-    return Field(
+    return DocumentedField(
         described["name"],
         0,
         _type(schema),
@@ -215,21 +207,20 @@ def _rules(part: Any) -> str:
     return "; ".join(said)
 
 
-def _examples(content: Any) -> list[Example]:
+def _examples(content: Any) -> dict[str, str]:
     named = content.get("examples", {})
-    return [Example(_words(name), code_samples.json(one["value"])) for name, one in named.items()]
+    return {_words(name): code_samples.json(one["value"]) for name, one in named.items()}
 
 
 def _words(name: str) -> str:
     return re.sub(r"(?=[A-Z])", " ", name).lower()
 
 
-def _errors(responses: Any) -> Iterator[Error]:
+def _errors(responses: Any) -> Iterator[DocumentedError]:
     for status, response in responses.items():
         if status != "200":
-            for code, one in response["content"]["application/json"]["examples"].items():
-                value = one["value"]
-                yield Error(int(status), code, value["error"], code_samples.json(value))
+            for code, one in _content(response).get("examples", {}).items():
+                yield DocumentedError(int(status), code, one["value"]["error"])
 
 
 def _resolved(document: Any, part: Any) -> Any:

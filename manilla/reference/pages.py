@@ -12,7 +12,7 @@ from manilla.ledger import idempotency
 from manilla.notify import delivery
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance, operations, sections, transitions
-from manilla.reference.operations import Operation
+from manilla.reference.operations import DocumentedError, Operation
 from manilla.reference.search import SearchEntry, SearchResult, search
 from manilla.reference.sections import PageSection
 from manilla.web.rendering import environment
@@ -167,7 +167,6 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "samples": code_samples.samples,
         "postman_script": (code_samples.SAMPLES / "postman" / "sign.js").read_text(),
         "notices": operations.notices(document),
-        "notice_headers": operations.notice_headers(document),
         "errors": _errors(known),
         "guidance": guidance.GUIDANCE,
         "outcomes": guidance.OUTCOMES,
@@ -181,22 +180,13 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
     }
 
 
-class ListedError(msgspec.Struct, frozen=True):
-    status: int
-    code: str
-    message: str
-    operations: list[Operation]
-
-
-def _errors(known: Sequence[Operation]) -> list[ListedError]:
-    """Every error code that an endpoint can return, ordered by status."""
-    found: dict[str, ListedError] = {}
+def _errors(known: Sequence[Operation]) -> list[tuple[DocumentedError, list[Operation]]]:
+    """Every error code, ordered by status, and the operations that can return it."""
+    found: dict[str, tuple[DocumentedError, list[Operation]]] = {}
     for operation in known:
         for error in operation.errors:
-            listed = found.setdefault(
-                error.code, ListedError(error.status, error.code, error.message, [])
-            )
-            listed.operations.append(operation)
+            found.setdefault(error.code, (error, []))[1].append(operation)
     for refusal in guidance.OUTSIDE:
-        found[refusal.code] = ListedError(refusal.status, refusal.code, refusal.message, [])
-    return sorted(found.values(), key=lambda one: one.status)
+        listed = DocumentedError(refusal.status, refusal.code, refusal.message)
+        found[refusal.code] = (listed, [])
+    return sorted(found.values(), key=lambda one: one[0].status)
