@@ -42,11 +42,10 @@ async def add(
                 version=version,
             )
             new = credentials.generate(environment)
-            sealed = credentials.seal(keyring, new, merchant_id, environment, generation=1)
             await queries.insert_merchant_key(
                 connection, merchant_id, environment, new.merchant_key
             )
-            await queries.insert_credential(connection, merchant_id, environment, 1, sealed)
+            await credentials.insert(connection, keyring, new, merchant_id, environment, 1)
             await queries.open_wallets(connection, merchant_id, environment, [CURRENCY])
             seeded.append(Seeded(merchant_id, new))
         posted = await ledger.post(connection, [_funding(each.id, environment) for each in seeded])

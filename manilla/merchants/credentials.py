@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.sealed import SealedColumn
 
@@ -18,13 +19,6 @@ class NewCredentials(msgspec.Struct, frozen=True):
     merchant_key: str
     api_key: str
     api_secret: str
-
-
-class SealedCredential(msgspec.Struct, frozen=True):
-    """One generation of API key and secret, as stored."""
-
-    api_key_hash: bytes
-    secret_sealed: bytes
 
 
 class LiveCredential(msgspec.Struct, frozen=True):
@@ -64,19 +58,6 @@ def hash_api_key(api_key: str | bytes) -> bytes:
     return hashlib.sha256(api_key.encode() if isinstance(api_key, str) else api_key).digest()
 
 
-def seal(
-    keyring: Keyring,
-    new: NewCredentials,
-    merchant_id: int,
-    environment: Environment,
-    generation: int,
-) -> SealedCredential:
-    context = secret_context(merchant_id, environment, generation)
-    return SealedCredential(
-        hash_api_key(new.api_key), keyring.seal(new.api_secret.encode(), context)
-    )
-
-
 def secret_context(merchant_id: int, environment: Environment, generation: int) -> str:
     """Identifies the row of a sealed secret, which cannot be opened for any other row."""
     return f"credential:{merchant_id}:{environment}:{generation}"
@@ -93,3 +74,43 @@ SEALED = SealedColumn(
 def live(credentials: Sequence[LiveCredential]) -> list[LiveCredential]:
     now = datetime.now(UTC)
     return [credential for credential in credentials if credential.is_live(now)]
+
+
+async def insert(
+    connection: Connection,
+    keyring: Keyring,
+    new: NewCredentials,
+    merchant_id: int,
+    environment: Environment,
+    generation: int,
+) -> None:
+    context = secret_context(merchant_id, environment, generation)
+    sealed = keyring.seal(new.api_secret.encode(), context)
+    await connection.execute(
+        """
+        INSERT INTO credential
+               (merchant_id, environment, generation, api_key_hash, secret_sealed)
+        VALUES ($1, $2, $3, $4, $5)""",
+        *(merchant_id, environment, generation, hash_api_key(new.api_key), sealed),
+    )
+
+
+async def expire(
+    connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
+) -> int:
+    """Lets the valid generations expire after the overlap, but no later than already set.
+
+    Returns the number of the newest generation, including expired ones.
+    """
+    return await connection.number(
+        """
+        WITH ended AS (
+            UPDATE credential
+               SET expires_at = least(expires_at, now() + make_interval(mins => $3))
+             WHERE merchant_id = $1 AND environment = $2
+               AND (expires_at IS NULL OR expires_at > now()))
+        SELECT max(generation) FROM credential WHERE merchant_id = $1 AND environment = $2""",
+        merchant_id,
+        environment,
+        overlap_minutes,
+    )

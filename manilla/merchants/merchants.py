@@ -16,7 +16,7 @@ from manilla.kit.sealed import SealedColumn
 from manilla.kit.texts import is_email, is_line
 from manilla.merchants import credentials, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials
-from manilla.merchants.queries import MerchantRow
+from manilla.merchants.queries import MERCHANT, MerchantRow
 from manilla.platform import changes
 
 NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
@@ -122,8 +122,7 @@ async def create(
             await queries.insert_merchant_key(
                 connection, merchant_id, environment, new.merchant_key
             )
-            sealed = credentials.seal(keyring, new, merchant_id, environment, generation=1)
-            await queries.insert_credential(connection, merchant_id, environment, 1, sealed)
+            await credentials.insert(connection, keyring, new, merchant_id, environment, 1)
         await wallets.open_all(connection, merchant_id, currencies)
         await audit.record(
             connection,
@@ -224,13 +223,15 @@ async def rotate(
         raise BadMerchant("The overlap must be between 0 minutes and 30 days.")
     async with db.transaction() as connection:
         await _touch(connection, merchant_id)
-        generation = 1 + await queries.expire_credentials(
+        generation = 1 + await credentials.expire(
             connection, merchant_id, environment, overlap_minutes
         )
-        merchant_key = await queries.merchant_key(connection, merchant_id, environment)
+        merchant_key = await connection.value(
+            "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
+            *(merchant_id, environment),
+        )
         new = credentials.generate(environment, merchant_key)
-        sealed = credentials.seal(keyring, new, merchant_id, environment, generation)
-        await queries.insert_credential(connection, merchant_id, environment, generation, sealed)
+        await credentials.insert(connection, keyring, new, merchant_id, environment, generation)
         await audit.record(
             connection,
             "merchant.rotate",
@@ -251,7 +252,9 @@ async def get(db: Database | Connection, merchant_id: int) -> MerchantRow:
 
 
 async def _locked(connection: Connection, merchant_id: int) -> MerchantRow:
-    found = await queries.lock_merchant(connection, merchant_id)
+    found = await connection.row(
+        MerchantRow, MERCHANT + " WHERE id = $1 FOR NO KEY UPDATE", merchant_id
+    )
     if found is None:
         raise MerchantNotFound(f"There is no merchant {merchant_id}.")
     return found

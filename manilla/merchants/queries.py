@@ -8,7 +8,6 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
-from manilla.merchants.credentials import SealedCredential
 
 
 class MerchantRow(msgspec.Struct, frozen=True):
@@ -86,15 +85,6 @@ async def merchant_id_by_api_key(
     return found
 
 
-async def merchant_key(connection: Connection, merchant_id: int, environment: Environment) -> str:
-    key: str = await connection.value(
-        "SELECT merchant_key FROM merchant_key WHERE merchant_id = $1 AND environment = $2",
-        merchant_id,
-        environment,
-    )
-    return key
-
-
 async def insert_merchant(
     connection: Connection,
     *,
@@ -113,12 +103,6 @@ async def insert_merchant(
         status,
         list(currencies),
         version,
-    )
-
-
-async def lock_merchant(connection: Connection, merchant_id: int) -> MerchantRow | None:
-    return await connection.row(
-        MerchantRow, MERCHANT + " WHERE id = $1 FOR NO KEY UPDATE", merchant_id
     )
 
 
@@ -162,11 +146,6 @@ async def touch_merchant(connection: Connection, merchant_id: int, version: int)
     )
 
 
-async def changed_since(db: Database, version: int) -> list[int]:
-    records = await db.records("SELECT id FROM merchant WHERE version > $1", version)
-    return [record["id"] for record in records]
-
-
 async def insert_merchant_key(
     connection: Connection, merchant_id: int, environment: Environment, merchant_key: str
 ) -> None:
@@ -178,24 +157,9 @@ async def insert_merchant_key(
     )
 
 
-async def insert_credential(
-    connection: Connection,
-    merchant_id: int,
-    environment: Environment,
-    generation: int,
-    sealed: SealedCredential,
-) -> None:
-    await connection.execute(
-        """
-        INSERT INTO credential
-               (merchant_id, environment, generation, api_key_hash, secret_sealed)
-        VALUES ($1, $2, $3, $4, $5)""",
-        merchant_id,
-        environment,
-        generation,
-        sealed.api_key_hash,
-        sealed.secret_sealed,
-    )
+async def changed_since(db: Database, version: int) -> list[int]:
+    records = await db.records("SELECT id FROM merchant WHERE version > $1", version)
+    return [record["id"] for record in records]
 
 
 async def credentials(
@@ -214,27 +178,6 @@ async def credentials(
          ORDER BY c.generation DESC""",
         merchant_id,
         environment,
-    )
-
-
-async def expire_credentials(
-    connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
-) -> int:
-    """Lets the valid generations expire after the overlap, but no later than already set.
-
-    Returns the number of the newest generation, including expired ones.
-    """
-    return await connection.number(
-        """
-        WITH ended AS (
-            UPDATE credential
-               SET expires_at = least(expires_at, now() + make_interval(mins => $3))
-             WHERE merchant_id = $1 AND environment = $2
-               AND (expires_at IS NULL OR expires_at > now()))
-        SELECT max(generation) FROM credential WHERE merchant_id = $1 AND environment = $2""",
-        merchant_id,
-        environment,
-        overlap_minutes,
     )
 
 
@@ -284,22 +227,4 @@ async def wallet(
         merchant_id,
         environment,
         currency,
-    )
-
-
-async def set_wallet_status(
-    connection: Connection,
-    merchant_id: int,
-    environment: Environment,
-    currency: str,
-    status: str,
-) -> None:
-    await connection.execute(
-        """
-        UPDATE wallet SET status = $4
-         WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
-        merchant_id,
-        environment,
-        currency,
-        status,
     )

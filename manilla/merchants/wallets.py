@@ -154,7 +154,12 @@ async def set_status(
         version = await changes.announce(connection, changes.MERCHANTS)
         await queries.touch_merchant(connection, merchant_id, version)
         before = await get(connection, merchant_id, environment, currency)
-        await queries.set_wallet_status(connection, merchant_id, environment, currency, status)
+        await connection.execute(
+            """
+            UPDATE wallet SET status = $4
+             WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
+            *(merchant_id, environment, currency, status),
+        )
         if before.status != status:
             await audit.record(
                 connection,
