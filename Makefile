@@ -38,23 +38,24 @@ faults: installed-dev ## the faults alone, and 2,000 random stories of payouts (
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
 
-check: installed-dev ## format, lint, types, import contracts
+check: installed-dev ## format, lint, types, import contracts, words
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(BIN)/python $(BIN)/lint-imports
+	@$(RUN) tools.language
 
-format: installed-dev ## let ruff format and mend what it can
+format: installed-dev ## format, and fix what ruff can fix
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-docs: installed-dev ## write the documents' tables of settings and metrics anew
+docs: installed-dev ## regenerate the documents' tables of settings and metrics
 	@$(RUN) tests.operating.tables
 
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(RUN) bench
 
-lock: ## pin the requirements anew (needs uv)
+lock: ## update the pinned requirements (needs uv)
 	uv pip compile pyproject.toml --extra embedded --group build --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file requirements.txt
 	uv pip compile pyproject.toml --extra embedded --group build --group dev --universal --generate-hashes \

@@ -1,8 +1,8 @@
-"""Finds words that readers stumble over: `python -m tools.language [FILE...]`. Part of `make check`.
+"""Finds words that readers stumble over: `python -m tools.language [FILE...]`.
 
-Texts, comments and names use the words of the field (docs/glossary.md). Each row below is an
-expression that older texts used for something that has a common name, and what to write instead.
-A blank in an expression also matches the underscore in a name.
+Part of `make check`. Texts, comments and names use the words of the field (docs/glossary.md). Each
+row below is an expression that older texts used for something that has a common name, and what to
+write instead. A blank in an expression also matches the underscore in a name.
 """
 
 import re
@@ -61,7 +61,7 @@ WORDS = {
 KEPT = (
     *("parked_at", "job_parked", "jobs_parked", "NOT_PARKED", "only_look", "payout_desk"),
     *("payments_were_told", "refunds_were_told", "payouts_were_told", "payout_by_hand"),
-    *("paid by hand",),
+    *("paid by hand", "parked at", "letter_handed_over"),
 )
 
 

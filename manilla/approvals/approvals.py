@@ -44,10 +44,10 @@ class Approved(msgspec.Struct, frozen=True):
     result: Result
 
 
-async def request(desk: Approvals, change: Change, reason: str = "") -> int:
+async def request(services: Approvals, change: Change, reason: str = "") -> int:
     """Stores the encrypted change. Returns the id of the new approval."""
-    async with desk.db.transaction() as connection:
-        return await request_in(connection, desk.keyring, change, reason)
+    async with services.db.transaction() as connection:
+        return await request_in(connection, services.keyring, change, reason)
 
 
 async def request_in(
@@ -87,28 +87,28 @@ async def request_in(
     return approval_id
 
 
-async def approve(desk: Approvals, approval_id: int) -> Approved:
+async def approve(services: Approvals, approval_id: int) -> Approved:
     """Applies the change, once: the transaction locks the approval's row."""
     actor = current.get()
-    async with desk.db.transaction() as connection:
+    async with services.db.transaction() as connection:
         asked = await _open(connection, approval_id)
         _check_second(actor, asked)
-        change = await _change(connection, desk.keyring, asked)
-        result = await kinds.apply(connection, desk.keyring, change)
+        change = await _change(connection, services.keyring, asked)
+        result = await kinds.apply(connection, services.keyring, change)
         await _decide(connection, asked, "approved", actor, None)
-    return Approved(await find(desk.db, approval_id), result)
+    return Approved(await find(services.db, approval_id), result)
 
 
-async def refuse(desk: Approvals, approval_id: int, reason: str) -> Approval:
+async def refuse(services: Approvals, approval_id: int, reason: str) -> Approval:
     """Rejects the change. The requester can also do this, to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
         raise ApprovalNotAllowed(
             f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
         )
-    async with desk.db.transaction() as connection:
+    async with services.db.transaction() as connection:
         asked = await _open(connection, approval_id)
         await _decide(connection, asked, "refused", current.get(), reason)
-    return await find(desk.db, approval_id)
+    return await find(services.db, approval_id)
 
 
 async def find(db: Database | Connection, approval_id: int) -> Approval:

@@ -14,11 +14,13 @@ class ApprovalRequested(msgspec.Struct, frozen=True):
 
 
 async def apply_or_ask(
-    desk: Approvals, change: Change, reason: str = ""
+    services: Approvals, change: Change, reason: str = ""
 ) -> Result | ApprovalRequested:
     """In development mode the change is always applied at once."""
-    async with desk.db.transaction() as connection:
-        if desk.is_production_mode and await kinds.needs_second(connection, desk.keyring, change):
-            asked = await approvals.request_in(connection, desk.keyring, change, reason)
+    async with services.db.transaction() as connection:
+        if services.is_production_mode and await kinds.needs_second(
+            connection, services.keyring, change
+        ):
+            asked = await approvals.request_in(connection, services.keyring, change, reason)
             return ApprovalRequested(asked)
-        return await kinds.apply(connection, desk.keyring, change)
+        return await kinds.apply(connection, services.keyring, change)

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from manilla.audit import audit
-from manilla.cases import levelling, suspense
+from manilla.cases import clearing_adjustment, suspense
 from manilla.cases.suspense import Action, NothingThere
 from manilla.kit.db import Connection, Database, columns, transaction_of
 from manilla.kit.environment import Environment
@@ -33,8 +33,8 @@ class Kind(StrEnum):
 
 
 # Kinds that are reopened after they were resolved: always, or only with a new detail.
-COMES_ANEW = frozenset((Kind.CLEARING_DIFFERS,))
-COMES_WITH_NEWS = frozenset((Kind.CONTRADICTION, Kind.WEBHOOK_DISAGREES))
+REOPENED_BY_RECURRENCE = frozenset((Kind.CLEARING_DIFFERS,))
+REOPENED_BY_NEW_EVIDENCE = frozenset((Kind.CONTRADICTION, Kind.WEBHOOK_DISAGREES))
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ async def open_case(
         RETURNING event""",
         *(merchant_id, environment, kind, reference, trx_id),
         *(amount.currency if amount else None, amount.minor if amount else None, detail),
-        *(kind in COMES_ANEW, kind in COMES_WITH_NEWS),
+        *(kind in REOPENED_BY_RECURRENCE, kind in REOPENED_BY_NEW_EVIDENCE),
     )
     if opened is not None:
         log.warning("case_opened", kind=kind, reference=reference, again=opened == "reopened")
@@ -168,7 +168,7 @@ async def ways(db: Database | Connection, case: Case) -> list[Way]:
         return [Way(action, text) for action, text in suspense.WAYS.items()]
     found: dict[Action, str] = {}
     if case.kind == Kind.CONTRADICTION:
-        found = await levelling.ways(db, case.merchant_id, case.reference)
+        found = await clearing_adjustment.ways(db, case.merchant_id, case.reference)
     return [Way(action, text) for action, text in (found | _NOTHING).items()]
 
 
@@ -207,7 +207,9 @@ async def resolve(
             case Action.CREDIT | Action.RETURN | Action.KEEP:
                 await suspense.release(connection, case.merchant_id, case.reference, action, why)
             case Action.WRITE_OFF | Action.DEBIT:
-                await levelling.level(connection, case.merchant_id, case.reference, action, why)
+                await clearing_adjustment.level(
+                    connection, case.merchant_id, case.reference, action, why
+                )
             case Action.REVERSE:
                 assert reverse is not None
                 await reverse(connection, case)

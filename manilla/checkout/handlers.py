@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Response
 
 from manilla.checkout.page import LEFT, CheckoutPage, can_choose, is_hosted, page_of, version_of
-from manilla.checkout.rendering import hand_over, show_page
+from manilla.checkout.rendering import redirect_to_provider, show_page
 from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import SandboxOutcome
@@ -45,7 +45,7 @@ async def pay(request: CheckoutRequest) -> Response[Any]:
     if page in (CheckoutPage.PREPARING, CheckoutPage.TRANSFER):
         return show_page(request, page, view, is_sent="sent" in request.http.query_params)
     if page is CheckoutPage.WAITING and is_hosted(view):
-        return hand_over(request, view)
+        return redirect_to_provider(request, view)
     return request.redirect()
 
 

@@ -66,11 +66,15 @@ def show_page(
     )
 
 
-def hand_over(request: CheckoutRequest, view: CheckoutView) -> Response[str]:
+def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> Response[str]:
     """Uses a refresh and a link: browsers do not follow a form's redirect to another site."""
     method = page.method_of(view)
     return _respond(
-        request, "hand_over.html", payment=view.payment, charge=view.charge, method=method
+        request,
+        "redirect_to_provider.html",
+        payment=view.payment,
+        charge=view.charge,
+        method=method,
     )
 
 

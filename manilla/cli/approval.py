@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 ApprovalId = Annotated[int, typer.Argument(metavar="ID", min=1, max=approvals.ID_MAX)]
 
 
-def desk(tools: Tools) -> Approvals:
+def approvals_in(tools: Tools) -> Approvals:
     return Approvals(tools.db, tools.keyring, tools.is_production_mode)
 
 
@@ -67,7 +67,7 @@ def approve(approval_id: ApprovalId, as_json: Json = False, data: Data = None) -
     """Approve a change, which then takes effect immediately; you cannot approve your own."""
 
     async def command(tools: Tools) -> Approved:
-        return await approvals.approve(desk(tools), approval_id)
+        return await approvals.approve(approvals_in(tools), approval_id)
 
     print_fields(_shown(run(data, command).approval), as_json=as_json)
 
@@ -82,7 +82,7 @@ def refuse(
     """Reject a change, or withdraw your own."""
 
     async def command(tools: Tools) -> Approval:
-        return await approvals.refuse(desk(tools), approval_id, reason)
+        return await approvals.refuse(approvals_in(tools), approval_id, reason)
 
     print_fields(_shown(run(data, command)), as_json=as_json)
 

@@ -9,7 +9,7 @@ from manilla.approvals.kinds import CaseResolution
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused
 from manilla.cases.suspense import Action
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.cli.provider import configured_rails
@@ -74,7 +74,7 @@ def resolve(
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         case = await cases.find(tools.db, case_id)
         change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
-        done = await apply_or_ask(desk(tools), change, note)
+        done = await apply_or_ask(approvals_in(tools), change, note)
         if isinstance(done, ApprovalRequested):
             return done
         return _described(await cases.find(tools.db, case_id))

@@ -11,7 +11,7 @@ import typer
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MerchantChange
 from manilla.cli import secret_input
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.kit.amount_input import parse_number
@@ -128,7 +128,7 @@ def set_(
 
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
         await _check_gateways(tools, wanted.gateways or ())
-        done = await apply_or_ask(desk(tools), MerchantChange(merchant_id, wanted))
+        done = await apply_or_ask(approvals_in(tools), MerchantChange(merchant_id, wanted))
         if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, queries.MerchantRow)

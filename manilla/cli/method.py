@@ -7,7 +7,7 @@ import typer
 
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import MethodChange
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.merchant import Switch, percent
 from manilla.cli.output import Json, print_fields, print_rows
@@ -108,7 +108,7 @@ def _add_withdraw_set(app: typer.Typer) -> None:
 
 def _set(kind: MethodKind, code: str, wanted: MethodUpdate, as_json: bool, data: Data) -> None:
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(desk(tools), MethodChange(kind, code, wanted))
+        done = await apply_or_ask(approvals_in(tools), MethodChange(kind, code, wanted))
         if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, Method)

@@ -8,7 +8,7 @@ import typer
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import ProviderChange, ProviderClearing
 from manilla.cli import secret_input
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields, print_rows
 from manilla.platform.changes import ChangeWatch
@@ -45,7 +45,7 @@ def set_(
     wanted = dict(_pair(value) for value in values)
 
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(desk(tools), ProviderChange(provider, wanted))
+        done = await apply_or_ask(approvals_in(tools), ProviderChange(provider, wanted))
         if isinstance(done, ApprovalRequested):
             return done
         assert isinstance(done, Credentials)
@@ -90,7 +90,7 @@ def clear(provider: Named, as_json: Json = False, data: Data = None) -> None:
     """Delete a provider's credentials; the provider is then no longer offered."""
 
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(desk(tools), ProviderClearing(provider))
+        done = await apply_or_ask(approvals_in(tools), ProviderClearing(provider))
         kind = await accounts.kind_of(tools.db, provider)
         return done if isinstance(done, ApprovalRequested) else _shown(Credentials(provider, kind))
 

@@ -7,7 +7,7 @@ import typer
 
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.platform import settings
@@ -40,7 +40,7 @@ def set_(key: str, value: str, as_json: Json = False, data: Data = None) -> None
     """Change a setting, in all processes."""
 
     async def command(tools: Tools) -> dict[str, Any] | ApprovalRequested:
-        done = await apply_or_ask(desk(tools), SettingChange(key, value))
+        done = await apply_or_ask(approvals_in(tools), SettingChange(key, value))
         if isinstance(done, ApprovalRequested):
             return done
         shown: dict[str, Any] = msgspec.to_builtins(_find(await _all(tools), key))

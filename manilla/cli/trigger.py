@@ -190,8 +190,8 @@ class _Sandbox(msgspec.Struct, frozen=True):
 def _beneficiary(method: Method) -> dict[str, Any]:
     if method.provider is None:
         return {
-            payout_methods.BANK_NAME_BY_HAND: "Access Bank",
-            payout_methods.ACCOUNT_NUMBER_BY_HAND: ACCOUNT_NUMBER,
+            payout_methods.MANUAL_BANK_NAME: "Access Bank",
+            payout_methods.MANUAL_ACCOUNT_NUMBER: ACCOUNT_NUMBER,
         }
     return {
         payout_methods.BANK_CODE: BANKS[method.provider][0].code,

@@ -104,7 +104,7 @@ def reset(
     async def command(tools: Tools) -> dict[str, Any]:
         person = await persons.find(tools.db, realm, email)
         link = links.reset(tools.base_url, realm, await resets.begin(tools.db, person.id))
-        return await _handed_over(tools, mail.MailKind.RESET, person.email, link)
+        return await _mail_result(tools, mail.MailKind.RESET, person.email, link)
 
     print_fields(run(data, command), as_json=as_json)
 
@@ -203,8 +203,8 @@ async def _add_to_console(
     if new.token is None:
         return _shown(new.person)
     link = links.invitation(tools.base_url, Realm.CONSOLE, new.token)
-    handed_over = await _handed_over(tools, mail.MailKind.INVITATION, new.person.email, link)
-    return {**_shown(new.person), **handed_over}
+    mail_result = await _mail_result(tools, mail.MailKind.INVITATION, new.person.email, link)
+    return {**_shown(new.person), **mail_result}
 
 
 async def _add_to_merchant(
@@ -217,13 +217,13 @@ async def _add_to_merchant(
         return {**_shown(person), "merchant_id": merchant_id, "role": role}
     token = await invitations.invite(tools.db, None, merchant_id, email, role)
     link = links.invitation(tools.base_url, Realm.DASHBOARD, token)
-    handed_over = await _handed_over(
+    mail_result = await _mail_result(
         tools, mail.MailKind.INVITATION, persons.read_email(email), link
     )
-    return {"merchant_id": merchant_id, "role": role, **handed_over}
+    return {"merchant_id": merchant_id, "role": role, **mail_result}
 
 
-async def _handed_over(tools: Tools, kind: mail.MailKind, email: str, link: str) -> dict[str, Any]:
+async def _mail_result(tools: Tools, kind: mail.MailKind, email: str, link: str) -> dict[str, Any]:
     """Returns the link, whether or not the mail hook accepted the email."""
     sent = await mail.Mailer(tools.mail_hook).send(mail.Email(kind, email, link))
     return {"email": email, "link": link, "sent_by_mail_hook": sent}

@@ -7,7 +7,7 @@ import typer
 
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment, WalletFunding
-from manilla.cli.approval import desk, print_done
+from manilla.cli.approval import approvals_in, print_done
 from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.merchant import MerchantId
 from manilla.cli.output import Json, print_fields, print_rows
@@ -63,7 +63,7 @@ async def _move(
     tools: Tools, change: WalletFunding | WalletAdjustment
 ) -> dict[str, Any] | ApprovalRequested:
     await merchants.get(tools.db, change.merchant_id)
-    done = await apply_or_ask(desk(tools), change)
+    done = await apply_or_ask(approvals_in(tools), change)
     if isinstance(done, ApprovalRequested):
         return done
     assert isinstance(done, wallets.FundingResult)

@@ -56,12 +56,12 @@ async def gather(db: Database, case: Case) -> Evidence:
     return Evidence(ours=[], theirs=timeline.of_webhooks(heard), question=question)
 
 
-def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
-    payout = told.payout
+def _of_payout(history: PayoutStory, progress: Progress | None) -> Evidence:
+    payout = history.payout
     question = None
     if payout.provider is not None and not payout.is_sandbox:
         question = StatusQuery(payout.provider, EventKind.TRANSFER, payout.trx_id)
-    timeline_events = timeline.of_payout(told, all_accounts=True)
+    timeline_events = timeline.of_payout(history, all_accounts=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
         theirs=_from(timeline_events, THEIRS),
@@ -71,19 +71,19 @@ def _of_payout(told: PayoutStory, progress: Progress | None) -> Evidence:
     )
 
 
-def _of_payment(told: PaymentStory, case: Case) -> Evidence:
-    charge = next((each for each in told.charges if each.reference == case.reference), None)
-    refund = next((each for each in told.refunds if each.trx_id == case.reference), None)
+def _of_payment(history: PaymentStory, case: Case) -> Evidence:
+    charge = next((each for each in history.charges if each.reference == case.reference), None)
+    refund = next((each for each in history.refunds if each.trx_id == case.reference), None)
     question = None
     if charge is not None:
         question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
         question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
-    timeline_events = timeline.of_payment(told, all_accounts=True)
+    timeline_events = timeline.of_payment(history, all_accounts=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
         theirs=_from(timeline_events, THEIRS),
-        payment=told.payment,
+        payment=history.payment,
         charge=charge,
         refund=refund,
         question=question,

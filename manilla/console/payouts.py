@@ -61,7 +61,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         holds = await decisions.holds_of(request.db, rows)
         return {"holds": holds, "has_stuck": bool(stuck.rows)}
 
-    manual = partial(queue.by_hand, request.db, scope, search)
+    manual = partial(queue.manual, request.db, scope, search)
     template, name = "queue_payouts.html", "manual-payouts"
     return await list_pages.show(request, template, name, COLUMNS, manual, views=views, more=more)
 
@@ -107,13 +107,13 @@ async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
 
 
 async def _details(request: PageRequest) -> dict[str, Any]:
-    db, told = request.db, await _story(request)
-    payout = told.payout
+    db, history = request.db, await _story(request)
+    payout = history.payout
     about = AuditFilter(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
     return {
         "payout": payout,
         "merchant": await merchants.get(db, payout.merchant_id),
-        "timeline_events": timeline.of_payout(told, all_accounts=True),
+        "timeline_events": timeline.of_payout(history, all_accounts=True),
         "progress": await queue.progress(db, payout),
         "cases": await cases.about(db, payout.merchant_id, payout.trx_id),
         "decision": await decisions.decision(db, payout),
@@ -127,7 +127,7 @@ async def _details(request: PageRequest) -> dict[str, Any]:
 async def _story(request: PageRequest) -> PayoutStory:
     trx_id = request.parameter("payout")
     merchant_id = trx_ids.merchant_of(trx_id)
-    told = merchant_id and await payout_story(request.db, merchant_id, trx_id)
-    if not told:
+    history = merchant_id and await payout_story(request.db, merchant_id, trx_id)
+    if not history:
         raise PageNotFound
-    return told
+    return history

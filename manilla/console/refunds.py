@@ -61,10 +61,10 @@ async def start(request: PageRequest) -> PageResponse:
 async def _about_payment(request: PageRequest) -> dict[str, Any]:
     db, trx_id = request.db, request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
-    told = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
-    if told is None:
+    history = None if merchant_id is None else await payment_story(db, merchant_id, trx_id)
+    if history is None:
         raise PageNotFound
-    payment = told.payment
+    payment = history.payment
     return {
         "payment": payment,
         "merchant": await merchants.get(db, payment.merchant_id),
@@ -129,14 +129,14 @@ async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
 
 async def _details(request: PageRequest) -> dict[str, Any]:
     db, refund = request.db, await _refund(request)
-    told = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
-    assert told is not None
+    history = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
+    assert history is not None
     about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
     return {
         "refund": refund,
-        "payment": told.payment,
+        "payment": history.payment,
         "merchant": await merchants.get(db, refund.merchant_id),
-        "timeline_events": timeline.of_payment(told, all_accounts=True),
+        "timeline_events": timeline.of_payment(history, all_accounts=True),
         "decision": await decisions.decision(db, refund),
         "hold": await decisions.hold_of(db, refund),
         "providers": NAMES,

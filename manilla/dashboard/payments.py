@@ -36,10 +36,12 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def show(request: PageRequest) -> PageResponse:
-    told = await _story(request)
-    if (response := request.poll_response(_version(told))) is not None:
+    history = await _story(request)
+    if (response := request.poll_response(_version(history))) is not None:
         return response
-    return request.page("payment.html", **_about(told), timeline_events=timeline.of_payment(told))
+    return request.page(
+        "payment.html", **_about(history), timeline_events=timeline.of_payment(history)
+    )
 
 
 async def show_refund(request: PageRequest) -> PageResponse:
@@ -47,8 +49,8 @@ async def show_refund(request: PageRequest) -> PageResponse:
 
 
 async def refund(request: PageRequest) -> PageResponse:
-    told = await _story(request)
-    payment = told.payment
+    history = await _story(request)
+    payment = history.payment
     try:
         whole = not request.form.text("amount")
         amount = None if whole else request.form.money("amount", payment.currency)
@@ -62,7 +64,7 @@ async def refund(request: PageRequest) -> PageResponse:
     except initiate.RefundedMeanwhile as refusal:
         return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
     except Refusal as refusal:
-        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **_about(told))
+        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **_about(history))
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"~/payments/{payment.trx_id}", done=done)
 
@@ -79,19 +81,19 @@ async def _story(request: PageRequest) -> PaymentStory:
     return found
 
 
-def _about(told: PaymentStory) -> dict[str, Any]:
-    payment = told.payment
+def _about(history: PaymentStory) -> dict[str, Any]:
+    payment = history.payment
     return {
         "payment": payment,
-        "held": told.held,
-        "version": _version(told),
+        "held": history.held,
+        "version": _version(history),
         "quote": payment.quote,
-        "refunds": told.refunds,
+        "refunds": history.refunds,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
     }
 
 
-def _version(told: PaymentStory) -> str:
+def _version(history: PaymentStory) -> str:
     """Changes with every event of the payment, including those that keep its status."""
-    return f"{told.payment.status}-{len(told.steps)}"
+    return f"{history.payment.status}-{len(history.steps)}"

@@ -60,21 +60,21 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def show(request: PageRequest) -> PageResponse:
-    told = await payout_story(
+    history = await payout_story(
         request.db,
         request.merchant_id,
         request.parameter("payout"),
         environment=request.environment,
     )
-    if told is None:
+    if history is None:
         raise PageNotFound
-    if (response := request.poll_response(told.payout.status)) is not None:
+    if (response := request.poll_response(history.payout.status)) is not None:
         return response
     return request.page(
         "payout.html",
-        payout=told.payout,
-        bank=await request.services.previews.bank_name(told.payout),
-        timeline_events=timeline.of_payout(told),
+        payout=history.payout,
+        bank=await request.services.previews.bank_name(history.payout),
+        timeline_events=timeline.of_payout(history),
     )
 
 
@@ -205,7 +205,7 @@ def _is_number(text: str) -> bool:
 def given_beneficiary(given: Form, method: Method) -> dict[str, str]:
     bank, number = given.text("bank_code"), given.text("account_number").replace(" ", "")
     if method.is_manual:
-        pairs = {methods.BANK_NAME_BY_HAND: bank, methods.ACCOUNT_NUMBER_BY_HAND: number}
+        pairs = {methods.MANUAL_BANK_NAME: bank, methods.MANUAL_ACCOUNT_NUMBER: number}
     else:
         pairs = {methods.BANK_CODE: bank, methods.ACCOUNT_NUMBER: number}
     return {name: value for name, value in pairs.items() if value}

@@ -27,7 +27,7 @@ class SavedAccount(msgspec.Struct, frozen=True):
 
     @property
     def bank(self) -> str:
-        names = methods.BANK_CODE, methods.BANK_NAME_BY_HAND
+        names = methods.BANK_CODE, methods.MANUAL_BANK_NAME
         return _first(self.beneficiary, names)
 
 
@@ -105,7 +105,7 @@ def _ending(beneficiary: dict[str, str]) -> str:
 
 
 def _number(beneficiary: dict[str, Any]) -> str:
-    return _first(beneficiary, (methods.ACCOUNT_NUMBER, methods.ACCOUNT_NUMBER_BY_HAND))
+    return _first(beneficiary, (methods.ACCOUNT_NUMBER, methods.MANUAL_ACCOUNT_NUMBER))
 
 
 def _first(beneficiary: dict[str, Any], names: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
 
 BANK_CODE, ACCOUNT_NUMBER, ACCOUNT_NAME = "bank_code", "account_number", "account_name"
-BANK_NAME_BY_HAND, ACCOUNT_NUMBER_BY_HAND = "Bank Name", "Account Number"
+MANUAL_BANK_NAME, MANUAL_ACCOUNT_NUMBER = "Bank Name", "Account Number"
 
 
 class BeneficiaryField(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,8 +29,8 @@ AUTOMATIC = [
     BeneficiaryField(ACCOUNT_NAME, "text", "nullable", "Account Name", api_auto_resolved=True),
 ]
 MANUAL = [
-    BeneficiaryField(BANK_NAME_BY_HAND, "text", "required"),
-    BeneficiaryField(ACCOUNT_NUMBER_BY_HAND, "text", "required"),
+    BeneficiaryField(MANUAL_BANK_NAME, "text", "required"),
+    BeneficiaryField(MANUAL_ACCOUNT_NUMBER, "text", "required"),
 ]
 
 

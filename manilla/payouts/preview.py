@@ -110,7 +110,7 @@ class PayoutPreviews:
         availability.check(caller)  # account names are shown only to merchants that may pay out
         who = beneficiary.read(method, given)
         if method.provider is None:
-            return AccountHolder(who, None, who.fields[methods.BANK_NAME_BY_HAND], None)
+            return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME], None)
         if caller.is_sandbox:
             account = self._resolver.resolve_in_sandbox(method.provider, who)
         else:

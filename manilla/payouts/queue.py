@@ -65,7 +65,7 @@ HOLD = """
             THEN outgoing_hold(merchant_id, environment, false) END"""
 
 
-async def by_hand(
+async def manual(
     db: Database,
     scope: Everyone,
     search: str | None = None,
@@ -94,12 +94,12 @@ async def by_hand(
     return Page(rows, listing.cursor((rows[-1].environment, rows[-1].trx_id)))
 
 
-def all_by_hand(
+def all_manual(
     db: Database, scope: Everyone, search: str | None = None
 ) -> AsyncIterator[list[Payout]]:
-    """Iterates over all pages of `by_hand`."""
+    """Iterates over all pages of `manual`."""
     return listing.in_pages(
-        lambda after: by_hand(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
+        lambda after: manual(db, scope, search, after=after, limit=PAGE_ROWS_MAX)
     )
 
 

@@ -19,7 +19,7 @@ TONES = {
         "green": "success completed delivered paid approved active resolved healthy up",
         "yellow": "pending waiting open opening held",
         "orange": "suspense",
-        "red": "failed rejected refused down parked",
+        "red": "failed rejected refused down",
     }.items()
     for state in states.split()
 }

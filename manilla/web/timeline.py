@@ -68,8 +68,8 @@ def _common(story: PaymentStory | PayoutStory, *, all_accounts: bool) -> Iterabl
         shown = [each for each in posting.entries if all_accounts or each.account == "wallet"]
         if shown:
             yield _posting(posting, shown)
-    for told in story.notifications:
-        yield from _told(told)
+    for sent in story.notifications:
+        yield from _notification(sent)
 
 
 def _in_order(*entries: TimelineEntry) -> list[TimelineEntry]:
@@ -150,8 +150,8 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _told(told: NotificationWithAttempts) -> Iterable[TimelineEntry]:
-    notification = told.notification
+def _notification(sent: NotificationWithAttempts) -> Iterable[TimelineEntry]:
+    notification = sent.notification
     yield TimelineEntry(
         at=notification.created_at,
         place=NOTIFICATION,
@@ -160,7 +160,7 @@ def _told(told: NotificationWithAttempts) -> Iterable[TimelineEntry]:
         detail=f"To {notification.url}. Delivery: {notification.state}.",
         notification_id=notification.id,
     )
-    for attempt in told.attempts:
+    for attempt in sent.attempts:
         is_good = attempt.error is None
         answer = f"returned {attempt.status}" if attempt.status else "failed"
         yield TimelineEntry(

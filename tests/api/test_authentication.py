@@ -21,12 +21,12 @@ SIGNED = ["X_Merchant_Key", "X_API_Key", "X_Timestamp", "X_Signature"]
 REFUSED = {"error": "Invalid API credentials.", "error_code": "INVALID_CREDENTIALS"}
 
 
-def assert_refused(reply: Reply, header_at_fault: str | None = None) -> None:
+def assert_refused(reply: Reply, invalid_header: str | None = None) -> None:
     assert reply.status == 401
     answer: dict[str, Any] = reply.json
     errors = answer.pop("errors", {})
     assert answer == REFUSED
-    assert list(errors) == ([header_at_fault] if header_at_fault else [])
+    assert list(errors) == ([invalid_header] if invalid_header else [])
 
 
 async def test_a_signed_call_succeeds_in_either_environment(merchant: Merchant) -> None:
@@ -47,9 +47,9 @@ async def test_a_call_without_headers_is_rejected(site: Site) -> None:
 
 @pytest.mark.parametrize("missing", SIGNED)
 async def test_each_header_is_required(merchant: Merchant, missing: str) -> None:
-    at_fault = {"X_Timestamp": "X-Timestamp", "X_Signature": "X-Signature"}.get(missing)
-    assert_refused(await merchant.get(PATH, **{missing: None}), at_fault)
-    assert_refused(await merchant.get(PATH, **{missing: ""}), at_fault)
+    invalid = {"X_Timestamp": "X-Timestamp", "X_Signature": "X-Signature"}.get(missing)
+    assert_refused(await merchant.get(PATH, **{missing: None}), invalid)
+    assert_refused(await merchant.get(PATH, **{missing: ""}), invalid)
 
 
 @pytest.mark.parametrize("environment", ["Sandbox", "SANDBOX", "test", "", "sandbox,sandbox"])

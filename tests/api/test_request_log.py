@@ -119,8 +119,8 @@ async def test_no_secret_is_logged(kept: Log, db: Database) -> None:
 
 
 def test_only_the_last_digits_of_an_account_number_are_logged() -> None:
-    told = "Account 0123456789 at 058 is unknown; at most 1000000.00."
-    assert request_log.reason(told) == "Account ******6789 at 058 is unknown; at most 1000000.00."
+    reason = "Account 0123456789 at 058 is unknown; at most 1000000.00."
+    assert request_log.reason(reason) == "Account ******6789 at 058 is unknown; at most 1000000.00."
 
 
 async def test_hostile_text_is_logged_in_displayable_form(kept: Log) -> None:

@@ -102,8 +102,8 @@ def test_a_refund_is_notified_after_its_payment(
 ) -> None:
     made = trigger(instance, merchant, "refund.completed", shop.url())
     shop.wait_for(made["notification_id"])
-    told = [each.json for each in shop.received]
-    events = [body["event"] for body in told if body["data"]["trx_id"] == made["trx_id"]]
+    printed = [each.json for each in shop.received]
+    events = [body["event"] for body in printed if body["data"]["trx_id"] == made["trx_id"]]
     assert events == ["payment", "refund"]
     assert instance.command("payment", "show", made["trx_id"])["refunded"] == 1000
 
@@ -300,12 +300,12 @@ def test_a_listener_forwards_the_same_bytes_with_a_new_signature(
     made = trigger(instance, merchant, "payment.completed", shop.url())
     code, out = listening.end()
     assert code == 0
-    told = json.loads(out)
-    assert (told["id"], told["trx_id"]) == (made["notification_id"], made["trx_id"])
-    assert (told["forwarded"]["status"], told["forwarded"]["answer"]) == (200, "thanks")
+    printed = json.loads(out)
+    assert (printed["id"], printed["trx_id"]) == (made["notification_id"], made["trx_id"])
+    assert (printed["forwarded"]["status"], printed["forwarded"]["answer"]) == (200, "thanks")
     [forwarded] = shop.wait_for(made["notification_id"], "/forward")
     [delivered] = shop.wait_for(made["notification_id"])
-    assert forwarded.body == delivered.body == told["body"].encode()
+    assert forwarded.body == delivered.body == printed["body"].encode()
     assert is_signed(forwarded.body, forwarded.headers, merchant["sandbox"]["api_secret"])
     ours = ("content-type", "x-environment", "webhook-id", "x-signature")
     assert all(forwarded.headers[name] == delivered.headers[name] for name in ours)

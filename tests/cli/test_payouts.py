@@ -74,7 +74,7 @@ class OperatorSetup:
         return self
 
     async def pay_out(self, code: str, **changed: Any) -> str:
-        by_hand = {"Bank Name": "GTBank", "Account Number": "0123456789"}
+        manual_id = {"Bank Name": "GTBank", "Account Number": "0123456789"}
         # The simulator keeps a transfer to this account pending until a test settles it.
         stays = {"bank_code": "058", "account_number": "0000000003"}
         body = {
@@ -83,7 +83,7 @@ class OperatorSetup:
             "ref_trx": f"PAYOUT-{next(_numbers)}",
             "ipn_url": "https://shop.example/ipn",
             "withdraw_method_id": self.methods[code],
-            "beneficiary": by_hand if code == MANUAL else stays,
+            "beneficiary": manual_id if code == MANUAL else stays,
             **changed,
         }
         sent = {name: value for name, value in body.items() if value is not None}
@@ -148,15 +148,15 @@ async def operator(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Op
 
 
 async def test_payouts_are_listed_newest_first_and_shown_in_full(operator: OperatorSetup) -> None:
-    by_hand = await operator.pay_out(MANUAL, description="Rent")
+    manual_id = await operator.pay_out(MANUAL, description="Rent")
     automatic = await operator.pay_out(A)
     filters = ("--status", "pending", "--manual", "--merchant", operator.id)
     listed, manual, shown = await operator.commands(
         ("payout", "list", "--merchant", operator.id),
         ("payout", "list", *filters),
-        ("payout", "show", by_hand),
+        ("payout", "show", manual_id),
     )
-    assert [row["trx_id"] for row in listed[:2]] == [automatic, by_hand]
+    assert [row["trx_id"] for row in listed[:2]] == [automatic, manual_id]
     assert list(listed[1]) == PAYOUT_FIELDS
     expected = {
         "merchant_id": int(operator.id),
@@ -169,7 +169,7 @@ async def test_payouts_are_listed_newest_first_and_shown_in_full(operator: Opera
         "method": MANUAL,
     }
     assert expected.items() <= listed[1].items() <= shown.items()
-    assert manual[0]["trx_id"] == by_hand
+    assert manual[0]["trx_id"] == manual_id
     assert {row["method"] for row in manual} == {MANUAL}
     assert shown["beneficiary"] == {"Bank Name": "GTBank", "Account Number": "0123456789"}
     assert (shown["payable_amount"], shown["description"]) == (1000, "Rent")

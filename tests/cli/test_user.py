@@ -32,7 +32,7 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
-class Desk:
+class UserCommand:
     """`manilla user` within this process: starting a process for each call would be slow."""
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -58,8 +58,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(environment: dict[str, str]) -> Desk:
-    return Desk(environment)
+def command(environment: dict[str, str]) -> UserCommand:
+    return UserCommand(environment)
 
 
 @pytest.fixture
@@ -68,12 +68,14 @@ def accounts(db: Database, keyring: Keyring) -> Accounts:
 
 
 async def test_console_users_are_added_by_link_or_with_a_password(
-    db: Database, accounts: Accounts, desk: Desk
+    db: Database, accounts: Accounts, command: UserCommand
 ) -> None:
     invited, ready = new_email(), new_email()
     console = ("add", "--realm", "console", "--name", "Tolu", "--role", "administrator", "--email")
-    added = await desk.printed(*console, invited)
-    with_password = await desk.printed(*console, ready, "--password-stdin", given=PASSWORD + "\n")
+    added = await command.printed(*console, invited)
+    with_password = await command.printed(
+        *console, ready, "--password-stdin", given=PASSWORD + "\n"
+    )
     assert (added["has_password"], with_password["has_password"]) == (False, True)
     assert "link" not in with_password
     await accounts.sign_in(ready, realm=Realm.CONSOLE)
@@ -87,14 +89,14 @@ async def test_console_users_are_added_by_link_or_with_a_password(
         address=new_address(),
         user_agent=BROWSER,
     )
-    listed = await desk.printed("list", "--realm", "console")
+    listed = await command.printed("list", "--realm", "console")
     assert {invited, ready} <= {row["email"] for row in listed}
     assert {row["realm"] for row in listed} == {"console"}
-    assert (await desk.printed("role", ready, "operations"))["role"] == "operations"
-    assert "administrator, operations, support" in await desk.refused("role", ready, "owner")
+    assert (await command.printed("role", ready, "operations"))["role"] == "operations"
+    assert "administrator, operations, support" in await command.refused("role", ready, "owner")
 
 
-async def test_invalid_users_are_rejected(accounts: Accounts, desk: Desk) -> None:
+async def test_invalid_users_are_rejected(accounts: Accounts, command: UserCommand) -> None:
     owner, _, known = await accounts.owner(), *await accounts.administrator()
     console = ("add", "--realm", "console", "--name", "Tolu", "--email")
     merchant = ("add", "--merchant", str(owner.merchant_id), "--email", new_email())
@@ -105,29 +107,31 @@ async def test_invalid_users_are_rejected(accounts: Accounts, desk: Desk) -> Non
         ("already", *console, known, "--role", "support"),
         ("no merchant", *merchant, "--merchant", "999999999", "--role", "owner"),
     ]:
-        assert said in await desk.refused(*words, given="short\n")
+        assert said in await command.refused(*words, given="short\n")
     for bad_usage in (
         ("add", "--email", new_email(), "--role", "owner"),
         ("add", "--email", new_email(), "--role", "owner", "--merchant", "1", "--realm", "console"),
         ("add", "--email", new_email(), "--role", "support", "--realm", "console"),
     ):
-        assert (await desk.run(*bad_usage)).exit_code == 2
+        assert (await command.run(*bad_usage)).exit_code == 2
 
 
-async def test_members_are_added_and_listed(db: Database, accounts: Accounts, desk: Desk) -> None:
+async def test_members_are_added_and_listed(
+    db: Database, accounts: Accounts, command: UserCommand
+) -> None:
     owner, new, invited = await accounts.owner(), new_email(), new_email()
     merchant = str(owner.merchant_id)
     member = ("add", "--merchant", merchant, "--role", "finance", "--email")
     chosen = ("--name", "Ife", "--password-stdin")
-    with_password = await desk.printed(*member, new, *chosen, given=PASSWORD)
-    by_link = await desk.printed(*member, invited)
+    with_password = await command.printed(*member, new, *chosen, given=PASSWORD)
+    by_link = await command.printed(*member, invited)
     assert (with_password["role"], with_password["email"]) == ("finance", new)
     visitor = await accounts.visitor(await accounts.sign_in(new))
     assert (visitor.merchant_id, visitor.role) == (owner.merchant_id, "finance")
     token = by_link["link"].removeprefix(f"{BASE_URL}/dashboard/invitation/")
     assert (await invitations.look_at(db, Realm.DASHBOARD, token)).email == invited
     assert by_link["sent_by_mail_hook"] is False
-    listed = await desk.printed("list", "--merchant", merchant)
+    listed = await command.printed("list", "--merchant", merchant)
     assert [(row["email"], row["role"]) for row in listed] == [
         (owner.email, "owner"),
         (new, "finance"),
@@ -168,22 +172,24 @@ async def test_a_reset_for_an_unknown_user_exits_1_with_one_line(
     assert done.stderr == "manilla: The dashboard has no user with this email address.\n"
 
 
-async def test_users_are_signed_out_disabled_and_reset(accounts: Accounts, desk: Desk) -> None:
+async def test_users_are_signed_out_disabled_and_reset(
+    accounts: Accounts, command: UserCommand
+) -> None:
     owner, shut, lost = [await accounts.owner() for _ in range(3)]
     await accounts.turn_on_totp(lost.visitor)
     dashboard = ("--realm", "dashboard")
-    listed = await desk.printed("sessions", owner.email)
+    listed = await command.printed("sessions", owner.email)
     assert [row["user_agent"] for row in listed] == [BROWSER]
-    assert (await desk.printed("disable", shut.email, *dashboard))["status"] == "disabled"
+    assert (await command.printed("disable", shut.email, *dashboard))["status"] == "disabled"
     assert not await accounts.is_signed_in(shut.token)
-    assert not (await desk.printed("totp-off", lost.email, *dashboard))["second_factor"]
+    assert not (await command.printed("totp-off", lost.email, *dashboard))["second_factor"]
     assert not isinstance(await accounts.try_sign_in(lost.email), NeedsCode)
-    assert (await desk.printed("sign-out", owner.email))["sessions_ended"] == 1
+    assert (await command.printed("sign-out", owner.email))["sessions_ended"] == 1
     assert not await accounts.is_signed_in(owner.token)
-    assert (await desk.printed("enable", shut.email, *dashboard))["status"] == "active"
+    assert (await command.printed("enable", shut.email, *dashboard))["status"] == "active"
     await accounts.sign_in(shut.email)
-    for command in ("disable", "enable", "totp-off", "sessions", "sign-out"):
-        said = await desk.refused(command, owner.email, "--realm", "console")
+    for name in ("disable", "enable", "totp-off", "sessions", "sign-out"):
+        said = await command.refused(name, owner.email, "--realm", "console")
         assert "has no user with this email address" in said
 
 

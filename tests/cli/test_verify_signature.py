@@ -63,9 +63,9 @@ def in_base64(secret: str) -> str:
 
 REQUEST_MISTAKES: dict[str, tuple[str, Signed]] = {
     "signed with a newline at its end": ("trailing_newline", signed(body=BODY + "\n")),
-    "written anew": ("reserialised_json", signed(body=COMPACT)),
-    "written anew by JavaScript": ("reserialised_json", signed(body=JAVASCRIPT)),
-    "written anew by PHP": ("reserialised_json", signed(body=PHP)),
+    "rewritten": ("reserialised_json", signed(body=COMPACT)),
+    "rewritten by JavaScript": ("reserialised_json", signed(body=JAVASCRIPT)),
+    "rewritten by PHP": ("reserialised_json", signed(body=PHP)),
     "no body": ("empty_body", signed(body="")),
     "no query": ("missing_query", signed(target="/api/v1/initiate-payment")),
     "no /api": ("path_without_api", signed(target=TARGET.removeprefix("/api"))),

@@ -190,7 +190,10 @@ async def test_each_error_has_its_own_class(
     with pytest.raises(library.ValidationFailed) as invalid:
         await client.initiate_payment(**payment(ipn_url="shop", ref_trx="x" * 61))
     assert set(invalid.value.errors) == {"ipn_url", "ref_trx"}
-    assert (invalid.value.status, invalid.value.guidance) == (400, "Mend what `errors` names.")
+    assert (invalid.value.status, invalid.value.guidance) == (
+        400,
+        "Correct the fields in `errors`.",
+    )
     assert invalid.value.request_id
     assert invalid.value.request_id in str(invalid.value)
     with pytest.raises(library.InvalidAmount):

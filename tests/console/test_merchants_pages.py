@@ -143,8 +143,8 @@ async def test_a_rejected_merchant_sees_the_reason(
     form = {"status": "rejected", "was": "pending"}
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
     assert "Enter a reason." in await officer.follow(silent)
-    told = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
-    assert "shows the merchant the reason" in await officer.follow(told)
+    reply = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
+    assert "shows the merchant the reason" in await officer.follow(reply)
     for path in ("/profile", "/sandbox"):
         assert b"No licence &lt;b&gt;yet&lt;/b&gt;" in (await owner.get(path)).body
     late = await officer.post(at(merchant, "/status"), {"status": "approved", "was": "pending"})

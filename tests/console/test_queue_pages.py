@@ -345,8 +345,8 @@ async def test_a_manual_refund_is_confirmed_once_and_shows_by_whom(
         assert "1 to 200 printable characters" in text(refused)
     assert (await operations.post(f"{path}/confirm", {"note": "FT-88"})).status == 303
     again = await operations.post(f"{path}/reject", {"reason": "no"})
-    told = f"The refund is completed already. {operations.email} has paid it: FT-88"
-    assert (again.status, told in text(again)) == (422, True)
+    message = f"The refund is completed already. {operations.email} has paid it: FT-88"
+    assert (again.status, message in text(again)) == (422, True)
     lines = await audited(services, f"refund:{refund}")
     assert lines[-1] == ("refund.confirm", operations.email)
     assert "Needs manual payment" not in text(await operations.get(f"/refunds?q={refund}"))
@@ -389,11 +389,11 @@ async def test_manual_payouts_wait_in_order_production_first(
         services, payer.simulator, await new_merchant(site, services.db, services.keyring)
     )
     pending = await sandbox.pay_out(MANUAL)
-    first = await queue.by_hand(services.db, Everyone(merchant_id), limit=2)
-    rest = await queue.by_hand(services.db, Everyone(merchant_id), after=first.next)
+    first = await queue.manual(services.db, Everyone(merchant_id), limit=2)
+    rest = await queue.manual(services.db, Everyone(merchant_id), after=first.next)
     assert [row.trx_id for row in first.rows + rest.rows] == trx_ids
     everybody = [
-        row.trx_id async for rows in queue.all_by_hand(services.db, Everyone()) for row in rows
+        row.trx_id async for rows in queue.all_manual(services.db, Everyone()) for row in rows
     ]
     assert everybody.index(trx_ids[2]) < everybody.index(pending)
     rows = unchunked(await operations.get(f"/payouts?merchant={merchant_id}&format=csv"))
@@ -427,7 +427,7 @@ async def test_a_failed_job_is_retried_once_and_logged(
 async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
     payer: PayoutMerchant, operations: SignedInUser, support: SignedInUser
 ) -> None:
-    trx_id, by_hand = await payer.pay_out(), await payer.pay_out(MANUAL)
+    trx_id, manual_id = await payer.pay_out(), await payer.pay_out(MANUAL)
     await payer.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     merchant = f"merchant={payer.merchant.new.id}"
     listed = text(await operations.get(f"/payouts?show=on_hold&{merchant}"))
@@ -438,11 +438,11 @@ async def test_a_payout_on_hold_is_shown_with_its_reason_and_can_be_rejected(
         await operations.get(f"/payouts?{merchant}")
     )
     assert "On hold: The merchant is disabled." in text(await support.get(f"/payouts/{trx_id}"))
-    refused = await operations.post(f"/payouts/{by_hand}/complete", {"bank_reference": "FT-1"})
+    refused = await operations.post(f"/payouts/{manual_id}/complete", {"bank_reference": "FT-1"})
     assert (refused.status, "Do not pay this payout" in text(refused)) == (422, True)
     paid = {"bank_reference": "FT-1", "already_paid": "on"}
-    assert (await operations.post(f"/payouts/{by_hand}/complete", paid)).status == 303
-    assert (await payer.payout(by_hand)).status == "completed"
+    assert (await operations.post(f"/payouts/{manual_id}/complete", paid)).status == 303
+    assert (await payer.payout(manual_id)).status == "completed"
     assert (await operations.post(f"/payouts/{trx_id}/reject", {"reason": "No."})).status == 303
     assert (await payer.payout(trx_id)).status == "canceled"
 

@@ -52,9 +52,11 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(
     by_own_name = (await dashboard.owner.get(f"/sandbox/wallets/NGN?{urlencode({'q': evil})}")).body
     assert paid.encode() in by_own_name
     assert other.encode() not in by_own_name
-    told = (await dashboard.owner.get(f"/sandbox/notifications?{urlencode({'q': evil})}")).body
-    assert paid.encode() in told
-    assert other.encode() not in told
+    notifications = (
+        await dashboard.owner.get(f"/sandbox/notifications?{urlencode({'q': evil})}")
+    ).body
+    assert paid.encode() in notifications
+    assert other.encode() not in notifications
 
     book = unchunked(await dashboard.owner.get(f"{PAYMENTS}?q={paid}&format=xlsx"))
     sheets = zipfile.ZipFile(io.BytesIO(book))

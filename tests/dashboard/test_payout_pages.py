@@ -220,13 +220,13 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     assert before - after >= 2500_00
 
     # In a second upload, rows with a reference are recognized.
-    once_more = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
+    second_upload = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
     assert (
         b"A payout with this reference already exists."
-        in (await dashboard.owner.get(once_more)).body
+        in (await dashboard.owner.get(second_upload)).body
     )
-    nothing = await dashboard.owner.post(f"{once_more}/confirm", {})
-    assert redirect_target(nothing) == once_more
+    nothing = await dashboard.owner.post(f"{second_upload}/confirm", {})
+    assert redirect_target(nothing) == second_upload
     await dashboard.run_jobs()
     assert await dashboard.count("payout") == count
 

@@ -1,4 +1,4 @@
-"""A worker that stalls at a chosen step of a payout and resumes when told to."""
+"""A worker that stalls at a chosen step of a payout and resumes on command."""
 
 import asyncio
 from enum import StrEnum

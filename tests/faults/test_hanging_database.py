@@ -55,11 +55,11 @@ class Callers:
     """One caller for each kind of request that needs the database."""
 
     def __init__(self, payer: PayoutMerchant, owner: SignedInUser, admin: SignedInUser) -> None:
-        self._desk = payer
+        self._payer = payer
         self._owner, self._admin = owner, admin
 
     def asking(self) -> dict[str, Awaitable[Reply]]:
-        payer, unknown = self._desk, "TXN" + "0" * 30
+        payer, unknown = self._payer, "TXN" + "0" * 30
         site = payer.merchant.site
         link = payer.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
         form = {"Content-Type": "application/x-www-form-urlencoded"}

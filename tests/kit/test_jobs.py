@@ -90,14 +90,14 @@ async def test_a_job_that_keeps_failing_is_set_aside_and_the_others_continue(
             await runner._do(job)
         await _end_lease(db, kind)
     assert done == ["good"]
-    parked = await db.record(
-        "SELECT failures, last_error, parked_at IS NOT NULL AS is_parked FROM job WHERE kind = $1",
+    failed = await db.record(
+        "SELECT failures, last_error, parked_at IS NOT NULL AS has_failed FROM job WHERE kind = $1",
         kind,
     )
-    assert dict(parked) == {
+    assert dict(failed) == {
         "failures": claims.FAILURES_MAX,
         "last_error": "ValueError: not like this",
-        "is_parked": True,
+        "has_failed": True,
     }
     await jobs.put(db, 1, kind, "poison")
     assert (await _claim_one(db, kind)).failures == 0

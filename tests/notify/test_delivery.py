@@ -51,7 +51,7 @@ BAD: dict[str, Behave] = {
     "is no HTTP": raw(b"SSH-2.0-OpenSSH\r\n"),
 }
 # The displayed result of each: the status, if there was one, and our description.
-TOLD = {
+DISPLAYED = {
     "refuses": (500, "HTTP 500"),
     "not found": (404, "HTTP 404"),
     "redirects": (302, "HTTP 302: redirects are not followed"),
@@ -81,7 +81,7 @@ async def test_a_failed_attempt_is_retried_twice_on_schedule(
     assert len({each.headers["webhook-id"] for each in deliveries.receiver.received}) == 1
     assert len({each.body for each in deliveries.receiver.received}) == 1
     for kept in await deliveries.attempts(trx_id):
-        assert (kept.status, kept.error) == TOLD[name]
+        assert (kept.status, kept.error) == DISPLAYED[name]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ async def test_failed_and_delivered_notifications_can_be_resent(deliveries: Deli
 
 async def test_all_notifications_failed_since_a_time_are_resent(deliveries: Deliveries) -> None:
     deliveries.receiver.answers = [answer(500)] * 6
-    first = await _given_up(deliveries)
-    second = await _given_up(deliveries)
+    first = await _failed(deliveries)
+    second = await _failed(deliveries)
     [failed] = await deliveries.notifications(second)
     assert failed.decided_at is not None
     sent = await redeliver.redeliver_failed(
@@ -208,7 +208,7 @@ async def test_resending_a_transaction_starts_with_its_oldest_notification(
     assert [record["id"] for record in in_order] == [older.id, newer.id]
 
 
-async def _given_up(deliveries: Deliveries) -> str:
+async def _failed(deliveries: Deliveries) -> str:
     trx_id = await deliveries.finish_payment()
     for _ in range(3):
         await deliveries.deliver()

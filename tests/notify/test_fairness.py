@@ -121,28 +121,28 @@ async def test_running_and_held_notifications_delay_nobody(
 
 
 def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
-    doors = HostLimits()
-    entered = [doors.enter("a", 1)[0] for _ in range(host_limits.NEW_AT_ONCE + 1)]
+    limits = HostLimits()
+    entered = [limits.enter("a", 1)[0] for _ in range(host_limits.NEW_AT_ONCE + 1)]
     assert entered == [True] * host_limits.NEW_AT_ONCE + [False]  # until it has responded
-    doors.leave("a", 1, was_slow=False, seconds=0.1)
+    limits.leave("a", 1, was_slow=False, seconds=0.1)
     more = host_limits.AT_ONCE - host_limits.NEW_AT_ONCE + 1
-    assert [doors.enter("a", 1)[0] for _ in range(more + 1)] == [True] * more + [False]
-    assert doors.enter("b", 1) == (True, False)
+    assert [limits.enter("a", 1)[0] for _ in range(more + 1)] == [True] * more + [False]
+    assert limits.enter("b", 1) == (True, False)
     for _ in range(host_limits.AT_ONCE):
-        doors.leave("a", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
-    assert [doors.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
-    assert [doors.enter("a", 2) for _ in range(3)] == [
+        limits.leave("a", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
+    assert [limits.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
+    assert [limits.enter("a", 2) for _ in range(3)] == [
         (True, False)
     ] * 3  # on a host with many endpoints
-    doors.leave("a", 1, was_slow=True, seconds=0.1)
-    assert doors.enter("a", 1) == (True, False)
+    limits.leave("a", 1, was_slow=True, seconds=0.1)
+    assert limits.enter("a", 1) == (True, False)
 
 
 def test_slow_hosts_together_leave_capacity_for_the_others() -> None:
-    doors = HostLimits()
+    limits = HostLimits()
     for number in range(100):
-        assert doors.enter(f"slow{number}", 1)[0]
-        doors.leave(f"slow{number}", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
-    entered = sum(doors.enter(f"slow{number}", 1)[0] for number in range(100))
+        assert limits.enter(f"slow{number}", 1)[0]
+        limits.leave(f"slow{number}", 1, was_slow=False, seconds=host_limits.SLOW_SECONDS + 1)
+    entered = sum(limits.enter(f"slow{number}", 1)[0] for number in range(100))
     assert entered == host_limits.SLOW_IN_ALL
-    assert doors.enter("quick", 1) == (True, False)
+    assert limits.enter("quick", 1) == (True, False)

@@ -47,9 +47,9 @@ async def test_notifications_are_found_by_every_filter_and_reference(
         *(merchant.new.id, second),  # in the legacy format
     )
     assert await found(event="payment") == [third, second, first]
-    [told] = await listing.of_transaction(db, merchant.new.id, first)
-    assert await found(search=told.notification.id) == [first]
-    assert [attempt.status for attempt in told.attempts] == [200]
+    [stored] = await listing.of_transaction(db, merchant.new.id, first)
+    assert await found(search=stored.notification.id) == [first]
+    assert [attempt.status for attempt in stored.attempts] == [200]
     assert await listing.count_failed(db, tenant, began - timedelta(seconds=5)) == 1
     page = await listing.notifications(db, tenant, NotificationFilter(), limit=2)
     await deliveries.finish_payment()

@@ -63,12 +63,12 @@ async def test_loopback_is_rejected_in_every_notation(receiver: Receiver, host: 
 
 
 async def test_an_error_does_not_reveal_what_a_hostname_resolves_to() -> None:
-    told = set()
+    messages = set()
     for host in ("localhost", "10.1.2.3", "no-such-name.invalid"):
         with pytest.raises(aiohttp.ClientError) as refused:
             await _post(f"http://{host}/ipn", is_public_only=True)
-        told.add(outbound.describe(refused.value))
-    assert told == {outbound.NOT_REACHED}
+        messages.add(outbound.describe(refused.value))
+    assert messages == {outbound.NOT_REACHED}
 
 
 async def test_loopback_is_allowed_in_development_mode(receiver: Receiver) -> None:

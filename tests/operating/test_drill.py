@@ -112,9 +112,9 @@ async def check_restored(
     said: str,
 ) -> None:
     services, simulator = payer.services, payer.simulator
-    said_of = {words[0]: words for line in said.splitlines() if (words := line.split())}
-    assert said_of[taken][-3:] == ["will", "be", "queried"]
-    assert said_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
+    line_of = {words[0]: words for line in said.splitlines() if (words := line.split())}
+    assert line_of[taken][-3:] == ["will", "be", "queried"]
+    assert line_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
     # During the hold new payouts are accepted and not sent; sent ones are queried.
     new = await payer.pay_out()

@@ -29,8 +29,8 @@ async def test_the_home_page_links_to_every_area(
     overflow = await page.evaluate("document.body.scrollWidth - window.innerWidth")
     assert overflow <= 0
     assert await accessibility_violations(page) == []
-    doors = await page.locator(".doors a").evaluate_all("all => all.map(a => a.pathname)")
-    assert doors == ["/shop", "/dashboard/", "/console/", "/docs"]
+    areas = await page.locator(".areas a").evaluate_all("all => all.map(a => a.pathname)")
+    assert areas == ["/shop", "/dashboard/", "/console/", "/docs"]
     await page.get_by_role("link", name="Demo shop", exact=False).first.click()
     assert await page.get_by_role("heading", level=1).inner_text() == "Buy something"
     assert await accessibility_violations(page) == []

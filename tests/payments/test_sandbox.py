@@ -45,13 +45,13 @@ OUTCOMES = {
 async def test_a_customer_can_choose_every_outcome(
     sandbox_shop: Shop, outcome: SandboxOutcome
 ) -> None:
-    status, code, told_status = OUTCOMES[outcome]
+    status, code, notified_status = OUTCOMES[outcome]
     started = await sandbox_shop.start()
     await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
     reply = (await sandbox_shop.verify(started)).json
     assert (reply["status"], reply.get("error_code")) == (status, code)
     [notified] = await sandbox_shop.notifications(started)
-    assert (notified["status"], notified.get("error_code")) == (told_status, code)
+    assert (notified["status"], notified.get("error_code")) == (notified_status, code)
     assert notified["data"]["is_sandbox"] is True
     await sandbox_shop.services.checkout.pretend(started.trx_id, SandboxOutcome.DECLINE)
     assert await sandbox_shop.status(started) == status

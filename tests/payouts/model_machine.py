@@ -116,7 +116,7 @@ class Machine:
         elif eligible := self._eligible("work"):  # so that it can happen the next time
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:
-            await self.pay_out(by_hand=False, amount=MIDDLING)
+            await self.pay_out(is_manual=False, amount=MIDDLING)
         await self._compare()
 
     def _eligible(self, name: str) -> list[Order]:
@@ -138,8 +138,8 @@ class Machine:
         wallet = self.merchant.new.id, Environment.PRODUCTION
         await wallets.fund(self.stage.services.db, *wallet, Money("NGN", minor), "by the machine")
 
-    async def pay_out(self, by_hand: bool, amount: int) -> None:
-        rail = MANUAL if by_hand else self.rail
+    async def pay_out(self, is_manual: bool, amount: int) -> None:
+        rail = MANUAL if is_manual else self.rail
         await self._ask(f"MACHINE-{next(self.stage.numbers)}", rail, amount)
 
     async def pay_again(self, order: Order, amount: int) -> None:
@@ -197,7 +197,7 @@ class Machine:
     async def rail_is_down(self, order: Order, amount: int) -> None:
         """The rail is down while a merchant requests a payout and a worker runs."""
         self.model.is_down = self._health.is_down = True
-        await self.pay_out(by_hand=False, amount=amount)
+        await self.pay_out(is_manual=False, amount=amount)
         await self.work(order)
         self.model.is_down = False
         self._health.reset()

@@ -13,7 +13,7 @@ from manilla.payouts import accounts
 from tests.client import Reply, Site, new_merchant
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, MANUAL, RAILS, PayoutMerchant, new_account
 
-BY_HAND = {"Bank Name": "GTBank", "Account Number": "0123456789"}
+MANUAL_BENEFICIARY = {"Bank Name": "GTBank", "Account Number": "0123456789"}
 
 
 def assert_invalid(reply: Reply, words: str = "") -> None:
@@ -180,14 +180,18 @@ async def test_missing_beneficiary_fields_are_reported(
 
 @pytest.mark.parametrize(
     "beneficiary",
-    [BY_HAND, {"bank_name": "GTBank", "account_number": "0123456789"}, {**BY_HAND, "x": 1}],
+    [
+        MANUAL_BENEFICIARY,
+        {"bank_name": "GTBank", "account_number": "0123456789"},
+        {**MANUAL_BENEFICIARY, "x": 1},
+    ],
     ids=json.dumps,
 )
 async def test_the_manual_method_has_its_own_fields(
     payer: PayoutMerchant, beneficiary: dict[str, Any]
 ) -> None:
     payout = await payer.payout(await payer.pay_out(MANUAL, beneficiary=beneficiary))
-    assert payout.beneficiary == BY_HAND
+    assert payout.beneficiary == MANUAL_BENEFICIARY
     assert payout.account_name is None
 
 
@@ -227,9 +231,9 @@ async def test_a_saved_account_is_paid_by_its_id(payer: PayoutMerchant, rail: st
 async def test_a_saved_account_for_the_manual_method_is_paid_by_its_id(
     payer: PayoutMerchant,
 ) -> None:
-    account_id = await save(payer, MANUAL, **BY_HAND)
+    account_id = await save(payer, MANUAL, **MANUAL_BENEFICIARY)
     reply = await saved(payer, MANUAL, account_id)
-    assert (await payer.payout(reply.json["trx_id"])).beneficiary == BY_HAND
+    assert (await payer.payout(reply.json["trx_id"])).beneficiary == MANUAL_BENEFICIARY
 
 
 async def test_a_saved_account_works_in_the_sandbox_too(sandbox_payer: PayoutMerchant) -> None:

@@ -5,7 +5,7 @@ import structlog
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseRefused, Kind
-from manilla.cases.levelling import NotCovered
+from manilla.cases.clearing_adjustment import NotCovered
 from manilla.cases.suspense import Action, NothingThere
 from manilla.kit.db import Database
 from manilla.payouts import disputes, reconcile

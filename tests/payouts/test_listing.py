@@ -28,11 +28,11 @@ async def test_payouts_are_found_by_every_filter_and_reference(
 
     began = datetime.now(UTC) - timedelta(seconds=5)
     beneficiary = {"Bank Name": "GTBank", "Account Number": "7777777777"}
-    by_hand = await payer.pay_out(
+    manual_id = await payer.pay_out(
         MANUAL, payout_amount=500, beneficiary=beneficiary, ref_trx="50%_of it"
     )
     waiting = await payer.pay_out(MANUAL, payout_amount=900)
-    await decisions.reject(db, payer.services.rails, by_hand, "not today")
+    await decisions.reject(db, payer.services.rails, manual_id, "not today")
     others = await sandbox_payer.pay_out(MANUAL)
     sent = await payer.pay_out("a")
     await db.execute(
@@ -41,7 +41,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(merchant.new.id, sent),
     )
-    everything = [sent, waiting, by_hand]
+    everything = [sent, waiting, manual_id]
 
     assert await found() == everything
     assert await found(Tenant(merchant.new.id, Environment.SANDBOX)) == []
@@ -49,9 +49,9 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert {sent, others} <= set(await found(Everyone()))
     assert await found(search=others) == []
     assert await found(Everyone(), search=others) == [others]
-    assert await found(status=PayoutStatus.CANCELED) == [by_hand]
-    assert await found(error_code=PayoutErrorCode.PAYOUT_FAILED) == [by_hand]
-    assert await found(manual=True) == [waiting, by_hand]
+    assert await found(status=PayoutStatus.CANCELED) == [manual_id]
+    assert await found(error_code=PayoutErrorCode.PAYOUT_FAILED) == [manual_id]
+    assert await found(manual=True) == [waiting, manual_id]
     assert await found(method="providera_ngn_transfer") == [sent]
     assert await found(currency="USD") == []
     assert await found(min_minor=90_000, max_minor=90_000) == [waiting]
@@ -59,10 +59,10 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert await found(until=began) == []
     for search in (sent, "PR_1", "BR-1", "0123456789"):
         assert sent in await found(search=search)
-    assert await found(search="7777777777") == [by_hand]
+    assert await found(search="7777777777") == [manual_id]
     assert await found(search="777777777") == []  # an account number must match completely
     assert await found(search="PR%1") == await found(search="PRX1") == []
-    assert await found(search="50%_of it") == await found(search="%_OF") == [by_hand]
+    assert await found(search="50%_of it") == await found(search="%_OF") == [manual_id]
 
     first = await listing.payouts(db, tenant, PayoutFilter(), limit=2)
     await payer.pay_out(MANUAL, payout_amount=500)
@@ -79,14 +79,14 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     assert await figures.count_waiting(db, tenant, timedelta(minutes=-1)) == 3
 
     await services.requests.flush()
-    story = await payout_story(db, merchant.new.id, by_hand, environment=tenant.environment)
+    story = await payout_story(db, merchant.new.id, manual_id, environment=tenant.environment)
     assert story is not None
-    assert [request.trx_id for request in story.requests] == [by_hand]
+    assert [request.trx_id for request in story.requests] == [manual_id]
     assert [step.to_status for step in story.steps][-1] == "canceled"
     assert len(story.postings) == 2
     assert sum(e.amount_minor for p in story.postings for e in p.entries) == 0
     assert [notified.notification.status for notified in story.notifications] == ["canceled"]
-    assert await payout_story(db, sandbox_payer.merchant.new.id, by_hand) is None
+    assert await payout_story(db, sandbox_payer.merchant.new.id, manual_id) is None
 
 
 async def test_a_merchant_sees_only_its_own_saved_accounts(

@@ -228,7 +228,7 @@ async def test_a_decided_payout_or_one_without_a_job_cannot_be_requeued(
 
 
 async def test_manual_payouts_are_listed_for_administrators(payer: PayoutMerchant) -> None:
-    by_hand, automatic = await payer.pay_out(MANUAL), await payer.pay_out()
+    manual_id, automatic = await payer.pay_out(MANUAL), await payer.pay_out()
     done = await payer.pay_out(MANUAL)
     await decisions.complete(payer.services.db, done, None)
 
@@ -238,6 +238,6 @@ async def test_manual_payouts_are_listed_for_administrators(payer: PayoutMerchan
         found = await listing.payouts(payer.services.db, scope, wanted)
         return [payout.trx_id for payout in found.rows]
 
-    assert await listed(PayoutStatus.PENDING, manual_only=True) == [by_hand]
-    assert await listed(None, manual_only=True) == [done, by_hand]
-    assert await listed(None, manual_only=False) == [done, automatic, by_hand]
+    assert await listed(PayoutStatus.PENDING, manual_only=True) == [manual_id]
+    assert await listed(None, manual_only=True) == [done, manual_id]
+    assert await listed(None, manual_only=False) == [done, automatic, manual_id]

@@ -58,7 +58,7 @@ THEN = st.sampled_from(["nothing", "webhook", "work", "both", "both, badly"])
 # The weight of each action and its arguments.
 HAPPENS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
-    "pay_out": (3, {"by_hand": st.sampled_from([False] * 5 + [True]), "amount": AMOUNT}),
+    "pay_out": (3, {"is_manual": st.sampled_from([False] * 5 + [True]), "amount": AMOUNT}),
     "fund": (1, {"minor": st.integers(min_value=1, max_value=500_000)}),
     "pay_again": (1, {"which": WHICH, "amount": AMOUNT}),
     "verify": (1, {"which": WHICH}),
@@ -176,7 +176,7 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
 # A status query contradicts a signed webhook, and the worker dies as soon as the outcome is saved.
 # Nothing runs later, so the contradiction must be saved with the outcome.
 CONTRADICTED = [
-    Step("pay_out", {"by_hand": False, "amount": 150_000}),
+    Step("pay_out", {"is_manual": False, "amount": 150_000}),
     Step("work", {"which": 0}),
     Step("provider_decides", {"which": 0, "word": "failed", "then": "webhook"}),
     Step("provider_decides", {"which": 0, "word": "success", "then": "nothing"}),

@@ -483,7 +483,7 @@ async def test_a_settlement_posts_the_given_amount(
     services: Services, kind: SettlementKind
 ) -> None:
     before = (await reports(services))["a"].ledger
-    settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "by hand")
+    settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "manually")
     assert (settled.kind, settled.amount) == (kind, naira("12.34"))
     moved = (await reports(services))["a"].ledger.minor - before.minor
     assert moved == (

@@ -240,7 +240,7 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
     if account is not None:
         os.chown(password_file, account.uid, account.gid)
     try:
-        with password_file.open() as handed_over:
+        with password_file.open() as password_input:
             _run(
                 [
                     *(str(binaries / "initdb"), "-D", HERE, "-U", SUPERUSER),
@@ -249,7 +249,7 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
                 ],
                 account,
                 folder,
-                stdin=handed_over.fileno(),
+                stdin=password_input.fileno(),
             )
     except PostgresRefusal:
         shutil.rmtree(folder, ignore_errors=True)

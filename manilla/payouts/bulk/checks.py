@@ -72,8 +72,8 @@ def beneficiary_of(row: BatchRow, method: Method) -> dict[str, str]:
     """Returns the beneficiary with the field names of the method."""
     if method.is_manual:
         return {
-            methods.BANK_NAME_BY_HAND: row.bank_code,
-            methods.ACCOUNT_NUMBER_BY_HAND: row.account_number,
+            methods.MANUAL_BANK_NAME: row.bank_code,
+            methods.MANUAL_ACCOUNT_NUMBER: row.account_number,
         }
     fields = {methods.BANK_CODE: row.bank_code, methods.ACCOUNT_NUMBER: row.account_number}
     return fields | ({methods.ACCOUNT_NAME: row.name} if row.name else {})

@@ -192,7 +192,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     at: datetime
-    kind: str  # `charge`, `transfer` or `refund`; empty: the balance was set by hand
+    kind: str  # `charge`, `transfer` or `refund`; empty: the balance was set manually
     reference: str
     item_number: int
     difference: Money

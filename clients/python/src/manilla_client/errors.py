@@ -78,7 +78,7 @@ class ApiError(ManillaError):
 
 class ValidationFailed(ApiError):
     codes = ("VALIDATION_FAILED",)
-    advice = "Mend what `errors` names."
+    advice = "Correct the fields in `errors`."
 
 
 class InvalidAmount(ValidationFailed):
@@ -94,7 +94,7 @@ class InvalidCredentials(ApiError):
     codes = ("INVALID_CREDENTIALS",)
     advice = (
         "Check that the three credentials belong together and to this environment, and that "
-        "this machine's clock is right. `errors` names the header at fault, where one is."
+        "this machine's clock is right. `errors` names the invalid header, if there is one."
     )
 
 

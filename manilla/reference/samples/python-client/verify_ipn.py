@@ -9,7 +9,9 @@ from manilla_client import BadNotification, verify_ipn
 # In a shop, pass all request headers, so that the timestamp is verified too.
 headers = {"X-Signature": sys.argv[2]}
 try:
-    told = verify_ipn(Path(sys.argv[1]).read_bytes(), headers, os.environ["MANILLA_API_SECRET"])
+    notification = verify_ipn(
+        Path(sys.argv[1]).read_bytes(), headers, os.environ["MANILLA_API_SECRET"]
+    )
 except BadNotification as problem:
     sys.exit(str(problem))
-print(told.event, told.status, told.trx_id, told.amount)
+print(notification.event, notification.status, notification.trx_id, notification.amount)

@@ -75,11 +75,11 @@ class Counter:
 
     async def hear(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Raises BadNotification if the notification is not signed by Manilla."""
-        told = verify_ipn(body, headers, self._keys.api_secret)
-        key = "/".join(told.handled_once_by)
-        message = told.message or told.event
+        notification = verify_ipn(body, headers, self._keys.api_secret)
+        key = "/".join(notification.handled_once_by)
+        message = notification.message or notification.event
         await queries.add_news(
-            self._db, told.ref_trx or "", key, told.status, message, body.decode()
+            self._db, notification.ref_trx or "", key, notification.status, message, body.decode()
         )
 
     async def order(self, reference: str) -> Order | None:
@@ -90,9 +90,9 @@ class Counter:
         return await self._with_news(await queries.latest(self._db, number))
 
     async def _with_news(self, rows: Sequence[OrderRow]) -> list[Order]:
-        told: dict[str, list[News]] = {row.reference: [] for row in rows}
-        for each in await queries.news(self._db, list(told)):
-            told[each.reference].append(each)
+        received: dict[str, list[News]] = {row.reference: [] for row in rows}
+        for each in await queries.news(self._db, list(received)):
+            received[each.reference].append(each)
         return [
             Order(
                 row.reference,
@@ -100,7 +100,7 @@ class Counter:
                 row.trx_id,
                 row.payment_url,
                 row.made_at,
-                told[row.reference],
+                received[row.reference],
             )
             for row in rows
         ]

@@ -32,7 +32,7 @@ async def add_order(
     await db.execute(
         """
         WITH old AS (DELETE FROM shop_order WHERE made_at < now() - interval '2 days'),
-             told AS (DELETE FROM shop_news WHERE at < now() - interval '2 days')
+             expired AS (DELETE FROM shop_news WHERE at < now() - interval '2 days')
         INSERT INTO shop_order (reference, article, trx_id, payment_url)
         VALUES ($1, $2, $3, $4)""",
         *(reference, article, trx_id, payment_url),
