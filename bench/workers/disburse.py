@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from bench.workers import running
 from manilla.kit.jobs import Work
 from manilla.payouts.initiate import SEND
-from manilla.payouts.tasks import CHECKS, PayoutTasks
+from manilla.payouts.tasks import SCHEDULE, PayoutTasks
 from manilla.services import Services
 
 SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at IS NOT NULL"
@@ -20,7 +20,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
 
 def is_sent(again_seconds: float | None) -> bool:
     """A scheduled status query means that the provider has accepted the transfer."""
-    return again_seconds == CHECKS[0][1]
+    return again_seconds == SCHEDULE.first_seconds
 
 
 if __name__ == "__main__":

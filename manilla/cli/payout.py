@@ -13,11 +13,11 @@ from manilla.kit.listing import first
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import decisions, holding, listing, queue
+from manilla.payouts import decisions, listing, queue
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.providers.rails import open_session
-from manilla.refunds import holding as refund_holding
+from manilla.transfers import holding
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -143,8 +143,6 @@ def release(as_json: Json = False, data: Data = None) -> None:
         async with open_session() as session:
             rails = configured_rails(tools, session)
             await rails.load()
-            since = await holding.held_since(tools.db)
-            await refund_holding.look(tools.db, rails, since)
             await holding.release(tools.db, rails)
         return await _hold_shown(tools)
 

@@ -10,24 +10,22 @@ from manilla.cli.instance import Data, InstanceRefusal, Tools, run
 from manilla.cli.output import Json, print_json, print_rows
 from manilla.cli.provider import configured_rails
 from manilla.kit.clock import iso
-from manilla.payouts import holding
-from manilla.payouts.holding import Found, Lost
-from manilla.providers.port import TransferState, TransferStatus
+from manilla.providers.port import EventKind
 from manilla.providers.rails import open_session
-from manilla.refunds import holding as refund_holding
-from manilla.refunds.holding import FoundRefund
+from manilla.transfers import holding
+from manilla.transfers.events import ProviderState, is_known
+from manilla.transfers.holding import FoundTransfer, LostTransfer
 
 REFERENCES_MAX = 100_000
 
 
-class Report(msgspec.Struct, frozen=True):
-    payouts: list[Found]
-    refunds: list[FoundRefund]
-    lost: list[Lost]
+class RestoreReport(msgspec.Struct, frozen=True):
+    open: list[FoundTransfer]
+    lost: list[LostTransfer]
 
     @property
     def is_clear(self) -> bool:
-        is_doubted = any(each.is_in_doubt for each in self.payouts)
+        is_doubted = any(each.is_in_doubt for each in self.open)
         return not is_doubted and all(each.has_moved_nothing for each in self.lost)
 
 
@@ -52,15 +50,13 @@ def restore_check(
         raise typer.BadParameter("must be used together.", param_hint="--provider, --references")
     listed = _read(references) if references else []
 
-    async def command(tools: Tools) -> Report:
+    async def command(tools: Tools) -> RestoreReport:
         async with open_session() as session:
             rails = configured_rails(tools, session)
             await rails.load()
-            since = await holding.held_since(tools.db)
-            payouts = await holding.look(tools.db, rails)
-            refunds = await refund_holding.look(tools.db, rails, since)
+            found = await holding.look(tools.db, rails)
             lost = await holding.missing(tools.db, rails, provider, listed) if provider else []
-            return Report(payouts, refunds, lost)
+            return RestoreReport(found, lost)
 
     report = run(data, command)
     _print(report, as_json)
@@ -78,18 +74,9 @@ def _read(file: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _print(report: Report, as_json: bool) -> None:
-    payouts = [_payout_row(each) for each in report.payouts]
-    refunds = [
-        {
-            "refund": each.refund.trx_id,
-            "merchant_id": each.refund.merchant_id,
-            "provider": each.refund.provider,
-            "amount": each.refund.amount.amount,
-            "provider_says": each.said,
-        }
-        for each in report.refunds
-    ]
+def _print(report: RestoreReport, as_json: bool) -> None:
+    payouts = [_payout_row(each) for each in report.open if each.kind is EventKind.TRANSFER]
+    refunds = [_refund_row(each) for each in report.open if each.kind is EventKind.REFUND]
     lost = [_lost_row(each) for each in report.lost]
     if as_json:
         is_clear = report.is_clear
@@ -102,28 +89,37 @@ def _print(report: Report, as_json: bool) -> None:
         print_rows(lost, as_json=False, empty="")
 
 
-def _payout_row(found: Found) -> dict[str, Any]:
-    payout = found.payout
+def _payout_row(found: FoundTransfer) -> dict[str, Any]:
+    payout = found.transfer
     return {
         "payout": payout.trx_id,
         "merchant_id": payout.merchant_id,
         "provider": payout.provider,
         "amount": payout.amount.amount,
-        "sent_at": iso(payout.began_at) if payout.began_at else None,
+        "sent_at": iso(payout.sent_at) if payout.sent_at else None,
         "provider_says": _said(found.said, found.problem),
         "then": _then(found),
     }
 
 
-def _then(found: Found) -> str:
-    if found.said is None:
-        return "in doubt" if found.is_in_doubt else "will be queried"
-    if found.said.status is TransferStatus.NOT_FOUND:
+def _refund_row(found: FoundTransfer) -> dict[str, Any]:
+    refund = found.transfer
+    return {
+        "refund": refund.trx_id,
+        "merchant_id": refund.merchant_id,
+        "provider": refund.provider,
+        "amount": refund.amount.amount,
+        "provider_says": found.said.status if found.said else found.problem,
+    }
+
+
+def _then(found: FoundTransfer) -> str:
+    if found.said is not None and not is_known(found.said):
         return "will be sent on release"
-    return "will be queried"
+    return "in doubt" if found.is_in_doubt else "will be queried"
 
 
-def _lost_row(lost: Lost) -> dict[str, Any]:
+def _lost_row(lost: LostTransfer) -> dict[str, Any]:
     amount = lost.said.amount if lost.said else None
     return {
         "lost_transfer": lost.reference,
@@ -133,5 +129,5 @@ def _lost_row(lost: Lost) -> dict[str, Any]:
     }
 
 
-def _said(said: TransferState | None, problem: str) -> str:
+def _said(said: ProviderState | None, problem: str) -> str:
     return f"no usable response: {problem}" if said is None else said.status

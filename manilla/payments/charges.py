@@ -22,6 +22,7 @@ from manilla.providers.port import (
     ChargeOrder,
     ChargeState,
     Done,
+    EventKind,
     HostedCheckout,
     Refused,
     Unknown,
@@ -171,10 +172,8 @@ class ChargeService:
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
         """Queries the provider and acts on its answer."""
-        adapter = self._rails.adapter(charge.provider)
-        if adapter is None:
-            return Unknown("the provider is not configured")
-        answer = await adapter.charge_state(charge.reference)
+        provider = charge.provider
+        answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
         if isinstance(answer, Done):
             await states.conclude(self._db, charge, answer.value)
         return answer

@@ -14,17 +14,19 @@ from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
+from manilla.providers.schedule import Schedule
 
-# Maximum age of a charge, and the seconds between its status queries. An older charge that is still
-# open becomes a case, and is queried less and less often until the case is resolved.
-CHECKS: tuple[tuple[timedelta, float], ...] = (
-    (timedelta(minutes=2), 10),
-    (timedelta(minutes=10), 20),
-    (timedelta(hours=1), 60),
-    (timedelta(hours=6), 300),
-    (timedelta(days=3), 1800),
+# A charge that is open for longer becomes a case, and is queried less and less often until the case
+# is resolved.
+SCHEDULE = Schedule(
+    (
+        (timedelta(minutes=2), 10),
+        (timedelta(minutes=10), 20),
+        (timedelta(hours=1), 60),
+        (timedelta(hours=6), 300),
+        (timedelta(days=3), 1800),
+    )
 )
-LATER_SHARE = 8  # then the next status query follows after 1/8 of the charge's age
 
 
 class PaymentTasks:
@@ -68,24 +70,24 @@ class PaymentTasks:
         current = await charge_queries.charge(self._db, job.merchant_id, job.subject)
         assert current is not None
         age = datetime.now(UTC) - charge.created_at
-        again_seconds = next((seconds for limit, seconds in CHECKS if age < limit), None)
+        is_overdue = SCHEDULE.is_overdue(age)
         if isinstance(answer, Done) and not current.is_undecided:
-            if again_seconds is None:
+            if is_overdue:
                 await self._close_cases(current)
             return None
-        return again_seconds or await self._ask_later(current, answer, age)
+        if is_overdue and not await self._report_overdue(current, answer):
+            return None
+        return SCHEDULE.seconds(age)
 
-    async def _ask_later(
-        self, charge: Charge, answer: Answer[ChargeState], age: timedelta
-    ) -> float | None:
-        """Returns the seconds until the next query of a charge that is open for too long.
+    async def _report_overdue(self, charge: Charge, answer: Answer[ChargeState]) -> bool:
+        """Opens a case for a charge that is open for too long.
 
-        Returns None if an administrator has resolved the case, or if the charge never existed.
+        Returns False if an administrator has resolved the case, or if the charge never existed.
         """
         if isinstance(answer, Done):
             if answer.value.status is ChargeStatus.NOT_FOUND:
                 await states.conclude(self._db, charge, ChargeState(ChargeStatus.EXPIRED))
-                return None
+                return False
             kind, detail = (
                 Kind.STILL_OPEN,
                 "After three days the provider still reports it as open.",
@@ -95,8 +97,7 @@ class PaymentTasks:
             kind = Kind.NO_ANSWER
             detail = f"For three days the provider has given no usable answer: {reason}."
         await self._report(charge, kind, detail)
-        is_waiting = await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
-        return age.total_seconds() / LATER_SHARE if is_waiting else None
+        return await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
 
     async def _close_cases(self, charge: Charge) -> None:
         """Closes the cases of a charge that was open for too long and is now final."""

@@ -22,12 +22,13 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import queries, sending, states
+from manilla.payouts import queries, states
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
+    EventKind,
     RefusalCode,
     Refused,
     TransferState,
@@ -35,7 +36,9 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
+from manilla.transfers import reports, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import PAYOUTS
 
 # A transfer that was sent has arrived by then, or never will: one call takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
@@ -95,7 +98,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         may_decide = payout.is_manual or await hold_of(db, payout) is not None
         return await _decide(db, payout, _rejection(reason), may_decide=may_decide)
     await _check_stuck(db, payout)
-    job = await sending.hold(db, payout.merchant_id, trx_id)
+    job = await sending.take_job(db, PAYOUTS, payout)
     if job is None:
         raise NotToDecide("A worker is processing the payout: try again in a minute.")
     try:
@@ -103,7 +106,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         await _check_quiet(db, payout)
         await _end(db, payout, job, await _ending(db, rails, payout, reason))
     finally:
-        await sending.release(db, job)
+        await sending.release_job(db, job)
     return await find(db, trx_id)
 
 
@@ -125,7 +128,11 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
             f"The payout was sent within the last {minutes} minutes and may still arrive: "
             "try again later."
         )
-    said = {claim.status for claim in await states.claims_about(db, payout) if claim.status}
+    said = {
+        claim.status
+        for claim in await reports.claims_about(db, EventKind.TRANSFER, payout)
+        if claim.status
+    }
     if not said <= {TransferStatus.FAILED}:
         raise NotToDecide(
             f"A signed webhook says that the transfer exists: {', '.join(sorted(said))}."
@@ -173,15 +180,12 @@ def _rejection(
 
 
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
-    adapter = rails.adapter(payout.provider or "")
-    if adapter is None:
-        raise NotToDecide(f"{payout.provider} is not configured, so it cannot be queried.")
-    answer = await adapter.transfer_state(payout.trx_id)
-    match answer:
+    provider = payout.provider or ""
+    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id):
         case Done(state):
             return state
         case Refused(_, reason) | Unknown(reason):
-            raise NotToDecide(f"{payout.provider} gave no usable answer: {reason}.")
+            raise NotToDecide(f"{provider} gave no usable answer: {reason}.")
 
 
 async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -> None:

@@ -1,6 +1,6 @@
 """A payout and its statuses."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -76,6 +76,31 @@ class Payout(NewPayout, frozen=True, kw_only=True):
     @property
     def is_sandbox(self) -> bool:
         return self.environment is Environment.SANDBOX
+
+    @property
+    def is_open(self) -> bool:
+        return self.status is PayoutStatus.PENDING
+
+    @property
+    def sent_at(self) -> datetime | None:
+        return self.began_at
+
+    @property
+    def age(self) -> timedelta:
+        """The time since the first send, so that time on hold does not count."""
+        return datetime.now(UTC) - (self.began_at or self.created_at)
+
+    @property
+    def on_behalf(self) -> bool:
+        return False
+
+    @property
+    def by_operator(self) -> bool:
+        return False
+
+    @property
+    def case_trx_id(self) -> str:
+        return self.trx_id
 
     @property
     def is_by_api(self) -> bool:

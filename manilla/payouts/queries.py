@@ -10,6 +10,7 @@ from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
+from manilla.kit.plans import by_key
 from manilla.kit.ratelimit import RateTicket
 from manilla.payouts.payout import Payout
 
@@ -152,3 +153,30 @@ def read(record: Any) -> Payout:
     fields = dict(record)
     fields["beneficiary"] = msgspec.json.decode(fields["beneficiary"])
     return msgspec.convert(fields, Payout)
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    merchant_id: int
+    trx_id: str
+    provider_reference: str | None
+    fee: Money | None
+
+
+async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
+    """Saves what the provider said when it accepted the payouts."""
+    async with by_key(db) as connection:
+        await connection.execute(
+            """
+        UPDATE payout AS p
+           SET accepted_at = coalesce(p.accepted_at, now()),
+               provider_reference = coalesce(a.provider_reference, p.provider_reference),
+               provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor)
+          FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])
+               AS a (merchant_id, trx_id, provider_reference, fee_minor)
+         WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'""",
+            [each.merchant_id for each in accepted],
+            [each.trx_id for each in accepted],
+            [each.provider_reference for each in accepted],
+            [each.fee.minor if each.fee else None for each in accepted],
+        )
+    return [None] * len(accepted)

@@ -23,6 +23,7 @@ from manilla.providers.port import (
     TransferStatus,
 )
 from manilla.providers.rails import Rails
+from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 CURRENCY = "NGN"
@@ -216,7 +217,7 @@ async def _compare_transfers(
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
     differ = []
     for payout, state in answered:
-        if await states.report_other_amount(db, payout, state.amount):
+        if await reports.report_other_amount(db, payout, state.amount):
             differ.append(payout.trx_id)
             continue
         if states.fits(payout, state.status):
@@ -229,7 +230,7 @@ async def _compare_transfers(
             await states.settle(db, payout.merchant_id, payout.trx_id, event)
         else:
             detail = states.contradiction(payout, state.status)
-            await states.report(db, payout, Kind.CONTRADICTION, detail)
+            await reports.report(db, payout, Kind.CONTRADICTION, detail)
     await queries.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 

@@ -1,27 +1,22 @@
 """The states of a payout, and the only functions that change them.
 
-Each function runs in one transaction that locks the payout's row. PayoutStatus, money, timeline and
+Each function runs in one transaction that locks the payout's row. Status, money, timeline and
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
-
-from collections.abc import Sequence
 
 import msgspec
 
 from manilla import metrics
-from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
-from manilla.kit.money import Money
 from manilla.ledger import timeline
 from manilla.payouts import books, notices, queries
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
-from manilla.providers import claims
-from manilla.providers.claims import Claimed
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
+from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Those that contradict the current status open a
@@ -111,47 +106,21 @@ async def settle_within(
         payout = await _change(connection, payout, status, event)
     elif (payout.status, event.event) not in AGREES and event.source is not Source.ADMINISTRATOR:
         # An administrator gets an error directly, so no case is opened.
-        await report(connection, payout, Kind.CONTRADICTION, contradiction(payout, event.event))
+        await reports.report(
+            connection, payout, Kind.CONTRADICTION, contradiction(payout, event.event)
+        )
     await _report_contradicting_webhooks(connection, payout)
     return status is not None
 
 
 async def _report_contradicting_webhooks(connection: Connection, payout: Payout) -> None:
     """Opens a case for each signed webhook that contradicts the payout's status; moves no money."""
-    said = await claims_about(connection, payout)
+    said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):
             detail = f"The payout is {payout.status}; a signed webhook says {status}."
-            await report(connection, payout, Kind.CONTRADICTION, detail)
-    await _report_disagreement(connection, payout, said)
-
-
-async def claims_about(db: Database | Connection, payout: Payout) -> list[Claimed]:
-    """Returns what signed webhooks from the payout's own provider say about it."""
-    if payout.provider is None or payout.is_sandbox:
-        return []
-    return await claims.claimed(
-        *(db, EventKind.TRANSFER, payout.merchant_id, payout.trx_id, payout.provider)
-    )
-
-
-async def report_disagreement(db: Database, payout: Payout) -> float:
-    """Opens a case if a signed webhook names a different amount or currency than we sent.
-
-    Returns the number of seconds for which the provider's answer must not be acted on.
-    """
-    disagreeing = await _report_disagreement(db, payout, await claims_about(db, payout))
-    return claims.confirmation_wait_seconds(disagreeing)
-
-
-async def _report_disagreement(
-    db: Database | Connection, payout: Payout, said: Sequence[Claimed]
-) -> list[Claimed]:
-    disagreeing = claims.disagreeing(said, payout.amount)
-    for claim in disagreeing:
-        detail = f"A signed webhook says {claim.text}; {payout.amount} was sent."
-        await report(db, payout, Kind.WEBHOOK_DISAGREES, detail)
-    return disagreeing
+            await reports.report(connection, payout, Kind.CONTRADICTION, detail)
+    await reports.report_disagreement(connection, payout, said)
 
 
 async def _change(
@@ -218,26 +187,3 @@ def contradiction(payout: Payout, said: str) -> str:
     the text is new.
     """
     return f"The payout is {payout.status}; the provider now says {said}. Nothing was moved."
-
-
-async def report_other_amount(db: Database, payout: Payout, said: Money | None) -> bool:
-    """Opens a case and returns True if the provider reports a different amount than we sent."""
-    if said is None or said == payout.amount:
-        return False
-    detail = f"The provider reports {said}; {payout.amount} was sent."
-    await report(db, payout, Kind.WRONG_AMOUNT, detail)
-    return True
-
-
-async def report(db: Database | Connection, payout: Payout, kind: Kind, detail: str) -> None:
-    """Opens a case about a payout for an administrator; moves no money."""
-    await cases.open_case(
-        db,
-        kind,
-        payout.trx_id,
-        detail,
-        merchant_id=payout.merchant_id,
-        environment=payout.environment,
-        trx_id=payout.trx_id,
-        amount=payout.amount,
-    )

@@ -15,6 +15,7 @@ import msgspec
 from manilla.kit.money import Money
 
 Value = TypeVar("Value")
+AnyAnswer = TypeVar("AnyAnswer")
 
 
 class Direction(StrEnum):
@@ -226,7 +227,7 @@ class Adapter(Protocol):
     def read_webhook(self, headers: Headers, raw: bytes) -> Webhook: ...
 
 
-def after_unknown(answer: Answer[Sent]) -> Answer[Sent]:
+def after_unknown(answer: AnyAnswer) -> AnyAnswer | Unknown:
     """Converts the answer to a transfer that was sent before with an unknown outcome.
 
     A rejection is conclusive only after the first send. After a repeated send it may mean that the

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 import aiohttp
 
@@ -14,12 +14,26 @@ from manilla.providers import credentials
 from manilla.providers.health import Health, Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds import KINDS
-from manilla.providers.port import Adapter, Answer, Direction, Unknown
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    ChargeState,
+    Direction,
+    EventKind,
+    RefundState,
+    RefusalCode,
+    Refused,
+    TransferState,
+    Unknown,
+)
 from manilla.providers.wire import CALL_SECONDS, CONNECT_SECONDS
 
 CALLS_AT_ONCE = 64  # per account
 CALLING_ACCOUNTS = 4  # that may use all their calls at the same time; others wait
 PROBE_REFERENCE = "PROBE"
+NO_REFUND_STATUS = Refused(
+    RefusalCode.NOT_SUPPORTED, "The provider has no status query for refunds."
+)
 
 
 class Rails:
@@ -58,6 +72,51 @@ class Rails:
     def adapter(self, provider: str) -> Adapter | None:
         """Returns None if there is no such account, or if its credentials are incomplete."""
         return self._adapters.get(provider)
+
+    @overload
+    async def state(
+        self, kind: Literal[EventKind.CHARGE], provider: str, reference: str
+    ) -> Answer[ChargeState]: ...
+
+    @overload
+    async def state(
+        self, kind: Literal[EventKind.TRANSFER], provider: str, reference: str
+    ) -> Answer[TransferState]: ...
+
+    @overload
+    async def state(
+        self, kind: Literal[EventKind.REFUND], provider: str, reference: str
+    ) -> Answer[RefundState]: ...
+
+    @overload
+    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]: ...
+
+    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]:
+        """Queries the provider for the status of a charge, transfer or refund."""
+        if (
+            kind is EventKind.REFUND
+            and not self.credentials(provider).kind.capabilities.refund_status
+        ):
+            return NO_REFUND_STATUS
+        adapter = self.adapter(provider)
+        if adapter is None:
+            return Unknown(f"{provider} is not configured")
+        match kind:
+            case EventKind.CHARGE:
+                return await adapter.charge_state(reference)
+            case EventKind.TRANSFER:
+                return await adapter.transfer_state(reference)
+            case EventKind.REFUND:
+                return await adapter.refund_state(reference)
+
+    def may_resend(self, kind: EventKind, provider: str) -> bool:
+        """Whether a transfer or refund that the provider does not know may be sent again."""
+        current = self._credentials.get(provider)
+        if current is None:
+            return False
+        capabilities = current.kind.capabilities
+        is_refund = kind is EventKind.REFUND
+        return capabilities.resend_refund if is_refund else capabilities.resend_transfer
 
     def is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:
         """Whether the provider is configured and enabled in this direction.

@@ -1,14 +1,11 @@
 """Status queries that a user requests. They change nothing."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from manilla.kit.money import Money
 from manilla.providers.port import (
-    Adapter,
-    Answer,
     ChargeState,
     Done,
     EventKind,
@@ -34,10 +31,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 
 
 async def ask(rails: Rails, question: StatusQuery) -> StatusAnswer:
-    adapter = rails.adapter(question.provider)
-    if adapter is None:
-        return StatusAnswer(datetime.now(UTC), None, detail="The provider is not configured.")
-    answer = await _state(adapter, question)
+    answer = await rails.state(question.kind, question.provider, question.reference)
     match answer:
         case Done(TransferState() as state):
             return StatusAnswer(datetime.now(UTC), state.status, state.amount, state.message)
@@ -48,13 +42,3 @@ async def ask(rails: Rails, question: StatusQuery) -> StatusAnswer:
         case Refused(_, reason) | Unknown(reason):
             return StatusAnswer(datetime.now(UTC), None, detail=reason)
     raise AssertionError(answer)
-
-
-async def _state(adapter: Adapter, question: StatusQuery) -> Answer[Any]:
-    match question.kind:
-        case EventKind.TRANSFER:
-            return await adapter.transfer_state(question.reference)
-        case EventKind.CHARGE:
-            return await adapter.charge_state(question.reference)
-        case EventKind.REFUND:
-            return await adapter.refund_state(question.reference)

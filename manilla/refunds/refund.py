@@ -1,6 +1,6 @@
 """A refund and its statuses."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -46,6 +46,21 @@ class Refund(msgspec.Struct, frozen=True):
     def commission(self) -> Money:
         """The part of the amount that the platform bears."""
         return Money(self.currency, self.commission_minor)
+
+    @property
+    def is_open(self) -> bool:
+        return self.status is RefundStatus.PENDING
+
+    @property
+    def age(self) -> timedelta:
+        """The time since the first send, so that time on hold does not count."""
+        now = datetime.now(UTC)
+        first_sent_at = self.first_sent_at or (self.created_at if self.sent_at else None)
+        return now - (first_sent_at or now)
+
+    @property
+    def case_trx_id(self) -> str:
+        return self.payment_trx_id
 
     @property
     def from_wallet_minor(self) -> int:

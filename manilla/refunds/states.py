@@ -7,7 +7,6 @@ are written together or not at all, and a concurrent caller sees the committed r
 import msgspec
 
 from manilla.audit import audit
-from manilla.cases import cases
 from manilla.cases.cases import Kind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
@@ -18,6 +17,7 @@ from manilla.payments import queries as payments
 from manilla.payments.payment import Payment
 from manilla.refunds import books, queries
 from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 # Transitions that are not listed move no money. Those that contradict the current status open a
@@ -108,21 +108,7 @@ async def _report_contradiction(
     said = NEXT.get((RefundStatus.PENDING, event.event))
     if refund.status is not said and event.source is not Source.ADMINISTRATOR:
         detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
-        await report(connection, refund, Kind.CONTRADICTION, detail)
-
-
-async def report(db: Database | Connection, refund: Refund, kind: Kind, detail: str) -> None:
-    """Opens a case about a refund for an administrator; moves no money."""
-    await cases.open_case(
-        db,
-        kind,
-        refund.trx_id,
-        detail,
-        merchant_id=refund.merchant_id,
-        environment=refund.environment,
-        trx_id=refund.payment_trx_id,
-        amount=refund.amount,
-    )
+        await reports.report(connection, refund, Kind.CONTRADICTION, detail)
 
 
 async def change_refunded(connection: Connection, payment: Payment, minor: int) -> None:

@@ -1,1 +1,1 @@
-"""Money that leaves through a provider: what payouts and refunds have in common."""
+"""Sends payouts and refunds to providers, queries their status, and holds them."""

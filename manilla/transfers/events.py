@@ -5,7 +5,11 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.providers.port import RefusalCode
+from manilla.providers.port import Answer, RefundState, RefundStatus, RefusalCode, TransferState
+from manilla.providers.port import TransferStatus as Status
+
+ProviderState = TransferState | RefundState
+ProviderAnswer = Answer[TransferState] | Answer[RefundState]
 
 
 class TransferEvent(StrEnum):
@@ -13,6 +17,20 @@ class TransferEvent(StrEnum):
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned it after delivery
     REJECTED = "rejected"  # by an administrator
+
+
+# The statuses at a provider that decide a transfer.
+EVENTS: dict[Status | RefundStatus, TransferEvent] = {
+    Status.DELIVERED: TransferEvent.DELIVERED,
+    Status.FAILED: TransferEvent.FAILED,
+    Status.REVERSED: TransferEvent.REVERSED,
+    RefundStatus.PAID: TransferEvent.DELIVERED,
+    RefundStatus.FAILED: TransferEvent.FAILED,
+}
+
+
+def is_known(state: ProviderState) -> bool:
+    return state.status not in (Status.NOT_FOUND, RefundStatus.NOT_FOUND)
 
 
 class Source(StrEnum):
@@ -40,3 +58,15 @@ class SettlementEvent(msgspec.Struct, frozen=True):
     @property
     def source_text(self) -> str:
         return f"{self.source}{self.circumstance}"
+
+
+def event_of(state: ProviderState) -> SettlementEvent:
+    """Returns the event that a status query reports. The status must decide the transfer."""
+    event = EVENTS[state.status]
+    code = None if event is TransferEvent.DELIVERED else RefusalCode.GATEWAY_PAYOUT_FAILED
+    if isinstance(state, RefundState):
+        return SettlementEvent(event, Source.STATUS_QUERY, code)
+    return SettlementEvent(
+        *(event, Source.STATUS_QUERY, code, state.message or None),
+        *(state.provider_reference, state.fee),
+    )

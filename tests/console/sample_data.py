@@ -14,8 +14,9 @@ from manilla.merchants.requests import log as request_log
 from manilla.merchants.requests.log import RequestLogLine
 from manilla.people import console_people, persons
 from manilla.people.roles import ConsoleRole, Realm
-from manilla.refunds import initiate, queries
+from manilla.refunds import initiate
 from manilla.services import Services
+from manilla.transfers import sending
 from tests.client import Merchant
 from tests.dashboard import sample_data
 
@@ -43,7 +44,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
     theirs = await sample_data.create_sample_data(services, merchant, text)
     payout = await db.value("SELECT trx_id FROM payout WHERE merchant_id = $1", merchant_id)
     refund = await initiate.start(db, theirs["trx_id"], "1", text)
-    await queries.leave_to_operator(db, refund, text)
+    await sending.leave_refund_to_administrator(db, refund.merchant_id, refund.trx_id, text)
     await cases.open_case(
         db,
         Kind.CONTRADICTION,

@@ -9,9 +9,17 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.payouts.tasks import PayoutTasks
-from manilla.providers.port import Adapter, Answer, Direction, Sent, TransferOrder
+from manilla.providers.port import (
+    Adapter,
+    Answer,
+    Direction,
+    EventKind,
+    Sent,
+    TransferOrder,
+)
 from manilla.providers.rails import Rails
 from manilla.services import Services
+from manilla.transfers.sending import Mark
 from tests.timeouts import TIMEOUT_SECONDS
 
 
@@ -45,7 +53,7 @@ class StalledWorker:
             cast(Rails, _Rails(self, services.rails)),
             services.base_url,
         )
-        tasks._begin = cast(Any, _Begin(self, tasks._begin))
+        tasks.machine._mark = cast(Any, _Mark(self, tasks.machine._mark))
         self._runner = Runner(services.db, tasks.works())
         self._working: asyncio.Task[None] | None = None
         self.job: Job | None = None
@@ -69,16 +77,16 @@ class StalledWorker:
             await self._resumed.wait()
 
 
-class _Begin:
+class _Mark:
     """Saves that a send begins."""
 
-    def __init__(self, worker: StalledWorker, begin: Batcher[Job, bool]) -> None:
+    def __init__(self, worker: StalledWorker, mark: Batcher[Mark, bool]) -> None:
         self._worker = worker
-        self._begin = begin
+        self._mark = mark
 
-    async def submit(self, job: Job) -> bool:
+    async def submit(self, mark: Mark) -> bool:
         await self._worker.at(Step.BEFORE_BEGIN)
-        return await self._begin.submit(job)
+        return await self._mark.submit(mark)
 
 
 class _Rails:
@@ -88,6 +96,9 @@ class _Rails:
 
     def is_down(self, provider: str, direction: Direction) -> bool:
         return self._rails.is_down(provider, direction)
+
+    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]:
+        return await self._rails.state(kind, provider, reference)
 
     def adapter(self, provider: str) -> Any:
         adapter = self._rails.adapter(provider)
@@ -99,7 +110,6 @@ class _Adapter:
     def __init__(self, worker: StalledWorker, adapter: Adapter) -> None:
         self._worker = worker
         self._adapter = adapter
-        self.transfer_state = adapter.transfer_state
 
     async def send(self, order: TransferOrder) -> Answer[Sent]:
         await self._worker.at(Step.BEFORE_SEND)

@@ -13,10 +13,12 @@ import pytest
 from manilla.kit import jobs
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import claims
-from manilla.payouts import decisions, sending, states
+from manilla.payouts import decisions, states
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
+from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import PAYOUTS, Mark
 from tests.client import Reply
 from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
@@ -202,10 +204,10 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
     [holder] = await claims.claim(db, {"transfer": 10})
-    assert await sending.begin(db, [stalled]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None)]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
-    assert await sending.begin(db, [holder]) == [True]
-    assert await sending.begin(db, [holder]) == [False]  # and only once
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [True]
+    assert await sending.mark(db, PAYOUTS, [Mark(holder, None)]) == [False]  # and only once
 
 
 @pytest.mark.parametrize(

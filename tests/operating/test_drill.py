@@ -12,9 +12,9 @@ import msgspec
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import invariants
-from manilla.payouts import holding
 from manilla.settings import Settings
 from manilla.sql import migrate
+from manilla.transfers import holding
 from tests.client import Merchant, Site, new_merchant
 from tests.databases import database, running
 from tests.invariants import ALL

@@ -11,15 +11,15 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.payouts import decisions, holding
+from manilla.payouts import decisions
 from manilla.payouts.decisions import NotToDecide
-from manilla.payouts.holding import Found, NotHeld, NotReleased
 from manilla.platform import settings as platform
 from manilla.providers.port import Done, TransferOrder, TransferState, TransferStatus
 from manilla.refunds import decisions as refund_decisions
-from manilla.refunds import holding as refund_holding
 from manilla.refunds import initiate
 from manilla.services import Services
+from manilla.transfers import holding
+from manilla.transfers.holding import FoundTransfer, NotHeld, NotReleased
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
 
@@ -53,10 +53,10 @@ def transfer(reference: str) -> TransferOrder:
     )
 
 
-async def look_at(services: Services, trx_id: str) -> Found:
+async def look_at(services: Services, trx_id: str) -> FoundTransfer:
     """Ignores payouts that other tests left open."""
     found = await holding.look(services.db, services.rails)
-    return next(each for each in found if each.payout.trx_id == trx_id)
+    return next(each for each in found if each.transfer.trx_id == trx_id)
 
 
 async def references(payer: PayoutMerchant, rail: str = "a") -> list[str]:
@@ -157,7 +157,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
         await holding.release(db, services.rails)
     await clear_credentials(services, "a")
     found = await holding.look(db, services.rails)
-    problems = {each.payout.trx_id: each.problem for each in found if each.is_in_doubt}
+    problems = {each.transfer.trx_id: each.problem for each in found if each.is_in_doubt}
     assert problems[trx_id] == "providera is not configured"
     assert later not in problems
     assert await holding.hold_start(db) is not None
@@ -237,16 +237,16 @@ async def test_refunds_are_held_as_well(
     await shop.until(started, "success")
     refund = await initiate.start(db, started.trx_id, None, "Returned goods")
     await holding.hold(db)
-    since = await holding.held_since(db)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     rail = method[len("provider")]
     assert (await shop.simulator.read(f"{rail}/refunds"))["refunds"] == []
     [found] = [
         each
-        for each in await refund_holding.look(db, services.rails, since)
-        if each.refund.trx_id == refund.trx_id
+        for each in await holding.look(db, services.rails)
+        if each.transfer.trx_id == refund.trx_id
     ]
-    assert found.said == ("not_found" if is_asked else "left to an administrator")
+    said = found.said.status if found.said else found.problem
+    assert said == ("not_found" if is_asked else "left to an administrator")
     await holding.release(db, services.rails)
     await shop.simulator.run_job_now("refund", refund.trx_id)
     sent = (await shop.simulator.read(f"{rail}/refunds"))["refunds"]

@@ -8,8 +8,8 @@ from manilla.cases.cases import Kind
 from manilla.cases.suspense import Action
 from manilla.kit import prometheus
 from manilla.kit.db import Database
-from manilla.payouts import holding
 from manilla.services import Services
+from manilla.transfers import holding
 from tests.payouts.payout_merchant import PayoutMerchant
 
 

@@ -11,11 +11,13 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts import decisions, holding, queue, sending
+from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide, OnHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.platform import settings as platform
 from manilla.services import Services
+from manilla.transfers import holding, sending
+from manilla.transfers.sending import PAYOUTS, Mark
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
 
 OFF = {
@@ -124,9 +126,9 @@ async def test_the_statement_that_permits_a_send_reads_the_merchant_itself(
     await payer.pay_out()
     [job] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE merchant SET status = 'disabled' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.begin(db, [job]) == [False]
+    assert await sending.mark(db, PAYOUTS, [Mark(job, None)]) == [False]
     await db.execute("UPDATE merchant SET status = 'approved' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.begin(db, [job]) == [True]
+    assert await sending.mark(db, PAYOUTS, [Mark(job, None)]) == [True]
 
 
 @pytest.mark.parametrize("why", OFF)

@@ -6,11 +6,11 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
-from manilla.payouts import holding
 from manilla.platform import settings as platform
 from manilla.refunds import decisions, initiate, states
 from manilla.refunds.books import RefundBlocked
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.transfers import holding
 from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.refunds.test_refunds import REFUSED, _now, _paid, _refund, _until

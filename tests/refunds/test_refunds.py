@@ -8,10 +8,12 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims
 from manilla.kit.money import MoneyError
 from manilla.merchants.merchants import CommissionBearer
-from manilla.refunds import decisions, initiate, queries, states
+from manilla.refunds import decisions, initiate, states
 from manilla.refunds.books import RefundNotCovered
 from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import REFUNDS, Mark
 from tests.client import Merchant
 from tests.payments.shop import Shop, Started
 
@@ -165,10 +167,11 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
     [stalled] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
     [taken_over] = await claims.claim(db, {SEND: 1})
-    assert not await queries.mark_sent(db, refund, stalled)
+    assert await sending.mark(db, REFUNDS, [Mark(stalled, None)]) == [False]
     assert not await states.settle(db, refund, REFUSED, holder=stalled)
-    assert await queries.mark_sent(db, refund, taken_over)
-    assert not await queries.mark_sent(db, refund, taken_over), "as it was read: not sent"
+    assert await sending.mark(db, REFUNDS, [Mark(taken_over, None)]) == [True]
+    again = await sending.mark(db, REFUNDS, [Mark(taken_over, None)])
+    assert again == [False], "as it was read: not sent"
     assert await shop.balance() == 0
     assert await states.settle(db, refund, REFUSED, holder=taken_over)
     assert await shop.balance() == 100_000

@@ -1,0 +1,228 @@
+"""Sends a transfer and queries its status until it is final.
+
+A transfer is never sent twice, and never ends without a conclusive answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from manilla.kit import crash
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job
+from manilla.merchants import outgoing
+from manilla.merchants.outgoing import OutgoingHold
+from manilla.providers.port import (
+    Adapter,
+    Direction,
+    Done,
+    RefusalCode,
+    Refused,
+    Unknown,
+    after_unknown,
+)
+from manilla.providers.rails import Rails
+from manilla.providers.schedule import Schedule
+from manilla.transfers import reports, sending
+from manilla.transfers.events import (
+    EVENTS,
+    ProviderAnswer,
+    ProviderState,
+    SettlementEvent,
+    Source,
+    TransferEvent,
+    event_of,
+    is_known,
+)
+from manilla.transfers.sending import Mark, TransferTable
+from manilla.transfers.transfer import Transfer
+
+DECIDED_SECONDS = 60.0
+RAIL_DOWN_SECONDS = 3.0
+HELD_SECONDS = 5.0
+MUST_NOT_BE_RESENT = Unknown(
+    "the provider does not know it, and may pay it twice if it is sent again"
+)
+UNAVAILABLE = Unknown("the provider is unavailable")
+NO_STATUS_QUERY = "It may have been sent, and the provider has no status query for refunds."
+
+AnyTransfer = TypeVar("AnyTransfer", bound=Transfer)
+Send = Callable[[], Awaitable[ProviderAnswer]]
+
+
+class TransferOperations(Protocol[AnyTransfer]):
+    """What differs between payouts and refunds."""
+
+    async def find(self, job: Job) -> AnyTransfer | None: ...
+
+    def prepare(self, adapter: Adapter, transfer: AnyTransfer) -> Send:
+        """Builds the order, and returns the function that sends it."""
+
+    async def accept(self, transfer: AnyTransfer, state: ProviderState) -> None:
+        """Saves what the provider said when it accepted the transfer."""
+
+    async def settle(
+        self, transfer: AnyTransfer, event: SettlementEvent, *, holder: Job | None = None
+    ) -> bool: ...
+
+    async def report_overdue(self, transfer: AnyTransfer, answer: ProviderAnswer) -> None: ...
+
+    async def leave_to_administrator(self, transfer: AnyTransfer, detail: str) -> None: ...
+
+
+class TransferMachine(Generic[AnyTransfer]):
+    """`direction`: the rail that must be up; None if each call finds out for itself."""
+
+    def __init__(
+        self,
+        db: Database,
+        rails: Rails,
+        operations: TransferOperations[AnyTransfer],
+        table: TransferTable,
+        schedule: Schedule,
+        direction: Direction | None = None,
+    ) -> None:
+        self._db = db
+        self._rails = rails
+        self._operations = operations
+        self._table = table
+        self._schedule = schedule
+        self._direction = direction
+        self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
+
+    async def advance(self, job: Job) -> float | None:
+        """Does one step of a transfer: sends it, or queries its status."""
+        transfer = await self._operations.find(job)
+        if transfer is None:
+            await reports.report_unknown(self._db, self._table.kind, job)
+            return None
+        provider, direction = transfer.provider or "", self._direction
+        adapter = self._rails.adapter(provider)
+        is_down = direction is not None and self._rails.is_down(provider, direction)
+        if adapter is None or is_down:
+            return await self._wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
+        if transfer.is_open and transfer.sent_at is None:
+            return await self._send_first(adapter, transfer, job)
+        return await self._ask(adapter, transfer, job)
+
+    async def _send_first(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
+        """Sends a transfer for the first time: the only send whose rejection is conclusive."""
+        send = self._operations.prepare(adapter, transfer)
+        crash.point("before_transfer_is_sent")
+        if not await self._mark.submit(Mark(job, transfer.sent_at)):
+            return await self._not_marked(transfer)
+        crash.point("after_send_is_begun")
+        answer = await send()
+        crash.point("after_transfer_is_sent")
+        match answer:
+            case Refused(code, guidance):
+                event = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, code, guidance)
+                await self._operations.settle(transfer, event, holder=job)
+                return 0  # if this worker had lost the job, the worker that holds it continues
+            case Unknown():
+                return self._schedule.first_seconds
+        return await self._after_send(transfer, answer)
+
+    async def _after_send(self, transfer: AnyTransfer, answer: ProviderAnswer) -> float | None:
+        if isinstance(answer, Done) and answer.value.status not in EVENTS:
+            await self._operations.accept(transfer, answer.value)
+            return self._schedule.first_seconds
+        return await self._act(transfer, answer)
+
+    async def _not_marked(self, transfer: AnyTransfer) -> float | None:
+        """Handles an unsent transfer that was not marked: it is on hold, or we lost the job."""
+        hold = await self._hold(transfer)
+        if hold is OutgoingHold.PAYOUTS_HELD:
+            return await self._ask_unsent(transfer)
+        # Without a hold, another worker has taken over the job and continues from the saved state.
+        return self._schedule.first_seconds if hold is None else outgoing.WAIT_SECONDS
+
+    async def _hold(self, transfer: AnyTransfer) -> OutgoingHold | None:
+        return await outgoing.hold(
+            self._db,
+            transfer.merchant_id,
+            transfer.environment,
+            on_behalf=transfer.on_behalf,
+        )
+
+    async def _ask_unsent(self, transfer: AnyTransfer) -> float | None:
+        """Queries a transfer that is not marked as sent, while all transfers are on hold.
+
+        After a backup was restored, the database may not know that the transfer was sent. If the
+        provider knows the transfer, it is marked as sent: from then on it is queried and never
+        sent.
+        """
+        answer = await self._state(transfer)
+        if isinstance(answer, Done) and is_known(answer.value):
+            await sending.note_sent(self._db, self._table, transfer.merchant_id, transfer.trx_id)
+            return 0
+        return await self._wait(transfer, Unknown(OutgoingHold.PAYOUTS_HELD.text), HELD_SECONDS)
+
+    async def _state(self, transfer: AnyTransfer) -> ProviderAnswer:
+        provider = transfer.provider or ""
+        return await self._rails.state(self._table.kind, provider, transfer.trx_id)
+
+    async def _ask(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
+        answer = await self._state(transfer)
+        match answer:
+            case Refused(RefusalCode.NOT_SUPPORTED):
+                await self._operations.leave_to_administrator(transfer, NO_STATUS_QUERY)
+                return None
+            case Done(state) if transfer.is_open and not is_known(state):
+                return await self._send_again(adapter, transfer, job)
+        return await self._act(transfer, answer)
+
+    async def _send_again(self, adapter: Adapter, transfer: AnyTransfer, job: Job) -> float | None:
+        """Sends a transfer again that never reached the provider.
+
+        The provider rejects a reference that it has seen before, so sending it again cannot pay
+        twice. But a rejection is no longer conclusive, because it may mean that the reference was
+        used before.
+        """
+        await self._report_disagreement(transfer)
+        if transfer.by_operator:
+            return self._schedule.seconds(transfer.age)  # an administrator may be paying it now
+        if not self._rails.may_resend(self._table.kind, transfer.provider or ""):
+            return await self._wait(transfer, MUST_NOT_BE_RESENT)
+        send = self._operations.prepare(adapter, transfer)
+        if not await self._mark.submit(Mark(job, transfer.sent_at)):
+            hold = await self._hold(transfer)
+            if hold is not None:
+                return await self._wait(transfer, Unknown(hold.text), HELD_SECONDS)
+            # Another worker has the job now, or the transfer has ended in the meantime.
+            return self._schedule.first_seconds
+        return await self._after_send(transfer, after_unknown(await send()))
+
+    async def _act(self, transfer: AnyTransfer, answer: ProviderAnswer) -> float | None:
+        """Acts on the provider's answer, unless a recent signed webhook contradicts it."""
+        wait_seconds = await self._report_disagreement(transfer)
+        match answer:
+            case Done(state) if state.status in EVENTS:
+                return wait_seconds or await self._decide(transfer, state)
+            case Done() if not transfer.is_open:
+                return None
+        return await self._wait(transfer, answer)
+
+    async def _report_disagreement(self, transfer: AnyTransfer) -> float:
+        said = await reports.claims_about(self._db, self._table.kind, transfer)
+        return await reports.report_disagreement(self._db, transfer, said)
+
+    async def _decide(self, transfer: AnyTransfer, state: ProviderState) -> float | None:
+        if await reports.report_other_amount(self._db, transfer, state.amount):
+            return self._schedule.last_seconds if transfer.is_open else None
+        await self._operations.settle(transfer, event_of(state))
+        return None
+
+    async def _wait(
+        self, transfer: AnyTransfer, answer: ProviderAnswer, at_least_seconds: float = 0
+    ) -> float:
+        """Returns the seconds until the next status query. The transfer stays open.
+
+        A timeout is not a rejection, because the provider may still pay.
+        """
+        if not transfer.is_open:
+            return DECIDED_SECONDS  # a webhook caused this query: repeat it until answered
+        if self._schedule.is_overdue(transfer.age):
+            await self._operations.report_overdue(transfer, answer)
+        return max(self._schedule.seconds(transfer.age), at_least_seconds)

@@ -1,0 +1,68 @@
+"""Cases about transfers, for an administrator. Opening one moves no money."""
+
+from collections.abc import Sequence
+
+from manilla.cases import cases
+from manilla.cases.cases import Kind
+from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
+from manilla.kit.jobs import Job
+from manilla.kit.money import Money
+from manilla.providers import claims
+from manilla.providers.claims import Claimed
+from manilla.providers.port import EventKind
+from manilla.transfers.transfer import Transfer
+
+
+async def report(db: Database | Connection, transfer: Transfer, kind: Kind, detail: str) -> None:
+    await cases.open_case(
+        db,
+        kind,
+        transfer.trx_id,
+        detail,
+        merchant_id=transfer.merchant_id,
+        environment=transfer.environment,
+        trx_id=transfer.case_trx_id,
+        amount=transfer.amount,
+    )
+
+
+async def report_unknown(db: Database, kind: EventKind, job: Job) -> None:
+    detail = f"A provider sent a signed webhook about a {kind} that we did not send."
+    await cases.open_case(
+        db, Kind.UNKNOWN_REFERENCE, job.subject, detail, merchant_id=job.merchant_id
+    )
+
+
+async def report_other_amount(db: Database, transfer: Transfer, amount: Money | None) -> bool:
+    """Opens a case and returns True if the provider reports a different amount than we sent."""
+    if amount is None or amount == transfer.amount:
+        return False
+    detail = f"The provider reports {amount}; {transfer.amount} was sent."
+    await report(db, transfer, Kind.WRONG_AMOUNT, detail)
+    return True
+
+
+async def report_disagreement(
+    db: Database | Connection, transfer: Transfer, said: Sequence[Claimed]
+) -> float:
+    """Opens a case if a signed webhook names a different amount or currency than we sent.
+
+    Returns the number of seconds for which the provider's answer must not be acted on.
+    """
+    disagreeing = claims.disagreeing(said, transfer.amount)
+    for claim in disagreeing:
+        detail = f"A signed webhook says {claim.text}; {transfer.amount} was sent."
+        await report(db, transfer, Kind.WEBHOOK_DISAGREES, detail)
+    return claims.confirmation_wait_seconds(disagreeing)
+
+
+async def claims_about(
+    db: Database | Connection, kind: EventKind, transfer: Transfer
+) -> list[Claimed]:
+    """Returns what signed webhooks from the transfer's own provider say about it."""
+    if transfer.provider is None or transfer.environment is Environment.SANDBOX:
+        return []
+    return await claims.claimed(
+        *(db, kind, transfer.merchant_id, transfer.trx_id, transfer.provider)
+    )

@@ -1,0 +1,148 @@
+"""Records each send of a transfer before its first byte.
+
+Only the worker that holds the transfer's job may send it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.jobs import Job
+from manilla.kit.plans import by_key
+from manilla.merchants import outgoing
+from manilla.providers.port import EventKind
+from manilla.transfers.transfer import Transfer
+
+HOLD = timedelta(seconds=90)
+
+
+class TransferTable(msgspec.Struct, frozen=True):
+    """How a table records when its transfers were sent; SQL about the row `t`."""
+
+    kind: EventKind
+    name: str
+    job_kind: str
+    sent_column: str
+    mark: str
+    may_send: str = "true"
+    on_behalf: str = "false"
+
+
+PAYOUTS = TransferTable(
+    EventKind.TRANSFER,
+    "payout",
+    outgoing.TRANSFER,
+    "began_at",
+    "began_at = coalesce(t.began_at, now()),"
+    " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
+)
+REFUNDS = TransferTable(
+    EventKind.REFUND,
+    "refund",
+    outgoing.REFUND,
+    "sent_at",
+    "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
+    may_send="NOT t.by_operator",
+    on_behalf="t.on_behalf",
+)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A worker's request to send a transfer, with the time of the last send that it has read."""
+
+    job: Job
+    sent_at: datetime | None
+
+
+class _Marked(msgspec.Struct, frozen=True):
+    trx_id: str
+    fence: int
+
+
+async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> list[bool]:
+    """Marks transfers as sent. Returns False for each transfer that must not be sent.
+
+    A stalled worker that has lost its job must not send, and no worker may send while the
+    merchant's money is on hold. A worker that takes over the job of a marked transfer queries the
+    provider before it sends.
+    """
+    async with by_key(db) as connection:
+        rows = await connection.rows(
+            _Marked,
+            f"""
+        UPDATE {table.name} AS t SET {table.mark}
+          FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[])
+               AS m (merchant_id, trx_id, fence, sent_at)
+         CROSS JOIN LATERAL (
+               SELECT FROM job j
+                WHERE j.merchant_id = m.merchant_id AND j.kind = $5
+                  AND j.subject = m.trx_id AND j.lease = m.fence
+                LIMIT 1) AS held
+         WHERE t.merchant_id = m.merchant_id AND t.trx_id = m.trx_id AND t.status = 'pending'
+           AND t.{table.sent_column} IS NOT DISTINCT FROM m.sent_at AND {table.may_send}
+           AND outgoing_hold(t.merchant_id, t.environment, {table.on_behalf}) IS NULL
+        RETURNING t.trx_id, m.fence""",
+            [each.job.merchant_id for each in marks],
+            [each.job.subject for each in marks],
+            [each.job.fence for each in marks],
+            [each.sent_at for each in marks],
+            table.job_kind,
+        )
+    marked = {(row.trx_id, row.fence) for row in rows}
+    return [(each.job.subject, each.job.fence) in marked for each in marks]
+
+
+async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
+    """Marks a transfer as sent that we have no record of sending: the provider may know it.
+
+    From then on workers query its status, and send it only if the provider does not know it.
+    """
+    await db.execute(
+        f"""
+        UPDATE {table.name} SET {table.sent_column} = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'
+           AND {table.sent_column} IS NULL""",
+        *(merchant_id, trx_id),
+    )
+
+
+async def leave_refund_to_administrator(
+    db: Database, merchant_id: int, trx_id: str, detail: str
+) -> None:
+    """From then on no worker sends the refund."""
+    await db.execute(
+        """
+        UPDATE refund SET by_operator = true, detail = $3, updated_at = now()
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'pending'""",
+        *(merchant_id, trx_id, detail),
+    )
+
+
+async def take_job(db: Database, table: TransferTable, transfer: Transfer) -> Job | None:
+    """Takes the transfer's job so that no worker sends it. Returns None if a worker holds it."""
+    fence = await db.value(
+        """
+        WITH new AS MATERIALIZED (SELECT nextval('job_fence') AS fence)
+        INSERT INTO job AS j (merchant_id, kind, subject, due_at, fence, lease, leased_until)
+        SELECT $1, $2, $3, now(), fence, fence, now() + $4::interval FROM new
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET fence = excluded.fence, lease = excluded.lease, leased_until = excluded.leased_until
+         WHERE j.leased_until IS NULL OR j.leased_until <= now()
+        RETURNING fence""",
+        *(transfer.merchant_id, table.job_kind, transfer.trx_id, HOLD),
+    )
+    if fence is None:
+        return None
+    return Job(transfer.merchant_id, table.job_kind, transfer.trx_id, 0, 0, fence)
+
+
+async def release_job(db: Database, job: Job) -> None:
+    """Releases the job, if it still exists, so that workers can take it again."""
+    await db.execute(
+        """
+        UPDATE job SET lease = NULL, leased_until = NULL
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3 AND lease = $4""",
+        *(job.merchant_id, job.kind, job.subject, job.fence),
+    )

@@ -1,0 +1,47 @@
+"""What a payout and a refund have in common."""
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+
+
+class Transfer(Protocol):
+    @property
+    def merchant_id(self) -> int: ...
+
+    @property
+    def trx_id(self) -> str: ...
+
+    @property
+    def environment(self) -> Environment: ...
+
+    @property
+    def amount(self) -> Money: ...
+
+    @property
+    def provider(self) -> str | None: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def sent_at(self) -> datetime | None:
+        """When it was marked as sent, which happens before the first byte is sent."""
+
+    @property
+    def age(self) -> timedelta:
+        """How long the provider has had to decide it."""
+
+    @property
+    def on_behalf(self) -> bool:
+        """Whether an administrator ordered it, whatever the merchant's status."""
+
+    @property
+    def by_operator(self) -> bool:
+        """Whether it was left to an administrator, so that no worker may send it again."""
+
+    @property
+    def case_trx_id(self) -> str:
+        """The transaction that a case about it refers to."""
