@@ -18,9 +18,9 @@ from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
-from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import AccountResolver
-from manilla.payouts.preview import PayoutPreviews
+from manilla.payouts.beneficiaries.banks import Banks
+from manilla.payouts.beneficiaries.beneficiary import AccountResolver
+from manilla.payouts.ordering import PayoutPreviews
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.people.mail import Mailer

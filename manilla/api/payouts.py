@@ -19,10 +19,11 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.methods.catalogue import Catalogue
-from manilla.payouts import methods, refusals, verify
-from manilla.payouts.banks import BankList, Banks
+from manilla.payouts import refusals, verify
+from manilla.payouts.beneficiaries import methods
+from manilla.payouts.beneficiaries.banks import BankList, Banks
+from manilla.payouts.beneficiaries.methods import PayoutMethods
 from manilla.payouts.initiate import InitiatedPayout, PayoutInitiation, PayoutOrder
-from manilla.payouts.methods import PayoutMethods
 
 INITIATE = "/api/v1/initiate-payout"
 NEITHER = "Send either `beneficiary` or `withdraw_account_id`."

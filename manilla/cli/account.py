@@ -12,8 +12,8 @@ from manilla.kit.clock import iso
 from manilla.merchants import merchants
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import accounts, beneficiary
-from manilla.payouts.accounts import SavedAccount
+from manilla.payouts.beneficiaries import accounts, beneficiary
+from manilla.payouts.beneficiaries.accounts import SavedAccount
 
 app = typer.Typer(no_args_is_help=True)
 

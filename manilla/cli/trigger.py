@@ -26,9 +26,9 @@ from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method, MethodKind
 from manilla.notify import queries
 from manilla.payments import states
-from manilla.payouts import methods as payout_methods
+from manilla.payouts.beneficiaries import methods as payout_methods
+from manilla.payouts.beneficiaries.sandbox import BANKS
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX
-from manilla.payouts.sandbox import BANKS
 from manilla.payouts.tasks import PayoutTasks
 from manilla.providers.rails import open_session
 from manilla.refunds import initiate

@@ -6,12 +6,11 @@ import msgspec
 
 from manilla.cases.cases import Case, Kind
 from manilla.kit.db import Database
-from manilla.lookup.payment import PaymentStory, payment_story
+from manilla.lookup.story import PaymentStory, PayoutStory, payment_story, payout_story
 from manilla.payments.payment import Charge, Payment
 from manilla.payouts import queue
 from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Progress
-from manilla.payouts.story import PayoutStory, payout_story
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import listing as providers
 from manilla.providers.port import EventKind

@@ -13,11 +13,11 @@ from manilla.console.providers import NAMES
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.lookup.story import PayoutStory, payout_story
 from manilla.merchants import merchants
 from manilla.payouts import decisions, listing, queue
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
-from manilla.payouts.story import PayoutStory, payout_story
 from manilla.web import timeline
 from manilla.web.lists import ListView
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse

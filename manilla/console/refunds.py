@@ -11,7 +11,7 @@ from manilla.kit import listing
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
-from manilla.lookup.payment import payment_story
+from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments.payment import Payment
 from manilla.refunds import decisions, initiate, queries

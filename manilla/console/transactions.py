@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page
 from manilla.ledger import trx_ids
-from manilla.lookup.payment import payment_story
+from manilla.lookup.story import payment_story, payout_story
 from manilla.merchants import merchants, roster
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
@@ -21,7 +21,6 @@ from manilla.payments.payment import Payment
 from manilla.payouts import listing as payouts
 from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import Payout
-from manilla.payouts.story import payout_story
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund

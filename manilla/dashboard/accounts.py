@@ -8,9 +8,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import accounts
 from manilla.payouts import listing as payouts
-from manilla.payouts.accounts import ID_MAX, SavedAccount
+from manilla.payouts.beneficiaries import accounts
+from manilla.payouts.beneficiaries.accounts import ID_MAX, SavedAccount
 from manilla.payouts.listing import AccountFilter
 from manilla.web import exports, lists
 from manilla.web.page_request import PageNotFound, PageRequest, PageResponse

@@ -5,7 +5,7 @@ from typing import Any
 
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
-from manilla.lookup.payment import PaymentStory, payment_story
+from manilla.lookup.story import PaymentStory, payment_story
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.refunds import initiate

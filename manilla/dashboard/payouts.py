@@ -10,16 +10,17 @@ from manilla.kit.display import clean
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
+from manilla.lookup.story import payout_story
 from manilla.merchants.directory import Caller
 from manilla.merchants.requests import limit as request_limit
 from manilla.methods.method import Method
-from manilla.payouts import accounts, beneficiary, methods, ordering, refusals
 from manilla.payouts import listing as payouts
-from manilla.payouts.accounts import SavedAccount
+from manilla.payouts import ordering, refusals
+from manilla.payouts.beneficiaries import accounts, beneficiary, methods
+from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.initiate import PayoutOrder
 from manilla.payouts.listing import AccountFilter, PayoutFilter
-from manilla.payouts.preview import AccountHolder, PayoutPreview
-from manilla.payouts.story import payout_story
+from manilla.payouts.ordering import AccountHolder, PayoutPreview
 from manilla.providers.port import Bank
 from manilla.web import lists, timeline
 from manilla.web.forms import BadForm, Form

@@ -29,11 +29,12 @@ from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import MerchantStatus
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payouts import accounts, beneficiary, refusals, rules, sandbox
-from manilla.payouts.beneficiary import AccountResolver, Beneficiary
-from manilla.payouts.funds import ProviderFunds
-from manilla.payouts.methods import processing_type
+from manilla.payouts import refusals, rules
+from manilla.payouts.beneficiaries import accounts, beneficiary, sandbox
+from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
+from manilla.payouts.beneficiaries.methods import processing_type
 from manilla.payouts.payout import NewPayout, PayoutStatus, PayoutTerms
+from manilla.payouts.rules import ProviderFunds
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails

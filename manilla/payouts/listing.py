@@ -18,8 +18,8 @@ from manilla.kit.listing import (
 )
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
-from manilla.payouts import accounts
-from manilla.payouts.accounts import SavedAccount
+from manilla.payouts.beneficiaries import accounts
+from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.payouts.queries import PAYOUT_COLUMNS, read
 

@@ -1,14 +1,159 @@
-"""Payouts that a user orders in the dashboard, through the same use case as the API."""
+"""Payouts that users order in the dashboard: previewed first, then created like those of the API.
+
+A preview shows the beneficiary, the cost and the remaining balance.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.kit.db import Database
-from manilla.kit.money import Money
+from manilla.kit.money import Money, MoneyError
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed
+from manilla.merchants import availability
+from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
+from manilla.methods.catalogue import Catalogue
+from manilla.methods.method import Method, MethodKind
+from manilla.payouts import refusals, rules
+from manilla.payouts.beneficiaries import beneficiary, methods, nuban
+from manilla.payouts.beneficiaries.banks import Banks
+from manilla.payouts.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
+from manilla.payouts.payout import Payout
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.port import Bank, Direction
+from manilla.providers.rails import Rails
+
+ODD_NUMBER = (
+    "The last digit of this account number does not match the bank. Some banks issue such "
+    "numbers, so please check the account name."
+)
+
+
+class AccountHolder(msgspec.Struct, frozen=True):
+    """The holder of the beneficiary's account."""
+
+    who: Beneficiary
+    account_name: str | None  # None for a manual payout: no provider was asked
+    bank_name: str
+    warning: str | None
+
+
+class PayoutPreview(msgspec.Struct, frozen=True):
+    method: Method
+    holder: AccountHolder
+    amount: Money
+    fee: Money
+    balance: Money
+
+    @property
+    def total(self) -> Money:
+        return self.amount + self.fee
+
+    @property
+    def balance_after(self) -> Money:
+        return self.balance - self.total
+
+
+class PayoutPreviews:
+    def __init__(
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        catalogue: Catalogue,
+        rails: Rails,
+        banks: Banks,
+        resolver: AccountResolver,
+    ) -> None:
+        self._db = db
+        self._platform = platform
+        self._catalogue = catalogue
+        self._rails = rails
+        self._banks = banks
+        self._resolver = resolver
+
+    def methods(self, caller: Caller) -> list[Method]:
+        """Returns the withdrawal methods for each of the caller's active wallets."""
+        return [
+            method
+            for currency in sorted(caller.currencies & caller.active_wallets)
+            for method in self._catalogue.offered(MethodKind.WITHDRAW, currency, caller.environment)
+        ]
+
+    def silent(self, caller: Caller, offered: Sequence[Method]) -> set[int]:
+        """Returns the ids of methods that would refuse a payout because their provider is down."""
+        return {
+            method.id
+            for method in offered
+            if method.provider is not None
+            and not caller.is_sandbox
+            and self._rails.is_down(method.provider, Direction.PAY_OUT)
+        }
+
+    def method(self, caller: Caller, method_id: int) -> Method:
+        return rules.open_method(self._catalogue, caller, method_id)
+
+    async def banks(self, caller: Caller, method: Method) -> list[Bank]:
+        """Returns the provider's banks; empty if it has no list or does not respond."""
+        if method.provider is None:
+            return []
+        listed = await self._banks.of_rail(method.provider, is_sandbox=caller.is_sandbox)
+        return sorted(listed or [], key=lambda bank: bank.name)
+
+    async def bank_name(self, payout: Payout) -> str:
+        """Returns the bank's name at the provider, or its code if the provider does not respond."""
+        if payout.provider is None:
+            return payout.bank
+        provider = payout.provider
+        listed = await self._banks.of_rail(provider, is_sandbox=payout.is_sandbox) or []
+        return next((bank.name for bank in listed if bank.code == payout.bank), payout.bank)
+
+    async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
+        availability.check(caller)  # account names are shown only to merchants that may pay out
+        who = beneficiary.read(method, given)
+        if method.provider is None:
+            return AccountHolder(who, None, who.fields[methods.MANUAL_BANK_NAME], None)
+        if caller.is_sandbox:
+            account = self._resolver.resolve_in_sandbox(method.provider, who)
+        else:
+            account = await self._resolver.resolve(method.provider, who)
+        names = {bank.code: bank.name for bank in await self.banks(caller, method)}
+        is_odd = nuban.fits(who.bank_code, who.account_number) is False
+        return AccountHolder(
+            who=who,
+            account_name=account.account_name,
+            bank_name=names.get(who.bank_code, who.bank_code),
+            warning=ODD_NUMBER if is_odd else None,
+        )
+
+    async def preview(
+        self, caller: Caller, method: Method, amount: Decimal, given: dict[str, Any]
+    ) -> PayoutPreview:
+        """Runs the checks in the same order as when the payout is created."""
+        rules.check(self._platform.now, caller, method, method.currency, datetime.now(UTC))
+        try:
+            money = Money.of(amount, method.currency)
+        except MoneyError as error:
+            raise refusals.PayoutFailed(str(error)) from None
+        rules.check_amount(method, money)
+        balance = await self.balance(caller, method.currency)
+        fee = method.fee.of(money)
+        if balance < money + fee:
+            raise refusals.InsufficientBalance(
+                f"The wallet holds {balance}. This payout and its fee cost {money + fee}."
+            )
+        holder = await self.holder(caller, method, given)
+        return PayoutPreview(method, holder, money, fee, balance)
+
+    async def balance(self, caller: Caller, currency: str) -> Money:
+        wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)
+        return Money(currency, wallet.balance_minor if wallet else 0)
 
 
 class _Answered(msgspec.Struct, frozen=True):

@@ -1,13 +1,16 @@
-"""Rules that are checked before any call to a provider, in a fixed order."""
+"""Rules that are checked before the debit: first those that need no call to a provider."""
 
+import time
 from datetime import datetime
 
 from manilla.kit.clock import LAGOS
+from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
+from manilla.payouts import queries
 from manilla.payouts.refusals import (
     AmountOutOfRange,
     GatewayNotConfigured,
@@ -15,9 +18,14 @@ from manilla.payouts.refusals import (
     KycRequired,
     PayoutDisabled,
     PayoutFailed,
+    ProviderInsufficientBalance,
     ScheduleBlocked,
 )
 from manilla.platform.settings import WEEKDAYS, PlatformSettings
+from manilla.providers.port import Done
+from manilla.providers.rails import Rails
+
+BALANCE_KEPT_SECONDS = 5
 
 
 def open_method(catalogue: Catalogue, caller: Caller, method_id: int) -> Method:
@@ -69,3 +77,37 @@ def _check_day(settings: PlatformSettings, now: datetime) -> None:
     if today not in settings.payout_days.split(","):
         days = settings.payout_days or "none"
         raise ScheduleBlocked(f"Payouts are not accepted today. Payout days: {days}.")
+
+
+class ProviderFunds:
+    """The providers' balances for payouts, cached for a few seconds."""
+
+    def __init__(self, db: Database, rails: Rails) -> None:
+        self._db = db
+        self._rails = rails
+        self._kept: dict[tuple[str, str], tuple[float, Money | None]] = {}
+
+    def is_known(self, provider: str, currency: str) -> bool:
+        kept_until, _ = self._kept.get((provider, currency), (0.0, None))
+        return time.monotonic() < kept_until
+
+    async def check(self, provider: str, amount: Money) -> None:
+        """Refuses an amount above the known balance.
+
+        If the balance is unknown, the provider decides.
+        """
+        if not self.is_known(provider, amount.currency):
+            await self._look(provider, amount.currency)
+        _, available = self._kept[provider, amount.currency]
+        if available is not None and available < amount:
+            raise ProviderInsufficientBalance
+
+    async def _look(self, provider: str, currency: str) -> None:
+        """Caches the provider's balance minus its transfer fee, where known."""
+        adapter = self._rails.adapter(provider)
+        answer = await adapter.balance(currency) if adapter else None
+        available = None
+        if isinstance(answer, Done):
+            fee_minor = await queries.transfer_fee_minor(self._db, provider, currency)
+            available = Money(currency, answer.value.minor - fee_minor)
+        self._kept[provider, currency] = (time.monotonic() + BALANCE_KEPT_SECONDS, available)

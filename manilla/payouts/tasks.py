@@ -9,7 +9,8 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.payouts import queries, sandbox, states
+from manilla.payouts import queries, states
+from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
 from manilla.payouts.queries import Accepted

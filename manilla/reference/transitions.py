@@ -7,8 +7,8 @@ import msgspec
 
 from manilla.payments import states as payments
 from manilla.payments.states import PaymentState
-from manilla.payouts import sandbox
 from manilla.payouts import states as payouts
+from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.payout import PayoutStatus
 from manilla.transfers.events import TransferEvent
 

@@ -9,11 +9,10 @@ from manilla.kit.display import money
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.timeline import TimelineEvent
-from manilla.lookup.payment import PaymentStory
+from manilla.lookup.story import PaymentStory, PayoutStory
 from manilla.merchants.requests.stored import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.payments.payment import Charge
-from manilla.payouts.story import PayoutStory
 from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
 

@@ -23,7 +23,8 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
 from manilla.notify import redeliver
-from manilla.payouts import accounts, decisions
+from manilla.payouts import decisions
+from manilla.payouts.beneficiaries import accounts
 from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.refunds import decisions as refund_decisions

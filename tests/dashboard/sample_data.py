@@ -5,10 +5,10 @@ import io
 
 from manilla.methods.method import Method, MethodKind
 from manilla.payments.checkout import SandboxOutcome
-from manilla.payouts import accounts
+from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.bulk import batches
 from manilla.payouts.bulk.file import COLUMNS
-from manilla.payouts.preview import PayoutPreviews
+from manilla.payouts.ordering import PayoutPreviews
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.orders import INITIATE, order

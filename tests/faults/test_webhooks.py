@@ -8,7 +8,7 @@ import pytest
 
 from manilla import metrics
 from manilla.kit.db import Database
-from manilla.lookup.payment import payment_story
+from manilla.lookup.story import payment_story
 from manilla.providers import inbox
 from manilla.refunds import decisions, initiate
 from tests.client import Site

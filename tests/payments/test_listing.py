@@ -14,7 +14,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
-from manilla.lookup.payment import payment_story
+from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, queries
 from manilla.payments.listing import PaymentFilter

@@ -18,8 +18,8 @@ from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
 from manilla.payouts import queries
-from manilla.payouts.banks import Banks
-from manilla.payouts.beneficiary import AccountResolver
+from manilla.payouts.beneficiaries.banks import Banks
+from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.initiate import PayoutInitiation
 from manilla.payouts.payout import Payout
 from manilla.platform import settings as platform

@@ -8,10 +8,11 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
-from manilla.payouts import accounts, decisions, figures, listing
+from manilla.lookup.story import payout_story
+from manilla.payouts import decisions, figures, listing
+from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.listing import AccountFilter, PayoutFilter
 from manilla.payouts.payout import PayoutErrorCode, PayoutStatus
-from manilla.payouts.story import payout_story
 from manilla.services import Services
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 

@@ -18,7 +18,7 @@ from manilla.methods.method import Method
 from manilla.payouts.bulk import checks, file, store
 from manilla.payouts.bulk.checks import CheckedRow
 from manilla.payouts.bulk.store import Batch, BatchRow, BatchStatus, NewBatchRow, RowState
-from manilla.payouts.preview import PayoutPreviews
+from manilla.payouts.ordering import PayoutPreviews
 
 PAY = "payout.bulk"
 FILE_NAME_LENGTH_MAX = 100

@@ -7,7 +7,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
-from manilla.payouts import banks, beneficiary, methods, nuban
+from manilla.payouts.beneficiaries import banks, beneficiary, methods, nuban
 from manilla.payouts.bulk.file import FileRow
 from manilla.payouts.bulk.store import BatchRow
 from manilla.payouts.rules import check_amount

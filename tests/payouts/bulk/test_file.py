@@ -7,7 +7,7 @@ import pytest
 from manilla.kit.money import Money
 from manilla.methods.catalogue import load
 from manilla.methods.method import Method
-from manilla.payouts import sandbox
+from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.bulk import checks, file
 from manilla.payouts.bulk.checks import CheckedRow
 from manilla.services import Services

@@ -5,7 +5,7 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods.method import MethodKind
 from manilla.payouts.bulk import batches, file, store
 from manilla.payouts.bulk.store import BatchRow
-from manilla.payouts.preview import PayoutPreviews
+from manilla.payouts.ordering import PayoutPreviews
 from tests.payouts.payout_merchant import BANKS, RAILS, PayoutMerchant, new_account
 
 

@@ -8,7 +8,8 @@ import msgspec
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import rules, sandbox
+from manilla.payouts import rules
+from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.refusals import PayoutFailed, ProviderUnavailable
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Bank, Done

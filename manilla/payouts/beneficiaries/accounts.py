@@ -8,7 +8,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.fields import Fields
-from manilla.payouts import methods
+from manilla.payouts.beneficiaries import methods
 
 
 class SavedAccount(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from manilla_simulator import banks as simulated_banks
 
-from manilla.payouts import banks as bank_lists
+from manilla.payouts.beneficiaries import banks as bank_lists
 from manilla.services import Services
 from tests.client import Reply
 from tests.payouts.payout_merchant import (

@@ -8,8 +8,8 @@ import msgspec
 
 from manilla.kit.texts import ONE_LINE, has_controls
 from manilla.methods.method import Method
-from manilla.payouts import methods, nuban, sandbox
-from manilla.payouts.banks import Banks, suggestion
+from manilla.payouts.beneficiaries import methods, nuban, sandbox
+from manilla.payouts.beneficiaries.banks import Banks, suggestion
 from manilla.payouts.refusals import (
     GatewayNotConfigured,
     InvalidBeneficiary,

@@ -1,0 +1,100 @@
+"""Everything known about one payment or payout. The caller sorts it by time."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.ledger import listing as books
+from manilla.ledger import timeline
+from manilla.ledger.listing import PostingLine
+from manilla.ledger.timeline import TimelineEvent
+from manilla.merchants.requests import stored as stored_requests
+from manilla.merchants.requests.stored import Request
+from manilla.notify import listing as notices
+from manilla.notify.listing import NotificationWithAttempts
+from manilla.payments import charge_queries
+from manilla.payments import queries as payments
+from manilla.payments.held_money import HeldMoney, held_money
+from manilla.payments.payment import Charge, Payment
+from manilla.payouts import queries as payouts
+from manilla.payouts.payout import Payout
+from manilla.providers import listing as providers
+from manilla.providers.listing import ReceivedWebhook
+from manilla.refunds import queries as refund_queries
+from manilla.refunds.refund import Refund
+
+
+class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
+    requests: list[Request]  # API requests for it, while they are retained
+    webhooks: list[ReceivedWebhook]
+    steps: list[TimelineEvent]
+    postings: list[PostingLine]
+    notifications: list[NotificationWithAttempts]
+
+
+class PaymentStory(TransactionStory, frozen=True, kw_only=True):
+    payment: Payment
+    charges: list[Charge]
+    held: list[HeldMoney]
+    refunds: list[Refund]
+
+
+class PayoutStory(TransactionStory, frozen=True, kw_only=True):
+    payout: Payout
+
+
+async def payment_story(
+    db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
+) -> PaymentStory | None:
+    """Returns None if the merchant has no such payment (in the given environment)."""
+    payment = await payments.payment(db, merchant_id, trx_id)
+    if payment is None or environment not in (None, payment.environment):
+        return None
+    charges = await charge_queries.charges(db, merchant_id, trx_id)
+    refunds = await refund_queries.refunds_of(db, merchant_id, trx_id)
+    owners: dict[str, str | None] = {each.reference: each.provider for each in charges}
+    owners |= {each.trx_id: each.provider for each in refunds}
+    posted_under = [trx_id, *owners]
+    if payment.commission_trx_id is not None:
+        posted_under.append(payment.commission_trx_id)
+    return PaymentStory(
+        **await _common(db, payment, owners, posted_under),
+        payment=payment,
+        charges=charges,
+        held=await held_money(db, charges),
+        refunds=refunds,
+    )
+
+
+async def payout_story(
+    db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
+) -> PayoutStory | None:
+    """Returns None if the merchant has no such payout (in the given environment)."""
+    payout = await payouts.payout(db, merchant_id, trx_id)
+    if payout is None or environment not in (None, payout.environment):
+        return None
+    common = await _common(db, payout, {trx_id: payout.provider}, [trx_id])
+    return PayoutStory(**common, payout=payout)
+
+
+async def _common(
+    db: Database,
+    about: Payment | Payout,
+    owners: Mapping[str, str | None],
+    posted_under: Sequence[str],
+) -> dict[str, Any]:
+    """Returns the parts that every story has.
+
+    `owners` are the references of its charges and transfers, with the provider of each.
+    """
+    key = about.merchant_id, about.trx_id
+    return {
+        "requests": await stored_requests.requests_about(db, *key, about.ref_trx, about.created_at),
+        "webhooks": await providers.webhooks_from_owners(db, about.merchant_id, owners),
+        "steps": await timeline.steps(db, *key),
+        "postings": await books.postings_of(db, about.merchant_id, posted_under),
+        "notifications": await notices.of_transaction(db, *key),
+    }

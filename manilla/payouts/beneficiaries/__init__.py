@@ -1,0 +1,1 @@
+"""Beneficiaries: their fields, their banks, saved accounts, and the name check."""
