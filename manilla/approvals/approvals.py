@@ -8,10 +8,9 @@ from manilla.approvals.queries import Approval
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, current
 from manilla.audit.entry import plain
-from manilla.kit.crypto import Keyring
+from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.sealed import SealedColumn
 from manilla.kit.texts import is_line
 
 REASON_LENGTH_MAX = 200

@@ -8,7 +8,7 @@ from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.cli.instance import Data, Tools, run
 from manilla.cli.output import Json, print_fields
-from manilla.kit import crypto, sealed
+from manilla.kit import crypto
 from manilla.merchants import credentials, merchants
 from manilla.people import second_factor
 from manilla.platform import master_key
@@ -46,7 +46,9 @@ def rewrap(as_json: Json = False, data: Data = None) -> None:
 
     async def command(tools: Tools) -> dict[str, Any]:
         moved = {
-            f"{place.table}.{place.column}": await sealed.rewrap(tools.db, tools.keyring, place)
+            f"{place.table}.{place.column}": await crypto.rewrap_column(
+                tools.db, tools.keyring, place
+            )
             for place in PLACES
         }
         if any(moved.values()):

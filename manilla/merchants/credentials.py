@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.kit import ids
-from manilla.kit.crypto import Keyring
+from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
-from manilla.kit.sealed import SealedColumn
 
 
 class NewCredentials(msgspec.Struct, frozen=True):

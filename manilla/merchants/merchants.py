@@ -8,11 +8,10 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import jobs, money
-from manilla.kit.crypto import Keyring
+from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.sealed import SealedColumn
 from manilla.kit.texts import is_email, is_line
 from manilla.merchants import credentials, outgoing, queries, wallets
 from manilla.merchants.credentials import NewCredentials

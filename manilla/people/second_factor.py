@@ -8,11 +8,10 @@ import time
 import msgspec
 import pyotp
 
-from manilla.kit.crypto import Keyring
+from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
-from manilla.kit.sealed import SealedColumn
 from manilla.people import persons, queries, security_log, throttle
 from manilla.people.queries import Person, PersonCredentials
 from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject

@@ -1,9 +1,8 @@
 """Checks that the master key belongs to this database, before it is used."""
 
-from manilla.kit.crypto import Keyring, SealError
+from manilla.kit.crypto import Keyring, SealedColumn, SealError
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
-from manilla.kit.sealed import SealedColumn
 
 _CONTEXT = "master_key_proof"
 
