@@ -5,14 +5,14 @@ import msgspec
 from manilla.platform.settings import PlatformSettings
 
 
-class Features(msgspec.Struct, frozen=True):
+class SiteFeatures(msgspec.Struct, frozen=True):
     ssl_secured: str = "SSL secured"
     instant_processing: str = "Instant processing"
     global_support: str = "Global support"
     mobile_ready: str = "Mobile ready"
 
 
-class Environments(msgspec.Struct, frozen=True):
+class SiteEnvironments(msgspec.Struct, frozen=True):
     production: str = "Live environment: real payments and payouts, for approved merchants."
     sandbox: str = "Test environment: its own credentials and wallets, no real money."
 
@@ -23,8 +23,8 @@ class SiteInfo(msgspec.Struct, frozen=True):
     site_url: str
     gateway_name: str
     gateway_description: str
-    features: Features = Features()
-    environments: Environments = Environments()
+    features: SiteFeatures = SiteFeatures()
+    environments: SiteEnvironments = SiteEnvironments()
     api_version: str = "1.0"
     status: str = "active"
 

@@ -20,9 +20,8 @@ from manilla.api.endpoint import Endpoint
 from manilla.api.kernel import MerchantApi
 from manilla.api.optional_headers import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.api.request import ApiRequest
-from manilla.kit import http, strict_json
+from manilla.kit import http
 from manilla.kit.environment import Environment
-from manilla.kit.strict_json import JsonError
 from manilla.merchants.directory import Caller
 from manilla.reference import examples, openapi
 from manilla.reference.operations import Operation, operations
@@ -69,19 +68,27 @@ class ExplorerApi:
 
     async def send(self, call: ExplorerCall) -> ExplorerResult:
         caller = await self._services.directory.of(Environment.SANDBOX, call.merchant_id)
-        request = _Request(call, caller)
-        kernel = _SandboxApi(self._services, self._endpoints, caller)
-        status, headers, body = await request.through(kernel)
+        api = _SandboxApi(self._services, self._endpoints, caller)
+        method, target, now = call.operation.method, _target(call), int(time.time())
+        secret, body = caller.live_credentials()[0].secret, call.body.encode()
+        sent = [
+            ("X-Environment", str(Environment.SANDBOX)),
+            ("X-Timestamp", str(now)),
+            ("X-Signature", authenticate.sign(secret, now, method, target, body)),
+            *_optional(call),
+        ]
+        start, end = await _respond(api, _scope(call, target, sent), body)
+        headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
         return ExplorerResult(
-            method=call.operation.method,
-            target=request.target,
-            headers=[*request.shown, *request.headers],
-            signed=request.signed,
+            method=method,
+            target=target,
+            headers=[("X-Merchant-Key", call.merchant_key), ("X-API-Key", YOUR_API_KEY), *sent],
+            signed=f"{now}.{method}.{target}.{call.body}",
             body=call.body,
-            status=status,
+            status=start["status"],
             answer_headers=headers,
-            answer=body,
-            trx_id=_created(call.operation, status, body),
+            answer=msgspec.json.format(end["body"], indent=2).decode(),
+            trx_id=dict(headers).get("x-transaction-id"),
         )
 
 
@@ -106,71 +113,43 @@ class _SandboxApi(MerchantApi):
         return Identity(self._caller, NO_GENERATION)
 
 
-class _Request:
-    """The request as the merchant's server would send it."""
+async def _respond(api: MerchantApi, scope: Any, body: bytes) -> list[Any]:
+    """The two messages of the response."""
+    messages: list[Any] = []
 
-    def __init__(self, call: ExplorerCall, caller: Caller) -> None:
-        self._method = call.operation.method
-        self._body = call.body.encode()
-        self._address = call.address
-        self._path, self._query = _address(call)
-        self.target = self._path + (f"?{self._query}" if self._query else "")
-        moment = int(time.time())
-        secret = caller.live_credentials()[0].secret
-        self.signed = f"{moment}.{self._method}.{self.target}.{call.body}"
-        self.shown = [
-            ("X-Merchant-Key", call.merchant_key),
-            ("X-API-Key", YOUR_API_KEY),
-        ]
-        self.headers = [
-            ("X-Environment", str(Environment.SANDBOX)),
-            ("X-Timestamp", str(moment)),
-            (
-                "X-Signature",
-                authenticate.sign(secret, moment, self._method, self.target, self._body),
-            ),
-            *_optional(call),
-        ]
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    async def through(self, kernel: MerchantApi) -> tuple[int, list[tuple[str, str]], str]:
-        answers: list[Any] = []
+    async def send(message: Any) -> None:
+        messages.append(message)
 
-        async def receive() -> Any:
-            return {"type": "http.request", "body": self._body, "more_body": False}
-
-        async def send(message: Any) -> None:
-            answers.append(message)
-
-        await kernel(self._scope(), receive, send)
-        start, end = answers
-        headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
-        return start["status"], headers, _laid_out(end["body"])
-
-    def _scope(self) -> dict[str, Any]:
-        sent = [
-            *self.headers,
-            ("User-Agent", USER_AGENT),
-            ("Content-Length", str(len(self._body))),
-        ]
-        return {
-            "type": "http",
-            "method": self._method,
-            "path": unquote(self._path),
-            "raw_path": self._path.encode(),
-            "query_string": self._query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in sent],
-            "client": (self._address, 0),
-            "state": {},
-        }
+    await api(scope, receive, send)
+    return messages
 
 
-def _address(call: ExplorerCall) -> tuple[str, str]:
+def _scope(call: ExplorerCall, target: str, headers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    path, _, query = target.partition("?")
+    length = ("Content-Length", str(len(call.body.encode())))
+    sent = [*headers, ("User-Agent", USER_AGENT), length]
+    return {
+        "type": "http",
+        "method": call.operation.method,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in sent],
+        "client": (call.address, 0),
+        "state": {},
+    }
+
+
+def _target(call: ExplorerCall) -> str:
     """The endpoint's path and query, with the parameters filled in."""
     path, brace, rest = call.operation.path.partition("{")
     given = dict(call.parameters)
     if brace:
         path += quote(given.pop(rest.rstrip("}")), safe="")
-    return path, urlencode(given)
+    return path + (f"?{urlencode(given)}" if given else "")
 
 
 def _optional(call: ExplorerCall) -> list[tuple[str, str]]:
@@ -185,19 +164,3 @@ def _optional(call: ExplorerCall) -> list[tuple[str, str]]:
 def example_body(operation: Operation) -> Mapping[str, Any] | None:
     """None if the endpoint takes no body."""
     return next(iter(examples.REQUESTS.get(operation.id, {}).values()), None)
-
-
-def _laid_out(body: bytes) -> str:
-    return msgspec.json.format(body, indent=2).decode()
-
-
-def _created(operation: Operation, status: int, answer: str) -> str | None:
-    """The id of the transaction that an initiation created, to be verified next."""
-    if status != 200 or not operation.is_repeatable:
-        return None
-    try:
-        made = strict_json.decode(answer.encode())
-    except JsonError:
-        return None
-    own: str | None = made.get("trx_id")
-    return own or made["payment_url"].partition("/checkout/")[2].partition("?")[0]

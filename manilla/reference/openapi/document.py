@@ -74,7 +74,7 @@ def _info(base_url: str, version: str) -> dict[str, Any]:
 
 
 def _schemas(endpoints: Sequence[Endpoint]) -> Any:
-    errors: list[schemas.Kind] = [schemas.Error]
+    errors: list[schemas.BodyType] = [schemas.Error]
     if any(DuplicateReference in endpoint.refusals for endpoint in endpoints):
         errors.append(schemas.DuplicateError)
     return schemas.components(
@@ -146,7 +146,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 def _query(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
     parameters = []
-    schema = schemas.components([kind], (), ())[schemas.name(kind)]
+    schema = schemas.components([kind], (), ())[kind.__name__]
     for name, part in schema["properties"].items():
         described = dict(part)
         if isinstance(described.get("type"), list):

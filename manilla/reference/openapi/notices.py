@@ -1,5 +1,6 @@
 """Notifications to `ipn_url`, as the webhooks of the OpenAPI document."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from manilla.payments.notices import LegacyNotice, PaymentNotice, RefundNotice
 from manilla.payouts.notices import PayoutNotice
 from manilla.reference import examples
-from manilla.reference.openapi import schemas
+from manilla.reference.openapi import parts, schemas
 
 KINDS: dict[str, type[msgspec.Struct]] = {
     "payment": PaymentNotice,
@@ -58,17 +59,7 @@ def _operation(event: str) -> dict[str, Any]:
     }
 
 
-def _header(name: str, description: str, example: str, **rules: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "header",
-        "required": True,
-        "description": description,
-        "schema": {"type": "string", **rules},
-        "example": example,
-    }
-
-
+_header = partial(parts.header_parameter, required=True)
 HEADERS = {
     "NoticeSignature": _header(
         "X-Signature",

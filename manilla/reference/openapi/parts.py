@@ -14,11 +14,13 @@ TAGS = {
 }
 
 
-def _parameter(name: str, description: str, example: str, **schema: Any) -> dict[str, Any]:
+def header_parameter(
+    name: str, description: str, example: str, *, required: bool = False, **schema: Any
+) -> dict[str, Any]:
     return {
         "name": name,
         "in": "header",
-        "required": False,
+        "required": required,
         "description": description,
         "schema": {"type": "string", **schema},
         "example": example,
@@ -26,14 +28,14 @@ def _parameter(name: str, description: str, example: str, **schema: Any) -> dict
 
 
 PARAMETERS = {
-    "Environment": _parameter(
+    "Environment": header_parameter(
         "X-Environment",
         "The environment; defaults to `production`. The credentials must belong to it.",
         "sandbox",
         enum=["sandbox", "production"],
         default="production",
     ),
-    "IdempotencyKey": _parameter(
+    "IdempotencyKey": header_parameter(
         "Idempotency-Key",
         "Makes a retry safe: the same key and body within 24 hours return the first response, with "
         "`Idempotent-Replayed: true`. A different body returns 422 `DUPLICATE_REFERENCE`.",
@@ -42,7 +44,7 @@ PARAMETERS = {
         maxLength=255,
         pattern="^[ -~]+$",
     ),
-    "SandboxScenario": _parameter(
+    "SandboxScenario": header_parameter(
         "X-Sandbox-Scenario",
         "The transaction's outcome. Sandbox only.",
         "success",

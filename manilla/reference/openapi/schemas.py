@@ -8,13 +8,8 @@ from msgspec import inspect
 
 from manilla.reference.openapi import fields
 
-Kind = type[msgspec.Struct]
+BodyType = type[msgspec.Struct]
 
-# Short struct names that are ambiguous outside their package, and their schema names.
-NAMES = {
-    "Features": "SiteFeatures",
-    "Environments": "SiteEnvironments",
-}
 PLACE = "#/components/schemas/"
 
 
@@ -29,26 +24,24 @@ class DuplicateError(Error, omit_defaults=True):
     status: str | None = None
 
 
-def name(kind: Kind) -> str:
-    return NAMES.get(kind.__name__, kind.__name__)
+def reference(kind: BodyType) -> dict[str, str]:
+    return {"$ref": PLACE + kind.__name__}
 
 
-def reference(kind: Kind) -> dict[str, str]:
-    return {"$ref": PLACE + name(kind)}
-
-
-def components(read: Iterable[Kind], written: Iterable[Kind], sent: Iterable[Kind]) -> Any:
+def components(
+    read: Iterable[BodyType], written: Iterable[BodyType], sent: Iterable[BodyType]
+) -> Any:
     """The schemas of request bodies, responses and notifications, including nested structs."""
     schemas: dict[str, Any] = {}
     for kinds, others in ((read, True), (written, False), (sent, True)):
         for kind in _with_parts(kinds):
             is_read = kinds is read
-            schemas.setdefault(name(kind), _schema(kind, is_read=is_read, takes_others=others))
+            schemas.setdefault(kind.__name__, _schema(kind, is_read=is_read, takes_others=others))
     return dict(sorted(schemas.items()))
 
 
-def _with_parts(kinds: Iterable[Kind]) -> list[Kind]:
-    found: dict[Kind, None] = {}
+def _with_parts(kinds: Iterable[BodyType]) -> list[BodyType]:
+    found: dict[BodyType, None] = {}
 
     def walk(info: Any) -> None:
         if isinstance(info, inspect.StructType) and info.cls not in found:
@@ -66,7 +59,7 @@ def _with_parts(kinds: Iterable[Kind]) -> list[Kind]:
     return list(found)
 
 
-def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
+def _schema(kind: BodyType, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
     (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     plain = parts[kind.__name__]
     required, properties = list(plain.get("required", ())), {}
@@ -78,10 +71,10 @@ def _schema(kind: Kind, *, is_read: bool, takes_others: bool) -> dict[str, Any]:
                 part = _not_null(part)  # the field is omitted instead
             else:
                 required.append(sent)
-        properties[sent] = _described(part, fields.describe(name(kind), sent))
+        properties[sent] = _described(part, fields.describe(kind.__name__, sent))
     return {
         "type": "object",
-        "description": fields.SCHEMAS.get(name(kind)) or (kind.__doc__ or "").strip(),
+        "description": fields.SCHEMAS.get(kind.__name__) or (kind.__doc__ or "").strip(),
         "properties": properties,
         "required": required,
         "additionalProperties": takes_others,
@@ -97,7 +90,7 @@ def _converted(part: Any) -> Any:
         return {"type": "number"}
     converted = {key: value for key, value in part.items() if key not in ("default", "title")}
     if "$ref" in converted:
-        converted["$ref"] = PLACE + NAMES.get(converted["$ref"], converted["$ref"])
+        converted["$ref"] = PLACE + converted["$ref"]
     if "items" in converted:
         converted["items"] = _converted(converted["items"])
     if converted == {"type": "object"}:
