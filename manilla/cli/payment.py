@@ -12,7 +12,7 @@ from manilla.kit.listing import first
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.scope import Everyone
-from manilla.payments import charge_queries, listing, queries
+from manilla.payments import listing, store
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.refunds import decisions, initiate
@@ -56,7 +56,7 @@ def show(trx_id: TrxId, as_json: Json = False, data: Data = None) -> None:
     """Show a payment, its charges and its timeline."""
 
     async def command(tools: Tools) -> dict[str, Any]:
-        payment = await queries.payment_about(tools.db, trx_id)
+        payment = await store.payment_about(tools.db, trx_id)
         if payment is None:
             raise initiate.PaymentNotFound(f"There is no payment {trx_id}.")
         return await _described(tools, payment)
@@ -114,7 +114,7 @@ async def _described(tools: Tools, payment: Payment) -> dict[str, Any]:
                 "reason": charge.reason,
                 "created_at": iso(charge.created_at),
             }
-            for charge in await charge_queries.charges(tools.db, *key)
+            for charge in await store.charges(tools.db, *key)
         ],
         "timeline": [
             {

@@ -16,10 +16,10 @@ from manilla.merchants.requests.listing import RequestFilter
 from manilla.merchants.requests.stored import Request
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
-from manilla.payments import charge_queries
-from manilla.payments import queries as payments
+from manilla.payments import store
+from manilla.payments import store as payments
 from manilla.payments.payment import Payment
-from manilla.payouts import queries as payouts
+from manilla.payouts import store as payouts
 
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
 
@@ -73,7 +73,7 @@ async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
     """A charge reference contains its payment's ID, even if no such charge was created."""
     if "-" not in wanted:
         return True
-    return await charge_queries.charge(db, payment.merchant_id, wanted) is not None
+    return await store.charge(db, payment.merchant_id, wanted) is not None
 
 
 def _kind(payment: Payment, wanted: str) -> str:

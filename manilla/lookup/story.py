@@ -15,11 +15,11 @@ from manilla.merchants.requests import stored as stored_requests
 from manilla.merchants.requests.stored import Request
 from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
-from manilla.payments import charge_queries
-from manilla.payments import queries as payments
+from manilla.payments import store
+from manilla.payments import store as payments
 from manilla.payments.held_money import HeldMoney, held_money
 from manilla.payments.payment import Charge, Payment
-from manilla.payouts import queries as payouts
+from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
@@ -53,7 +53,7 @@ async def payment_story(
     payment = await payments.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None
-    charges = await charge_queries.charges(db, merchant_id, trx_id)
+    charges = await store.charges(db, merchant_id, trx_id)
     refunds = await refund_queries.refunds_of(db, merchant_id, trx_id)
     owners: dict[str, str | None] = {each.reference: each.provider for each in charges}
     owners |= {each.trx_id: each.provider for each in refunds}

@@ -12,7 +12,7 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
-from manilla.payments import charge_queries, queries, states
+from manilla.payments import states, store
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
@@ -90,7 +90,7 @@ class ChargeService:
             return charge
         answer = await self._send(adapter, payment, method, caller, charge)
         await self._save(charge, answer)
-        saved = await charge_queries.charge(self._db, charge.merchant_id, charge.reference)
+        saved = await store.charge(self._db, charge.merchant_id, charge.reference)
         assert saved is not None
         return saved
 
@@ -101,13 +101,13 @@ class ChargeService:
         same charge.
         """
         async with self._db.transaction() as connection:
-            current = await queries.payment(
+            current = await store.payment(
                 connection, payment.merchant_id, payment.trx_id, lock=True
             )
             assert current is not None
             if current.status is not PaymentStatus.PENDING:
                 raise PaymentClosed
-            earlier = await charge_queries.charges(connection, payment.merchant_id, payment.trx_id)
+            earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
             # Only the latest charge is reused: a customer who comes back from another method
             # expects a new one.
             latest = next((charge for charge in reversed(earlier) if charge.is_undecided), None)
@@ -153,21 +153,21 @@ class ChargeService:
     ) -> None:
         match answer:
             case Done(HostedCheckout(checkout_url)):
-                await charge_queries.set_checkout_url(self._db, charge, checkout_url)
+                await store.set_checkout_url(self._db, charge, checkout_url)
             case Done(VirtualAccount() as account) if account.amount == charge.amount:
-                await charge_queries.set_account(self._db, charge, account)
+                await store.set_account(self._db, charge, account)
             case Done(VirtualAccount() as account):
-                await charge_queries.abandon_charge(
+                await store.abandon_charge(
                     self._db, charge, f"the virtual account expects {account.amount}"
                 )
                 raise GatewayRefused
             case Refused(_, guidance):
-                await charge_queries.abandon_charge(self._db, charge, guidance)
+                await store.abandon_charge(self._db, charge, guidance)
                 raise GatewayRefused
             case Unknown(reason):
                 # The customer was not shown a way to pay it. If it is paid anyway, the provider's
                 # answer counts, as for any charge.
-                await charge_queries.abandon_charge(self._db, charge, reason)
+                await store.abandon_charge(self._db, charge, reason)
                 raise GatewayUnavailable
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
@@ -179,7 +179,7 @@ class ChargeService:
         return answer
 
     async def ask_about_all(self, payment: Payment) -> None:
-        for charge in await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id):
+        for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_undecided:
                 await self.ask(charge)
 
@@ -207,7 +207,7 @@ async def _insert(connection: Connection, payment: Payment, method: Method, numb
         status=ChargeStatus.OPENING,
         created_at=datetime.now(UTC),
     )
-    await charge_queries.insert_charge(connection, new)
+    await store.insert_charge(connection, new)
     await jobs.put(
         connection, new.merchant_id, CHECK, new.reference, in_seconds=FIRST_CHECK_SECONDS
     )

@@ -16,7 +16,7 @@ from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import charge_queries, eligibility, queries, states
+from manilla.payments import eligibility, states, store
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
@@ -100,7 +100,7 @@ class Checkout:
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
-        tries = await charge_queries.charges(self._db, payment.merchant_id, payment.trx_id)
+        tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         # Charges that the customer never saw are left out.
         shown = (each for each in reversed(tries) if each.is_undecided or each.error_code)
         latest = next(shown, None)
@@ -187,7 +187,7 @@ class Checkout:
     async def _find(self, trx_id: str) -> Payment:
         merchant_id = trx_ids.merchant_of(trx_id)
         payment = (
-            None if merchant_id is None else await queries.payment(self._db, merchant_id, trx_id)
+            None if merchant_id is None else await store.payment(self._db, merchant_id, trx_id)
         )
         if payment is None:
             raise TransactionNotFound
@@ -212,12 +212,12 @@ class Checkout:
 
     async def _mark_opened(self, payment: Payment) -> None:
         seconds = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE
-        await queries.set_opened(self._db, payment, COMPLETE_IN_SANDBOX, timedelta(seconds=seconds))
+        await store.set_opened(self._db, payment, COMPLETE_IN_SANDBOX, timedelta(seconds=seconds))
 
     async def _completes_at(self, payment: Payment) -> datetime | None:
         if not payment.is_sandbox or payment.status is not PaymentStatus.PENDING:
             return None
-        return await queries.job_due_at(self._db, payment, COMPLETE_IN_SANDBOX)
+        return await store.job_due_at(self._db, payment, COMPLETE_IN_SANDBOX)
 
 
 def _check_open(payment: Payment) -> None:

@@ -18,9 +18,9 @@ from manilla.kit.listing import (
 )
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, whose, within
-from manilla.payments import queries
+from manilla.payments import store
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
-from manilla.payments.queries import PAYMENT_COLUMNS
+from manilla.payments.store import PAYMENT_COLUMNS
 
 FIELDS = Fields(
     Payment,
@@ -108,7 +108,7 @@ async def named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
 
 async def _referred_to(db: Database, steps: Query, text: str) -> Query:
     """An id identifies one payment; several merchants can use the same ref_trx."""
-    payment = await queries.payment_about(db, text)
+    payment = await store.payment_about(db, text)
     if payment is None:
         return steps.narrowed("ref_trx = {}", text)
     return steps.narrowed("merchant_id = {} AND trx_id = {}", payment.merchant_id, payment.trx_id)

@@ -15,7 +15,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
-from manilla.payments import books, charge_queries, notices, queries
+from manilla.payments import books, notices, store
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.providers import claims, port
@@ -110,7 +110,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
     """Fails a payment whose link has expired, with the code of the last decline, if any."""
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
-        declined = await charge_queries.last_decline(connection, merchant_id, trx_id)
+        declined = await store.last_decline(connection, merchant_id, trx_id)
         code = declined or PaymentErrorCode.EXPIRED_SESSION
         return await _fail(connection, payment, PaymentEvent.EXPIRED, code)
 
@@ -119,7 +119,7 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
     """Acts on the provider's own status of a charge, whatever caused the status query."""
     async with db.transaction() as connection:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
-        current = await charge_queries.charge(connection, charge.merchant_id, charge.reference)
+        current = await store.charge(connection, charge.merchant_id, charge.reference)
         assert current is not None
         said = await claims.claimed(
             *(connection, EventKind.CHARGE, charge.merchant_id, charge.reference, charge.provider)
@@ -130,7 +130,7 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
             case port.ChargeStatus.FAILED:
                 await _charge_failed(connection, payment, current, state)
             case port.ChargeStatus.EXPIRED if current.is_undecided:
-                await charge_queries.conclude_charge(connection, current, ChargeStatus.EXPIRED)
+                await store.conclude_charge(connection, current, ChargeStatus.EXPIRED)
         if state.status is not port.ChargeStatus.PAID:
             await _report_disagreement(connection, payment, current, said)
         crash.point("before_payment_commit")
@@ -138,7 +138,7 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
 
 
 async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Payment:
-    payment = await queries.payment(connection, merchant_id, trx_id, lock=True)
+    payment = await store.payment(connection, merchant_id, trx_id, lock=True)
     if payment is None:
         raise UnknownPayment(trx_id)
     return payment
@@ -173,7 +173,7 @@ async def _credit_charge(
     """Returns False and changes nothing if the wallet cannot hold the amount."""
     try:
         async with connection.transaction():
-            await charge_queries.conclude_charge(
+            await store.conclude_charge(
                 connection, charge, ChargeStatus.PAID, paid_minor=paid.minor
             )
             await _credit(connection, payment, charge.provider, charge)
@@ -261,7 +261,7 @@ async def _fail(
 async def _change(
     connection: Connection, before: Payment, after: Payment, event: PaymentEvent, detail: str | None
 ) -> None:
-    await queries.change_payment(connection, after)
+    await store.change_payment(connection, after)
     await timeline.add(
         connection,
         after.merchant_id,
@@ -288,7 +288,7 @@ async def _charge_failed(
     if not charge.is_undecided:
         return
     code = _declined(state.reason)
-    await charge_queries.conclude_charge(
+    await store.conclude_charge(
         connection, charge, ChargeStatus.FAILED, reason=state.reason, error_code=code
     )
     await timeline.add(
@@ -317,7 +317,7 @@ async def _suspend(
     detail: str,
 ) -> None:
     """Holds money that did not arrive as expected in suspense until an administrator decides."""
-    await charge_queries.conclude_charge(
+    await store.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )
     await books.suspend(connection, payment, charge, paid)

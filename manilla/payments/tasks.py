@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
-from manilla.payments import charge_queries, queries, states
+from manilla.payments import states, store
 from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, PaymentErrorCode, PaymentStatus
@@ -42,7 +42,7 @@ class PaymentTasks:
         }
 
     async def complete_in_sandbox(self, job: Job) -> None:
-        payment = await queries.payment(self._db, job.merchant_id, job.subject)
+        payment = await store.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
         if payment.scenario is Scenario.FAILED:
             event, code = PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED
@@ -51,7 +51,7 @@ class PaymentTasks:
         await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
 
     async def expire(self, job: Job) -> None:
-        payment = await queries.payment(self._db, job.merchant_id, job.subject)
+        payment = await store.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
         if payment.status is not PaymentStatus.PENDING:
             return
@@ -62,12 +62,12 @@ class PaymentTasks:
 
     async def check_charge(self, job: Job) -> float | None:
         """Queries a charge until it is final, and then once for each later webhook."""
-        charge = await charge_queries.charge(self._db, job.merchant_id, job.subject)
+        charge = await store.charge(self._db, job.merchant_id, job.subject)
         if charge is None:
             await self._report_unknown(job)
             return None
         answer = await self._till.ask(charge)
-        current = await charge_queries.charge(self._db, job.merchant_id, job.subject)
+        current = await store.charge(self._db, job.merchant_id, job.subject)
         assert current is not None
         age = datetime.now(UTC) - charge.created_at
         is_overdue = SCHEDULE.is_overdue(age)

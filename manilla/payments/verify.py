@@ -11,7 +11,7 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
-from manilla.payments import queries
+from manilla.payments import store
 from manilla.payments.payment import Payment, PaymentStatus
 
 PENDING = "Payment is still pending."
@@ -62,7 +62,7 @@ async def verify(
 ) -> VerifiedPayment | UnfinishedPayment:
     found = None
     if trx_ids.merchant_of(trx_id) == caller.merchant_id:
-        found = await queries.counted_payment(
+        found = await store.counted_payment(
             db, caller.merchant_id, caller.environment, trx_id, ticket
         )
     if found is None:

@@ -5,7 +5,7 @@ from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger import queries as ledger
 from manilla.ledger.posting import Line, Posting, PostingOutcome
-from manilla.payouts import queries
+from manilla.payouts import store
 from manilla.payouts.payout import Payout
 
 SANDBOX = "sandbox"
@@ -40,7 +40,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
             )
         )
         fee = Money(payout.currency, fee_minor)
-        await queries.set_transfer_fee(connection, payout.provider, fee)
+        await store.set_transfer_fee(connection, payout.provider, fee)
     await _post(connection, postings)
 
 

@@ -22,7 +22,7 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import queries, states
+from manilla.payouts import states, store
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.states import NEXT
@@ -61,7 +61,7 @@ class OnHold(NotToDecide):
 
 async def find(db: Database | Connection, trx_id: str) -> Payout:
     merchant_id = trx_ids.merchant_of(trx_id)
-    payout = None if merchant_id is None else await queries.payout(db, merchant_id, trx_id)
+    payout = None if merchant_id is None else await store.payout(db, merchant_id, trx_id)
     if payout is None:
         raise PayoutNotFound(f"There is no payout {trx_id}.")
     return payout
@@ -122,7 +122,7 @@ async def _check_stuck(db: Database, payout: Payout) -> None:
 
 
 async def _check_quiet(db: Database, payout: Payout) -> None:
-    if await queries.was_sent_within(db, payout, QUIET):
+    if await store.was_sent_within(db, payout, QUIET):
         minutes = QUIET.seconds // 60
         raise NotToDecide(
             f"The payout was sent within the last {minutes} minutes and may still arrive: "

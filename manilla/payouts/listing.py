@@ -21,7 +21,7 @@ from manilla.ledger.scope import Scope, Tenant, whose, within
 from manilla.payouts.beneficiaries import accounts
 from manilla.payouts.beneficiaries.accounts import SavedAccount
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
-from manilla.payouts.queries import PAYOUT_COLUMNS, read
+from manilla.payouts.store import PAYOUT_COLUMNS, read
 
 # The field's name on automatic methods, and on the manual one.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"

@@ -15,7 +15,7 @@ from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.listing import FIELDS
 from manilla.payouts.payout import Payout
-from manilla.payouts.queries import PAYOUT_COLUMNS, read
+from manilla.payouts.store import PAYOUT_COLUMNS, read
 
 # A provider that has not answered by then has a problem.
 STUCK_AFTER = timedelta(hours=1)

@@ -12,7 +12,7 @@ from manilla.cases.cases import Kind
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.payouts import queries, states
+from manilla.payouts import states, store
 from manilla.payouts.payout import Payout
 from manilla.providers.port import (
     Adapter,
@@ -212,7 +212,7 @@ async def _compare_transfers(
     db: Database, adapter: Adapter, provider: str
 ) -> tuple[int, list[str]]:
     """Queries recent final payouts: refunds returned ones, opens cases for contradictions."""
-    decided = await queries.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
+    decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(adapter, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
     differ = []
@@ -231,7 +231,7 @@ async def _compare_transfers(
         else:
             detail = states.contradiction(payout, state.status)
             await reports.report(db, payout, Kind.CONTRADICTION, detail)
-    await queries.were_asked_about(db, [payout for payout, _ in answered])
+    await store.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 
 

@@ -10,7 +10,7 @@ from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import queries
+from manilla.payouts import store
 from manilla.payouts.refusals import (
     AmountOutOfRange,
     GatewayNotConfigured,
@@ -108,6 +108,6 @@ class ProviderFunds:
         answer = await adapter.balance(currency) if adapter else None
         available = None
         if isinstance(answer, Done):
-            fee_minor = await queries.transfer_fee_minor(self._db, provider, currency)
+            fee_minor = await store.transfer_fee_minor(self._db, provider, currency)
             available = Money(currency, answer.value.minor - fee_minor)
         self._kept[provider, currency] = (time.monotonic() + BALANCE_KEPT_SECONDS, available)

@@ -12,7 +12,7 @@ from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payouts import books, notices, queries
+from manilla.payouts import books, notices, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutErrorCode, PayoutStatus
 from manilla.providers.port import EventKind, RefusalCode, TransferStatus
@@ -96,7 +96,7 @@ async def settle_within(
     holder: Job | None = None,
 ) -> bool:
     """Does the same as `settle`, within the caller's transaction."""
-    payout = await queries.payout(connection, merchant_id, trx_id, lock=True)
+    payout = await store.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
     if holder is not None and not await jobs.is_held(connection, holder):
         return False
@@ -137,7 +137,7 @@ async def _change(
         provider_fee_minor=_fee_minor(before, event),
         bank_reference=event.bank_reference or before.bank_reference,
     )
-    await queries.change_payout(connection, after)
+    await store.change_payout(connection, after)
     crash.point("between_status_and_refund")
     if is_done:
         await books.deliver(connection, after)

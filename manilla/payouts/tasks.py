@@ -9,11 +9,11 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.payouts import queries, states
+from manilla.payouts import states, store
 from manilla.payouts.beneficiaries import sandbox
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout
-from manilla.payouts.queries import Accepted
+from manilla.payouts.store import Accepted
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import (
     Adapter,
@@ -59,8 +59,8 @@ class PayoutTasks:
         self._db = db
         self._platform = platform
         self._base_url = base_url
-        self._find: Batcher[Job, Payout | None] = Batcher(partial(queries.payouts_of, db))
-        self._accept: Batcher[Accepted, None] = Batcher(partial(queries.accept, db))
+        self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
+        self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
         self.machine = TransferMachine(db, rails, self, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
 
     def works(self) -> dict[str, Work]:

@@ -10,7 +10,7 @@ from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.directory import Caller
-from manilla.payouts import queries
+from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus
 
 EVENT = "payout"
@@ -48,7 +48,7 @@ async def verify(
 ) -> DeliveredPayout | UndeliveredPayout:
     found = None
     if trx_ids.merchant_of(trx_id) == caller.merchant_id:
-        found = await queries.counted_payout(
+        found = await store.counted_payout(
             db, caller.merchant_id, caller.environment, trx_id, ticket
         )
     if found is None:

@@ -14,8 +14,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
-from manilla.payments import charge_queries
-from manilla.payments import queries as payments
+from manilla.payments import store
+from manilla.payments import store as payments
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.refunds import books, queries, states
 from manilla.refunds.books import RefundRefused
@@ -111,9 +111,7 @@ async def _new_refund(
 ) -> Refund:
     provider = None
     if payment.credited_charge is not None:
-        charge = await charge_queries.charge(
-            connection, payment.merchant_id, payment.credited_charge
-        )
+        charge = await store.charge(connection, payment.merchant_id, payment.credited_charge)
         assert charge is not None
         provider = charge.provider
     return Refund(

@@ -13,7 +13,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
 from manilla.payments import notices
-from manilla.payments import queries as payments
+from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.refunds import books, queries
 from manilla.refunds.refund import SEND, Refund, RefundStatus

@@ -15,7 +15,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import MerchantUpdate, NewMerchant
-from manilla.payments import charge_queries, states
+from manilla.payments import states, store
 from manilla.payments.charges import GatewayUnavailable
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import Charge, Payment, PaymentErrorCode
@@ -101,9 +101,7 @@ class Shop:
 
     async def tries(self, checkout: Checkout) -> int:
         payment = await self.payment(checkout)
-        return len(
-            await charge_queries.charges(self.services.db, payment.merchant_id, checkout.trx_id)
-        )
+        return len(await store.charges(self.services.db, payment.merchant_id, checkout.trx_id))
 
     async def fund(self, merchant: Merchant) -> None:
         """Enough for the commission if the merchant pays it."""

@@ -10,7 +10,7 @@ import msgspec
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
-from manilla.payments import charge_queries, queries
+from manilla.payments import store
 from manilla.payments.payment import Charge, Payment
 from manilla.services import Services
 from tests.client import Merchant, Reply
@@ -106,12 +106,12 @@ class Shop:
         await self.simulator.until(is_so)
 
     async def payment(self, started: Started) -> Payment:
-        found = await queries.payment(self.services.db, self.merchant.new.id, started.trx_id)
+        found = await store.payment(self.services.db, self.merchant.new.id, started.trx_id)
         assert found is not None
         return found
 
     async def charge(self, charge: Charge) -> Charge:
-        found = await charge_queries.charge(self.services.db, charge.merchant_id, charge.reference)
+        found = await store.charge(self.services.db, charge.merchant_id, charge.reference)
         assert found is not None
         return found
 

@@ -16,7 +16,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
-from manilla.payments import figures, listing, queries
+from manilla.payments import figures, listing, store
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
 from manilla.refunds import initiate, states
@@ -271,7 +271,7 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     await services.requests.flush()
     story = await payment_story(db, merchant.new.id, trx_id)
     assert story is not None
-    assert story.payment == await queries.payment(db, merchant.new.id, trx_id)
+    assert story.payment == await store.payment(db, merchant.new.id, trx_id)
     assert [(each.method, each.ref_trx) for each in story.requests] == [("POST", body["ref_trx"])]
     assert [each.trx_id for each in story.refunds] == both[::-1]
     assert [each.kind for each in story.postings] == [

@@ -17,7 +17,7 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import queries
+from manilla.payouts import store
 from manilla.payouts.beneficiaries.banks import Banks
 from manilla.payouts.beneficiaries.beneficiary import AccountResolver
 from manilla.payouts.initiate import PayoutInitiation
@@ -167,7 +167,7 @@ class PayoutMerchant:
         return await self.merchant.get(VERIFY + trx_id)
 
     async def payout(self, trx_id: str) -> Payout:
-        found = await queries.payout(self.services.db, self.merchant.new.id, trx_id)
+        found = await store.payout(self.services.db, self.merchant.new.id, trx_id)
         assert found is not None
         return found
 

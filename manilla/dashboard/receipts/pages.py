@@ -12,9 +12,9 @@ from litestar.handlers import HTTPRouteHandler
 from manilla.dashboard.receipts import contents
 from manilla.dashboard.receipts.contents import Receipt
 from manilla.ledger import timeline, trx_ids
-from manilla.payments import queries as payments
+from manilla.payments import store as payments
 from manilla.payments.payment import Payment
-from manilla.payouts import queries as payouts
+from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
 from manilla.services import Services
 from manilla.web.layout import Layout

@@ -1,4 +1,4 @@
-"""SQL queries for payments."""
+"""Reads and writes payments and their charges."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,8 @@ from manilla.kit import ratelimit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
-from manilla.payments.payment import Payment
+from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
+from manilla.providers.port import VirtualAccount
 
 PAYMENT_COLUMNS = columns(Payment)
 _PAYMENT = f"SELECT {PAYMENT_COLUMNS} FROM payment"
@@ -96,3 +97,96 @@ async def job_due_at(db: Database, found: Payment, job_kind: str) -> datetime | 
         *(found.merchant_id, job_kind, found.trx_id),
     )
     return due_at
+
+
+_CHARGE = f"SELECT {columns(Charge)} FROM charge"
+
+
+async def charge(db: Database | Connection, merchant_id: int, reference: str) -> Charge | None:
+    record = await db.record(
+        _CHARGE + " WHERE merchant_id = $1 AND reference = $2", merchant_id, reference
+    )
+    return None if record is None else msgspec.convert(dict(record), Charge)
+
+
+async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Charge]:
+    """Returns all charges of a payment, oldest first."""
+    records = await db.records(
+        _CHARGE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number", merchant_id, trx_id
+    )
+    return [msgspec.convert(dict(record), Charge) for record in records]
+
+
+async def insert_charge(connection: Connection, new: Charge) -> None:
+    await connection.execute(
+        """
+        INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
+                            amount_minor, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+        *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
+        *(new.currency, new.amount_minor, new.status),
+    )
+
+
+async def set_checkout_url(db: Database, opened: Charge, url: str) -> None:
+    await db.execute(
+        """
+        UPDATE charge SET status = 'open', checkout_url = $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, url),
+    )
+
+
+async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> None:
+    await db.execute(
+        """
+        UPDATE charge
+           SET status = 'open', bank_name = $3, account_number = $4, account_name = $5,
+               account_expires_at = $6, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, account.bank_name, account.account_number),
+        *(account.account_name, account.expires_at),
+    )
+
+
+async def abandon_charge(db: Database, opened: Charge, reason: str) -> None:
+    """Fails a charge that the customer was never shown, unless its status has changed meanwhile."""
+    await db.execute(
+        """
+        UPDATE charge SET status = 'failed', reason = $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+        *(opened.merchant_id, opened.reference, reason),
+    )
+
+
+async def conclude_charge(
+    connection: Connection,
+    concluded: Charge,
+    status: ChargeStatus,
+    *,
+    paid_minor: int | None = None,
+    reason: str | None = None,
+    error_code: PaymentErrorCode | None = None,
+) -> None:
+    """Writes the final status of a charge. The caller must have locked the payment's row."""
+    await connection.execute(
+        """
+        UPDATE charge
+           SET status = $3, paid_minor = $4, reason = $5, error_code = $6, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2""",
+        *(concluded.merchant_id, concluded.reference, status, paid_minor, reason, error_code),
+    )
+
+
+async def last_decline(
+    connection: Connection, merchant_id: int, trx_id: str
+) -> PaymentErrorCode | None:
+    """Returns the error code of the most recent declined charge; None if no charge was declined."""
+    code: str | None = await connection.value(
+        """
+        SELECT error_code FROM charge
+         WHERE merchant_id = $1 AND trx_id = $2 AND status = 'failed' AND error_code IS NOT NULL
+         ORDER BY updated_at DESC, number DESC LIMIT 1""",
+        *(merchant_id, trx_id),
+    )
+    return None if code is None else PaymentErrorCode(code)

@@ -1,4 +1,4 @@
-"""SQL queries for payouts."""
+"""Reads and writes payouts."""
 
 from collections.abc import Sequence
 from datetime import timedelta
