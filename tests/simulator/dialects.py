@@ -1,9 +1,12 @@
 """The calls of a platform in each real provider's dialect, for the tests that all of them share."""
 
+import base64
 import hashlib
 import hmac
 from decimal import Decimal
 from typing import Any, Protocol
+
+from manilla_simulator.names import holder_of
 
 from tests.simulator.merchant_platform import Platform, Received, Reply
 
@@ -225,5 +228,123 @@ class Kora:
         return received.headers.get("x-korapay-signature") == expected
 
 
-EVERY: tuple[Dialect, ...] = (Paystack(), Kora())
+class Monnify:
+    key = "monnify"
+    accepted, processing, waiting = "PENDING", "PENDING", "PENDING_AUTHORIZATION"
+    success, failed, reversed = "SUCCESS", "FAILED", "REVERSED"
+    charge_paid, charge_failed = "PAID", "FAILED"
+    approval_switch = "transfers_need_otp"
+    insufficient = (400, "Insufficient balance")
+    duplicate = (400, "Duplicate transaction reference")
+    unauthorized = (401, "Invalid access token")
+    unresolvable = (400, "Could not validate account number")
+    balance_path = "/api/v2/disbursements/wallet-balance?accountNumber=8012345678"
+    return_query = "paymentReference=TXN0001-1"
+    api_key = "MK_PROD_SIMULATED"
+    secret_key = "SIMULATEDMONNIFYSECRET"
+
+    async def login(self, platform: Platform) -> Reply:
+        pair = base64.b64encode(f"{self.api_key}:{self.secret_key}".encode()).decode()
+        headers = {"Authorization": f"Basic {pair}"}
+        return await platform.send("POST", "/monnify/api/v1/auth/login", b"", headers)
+
+    async def call(self, platform: Platform, method: str, path: str, body: Any = None) -> Reply:
+        """With a new token for each call."""
+        token = await self.login(platform)
+        if token.status != 200:
+            return token
+        headers = {"Authorization": f"Bearer {token.json['responseBody']['accessToken']}"}
+        return await platform.send(method, f"/monnify{path}", body, headers)
+
+    def refusal(self, reply: Reply) -> tuple[int, str]:
+        assert reply.json["requestSuccessful"] is False
+        return reply.status, reply.json["responseMessage"]
+
+    def order(self, reference: str, account: str = ACCOUNT, **more: Any) -> dict[str, Any]:
+        return {
+            "amount": 1000,
+            "reference": reference,
+            "narration": "Rent",
+            "destinationBankCode": "058",
+            "destinationAccountNumber": account,
+            "destinationAccountName": holder_of(account),
+            "currency": "NGN",
+            "sourceAccountNumber": "8012345678",
+            **more,
+        }
+
+    async def transfer(
+        self, platform: Platform, reference: str, account: str = ACCOUNT, amount: str = "1000.00"
+    ) -> Reply:
+        body = self.order(reference, account, amount=float(amount))
+        return await self.call(platform, "POST", "/api/v2/disbursements/single", body)
+
+    def accepted_status(self, reply: Reply) -> str:
+        return str(reply.json["responseBody"]["status"])
+
+    async def ask_transfer(self, platform: Platform, reference: str) -> Reply:
+        path = f"/api/v2/disbursements/single/summary?reference={reference}"
+        return await self.call(platform, "GET", path)
+
+    async def transfer_status(self, platform: Platform, reference: str) -> str:
+        reply = await self.ask_transfer(platform, reference)
+        return str(reply.json["responseBody"]["status"])
+
+    def is_unknown(self, reply: Reply) -> bool:
+        return self.refusal(reply) == (404, "Could not find transaction with the reference")
+
+    def charge(self, reference: str, **more: Any) -> dict[str, Any]:
+        return {
+            "amount": 1000,
+            "customerName": "Ada Obi",
+            "customerEmail": "ada@example.com",
+            "paymentReference": reference,
+            "paymentDescription": "Order 7",
+            "currencyCode": "NGN",
+            "contractCode": "1234567890",
+            **more,
+        }
+
+    async def initialize(self, platform: Platform, reference: str, **more: Any) -> Reply:
+        path = "/api/v1/merchant/transactions/init-transaction"
+        return await self.call(platform, "POST", path, self.charge(reference, **more))
+
+    async def open_hosted(self, platform: Platform, reference: str) -> str:
+        back = f"{platform.url}/back?order=7"
+        reply = await self.initialize(platform, reference, redirectUrl=back)
+        return str(reply.json["responseBody"]["checkoutUrl"])
+
+    async def own_reference(self, platform: Platform, reference: str) -> str:
+        path = f"/api/v2/merchant/transactions/query?paymentReference={reference}"
+        reply = await self.call(platform, "GET", path)
+        return str(reply.json["responseBody"]["transactionReference"])
+
+    async def open_account(self, platform: Platform, reference: str) -> str:
+        opened = await self.initialize(platform, reference)
+        body = {"transactionReference": opened.json["responseBody"]["transactionReference"]}
+        path = "/api/v1/merchant/bank-transfer/init-payment"
+        reply = await self.call(platform, "POST", path, body)
+        return str(reply.json["responseBody"]["accountNumber"])
+
+    async def charge_status(self, platform: Platform, reference: str) -> str:
+        path = f"/api/v2/merchant/transactions/query?paymentReference={reference}"
+        reply = await self.call(platform, "GET", path)
+        return str(reply.json["responseBody"]["paymentStatus"])
+
+    async def refund(self, platform: Platform, charge: str, reference: str) -> Reply:
+        body = {
+            "transactionReference": await self.own_reference(platform, charge),
+            "refundAmount": 400.5,
+            "refundReference": reference,
+            "refundReason": "Order cancelled",
+            "customerNote": "Order 7",
+        }
+        return await self.call(platform, "POST", "/api/v1/refunds/initiate-refund", body)
+
+    def is_signed(self, received: Received) -> bool:
+        expected = hmac.new(self.secret_key.encode(), received.raw, hashlib.sha512).hexdigest()
+        return received.headers.get("monnify-signature") == expected
+
+
+EVERY: tuple[Dialect, ...] = (Paystack(), Kora(), Monnify())
 DIALECTS = {each.key: each for each in EVERY}

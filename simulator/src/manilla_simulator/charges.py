@@ -99,7 +99,7 @@ def pay(
     provider: Provider, charge: Charge, amount: Money | None = None, *, insist: bool = False
 ) -> None:
     paid = amount or charge.expected
-    if provider.wire.accounts_are_exact and charge.accounts and paid != charge.expected:
+    if charge.accounts and provider.wire.returns_amount(provider, charge, paid):
         provider.outbox.put_if_any(provider.wire.returned_notice(provider, charge, paid))
         raise NotExact(f"This account accepts exactly {charge.expected}.")
     _change(provider, charge, ChargeStatus.SUCCESS, insist=insist, paid=paid)

@@ -94,7 +94,7 @@ def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) ->
         answer = call.answer(provider, ask)
     except Refused as refused:
         return _deny(provider, refused.denial)
-    return Reply(answer.status, strict_json.encode(provider.wire.envelope(answer)))
+    return Reply(answer.status, strict_json.encode(provider.wire.envelope(provider, answer)))
 
 
 def _body(call: Call, request: web.Request, raw: bytes) -> object:

@@ -12,6 +12,7 @@ Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
 class CallName(StrEnum):
+    TOKEN = "token"  # noqa: S105
     CHARGE = "charge"
     CHARGE_STATUS = "charge_status"
     RECIPIENT = "recipient"

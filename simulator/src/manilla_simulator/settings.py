@@ -68,6 +68,22 @@ class KoraAccount(Account, frozen=True):
     auto_complete_seconds: float = 120  # until the sandbox pays a one-time account by itself
 
 
+class MonnifyAccount(Account, frozen=True):
+    # With `MK_TEST_…`, the sandbox's rules apply.
+    api_key: str = "MK_PROD_SIMULATED"
+    secret_key: str = "SIMULATEDMONNIFYSECRET"  # noqa: S105
+    contract_code: str = "1234567890"
+    source_account_number: str = "8012345678"  # the wallet that transfers are taken from
+    token_seconds: float = 3600
+    transfers_need_otp: bool = False
+    duplicate_transfer_returns_first: bool = False  # otherwise it is refused
+    checks_account_name: bool = True  # of a transfer's beneficiary, against the name lookup
+    accepts_underpayment: bool = False  # otherwise the bank sends the money back
+    refunds_say_completed_early: bool = False  # as in a documented example
+    balances_are_text: bool = True  # as documented; the sandbox has been seen to send numbers
+    omits_request_successful: bool = False  # some answers do
+
+
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: str  # no default: whoever starts the simulator must decide
     base_url: str  # the simulator's own URL, for checkout links
@@ -77,6 +93,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     c: CredentialsC = CredentialsC()
     paystack: PaystackAccount = PaystackAccount()
     kora: KoraAccount = KoraAccount()
+    monnify: MonnifyAccount = MonnifyAccount()
     settle_seconds: float = 1.0
     account_minutes: float = 30  # how long a virtual account or a checkout page stays open
     webhook_retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)

@@ -261,7 +261,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     fees: Fees
     denials: Denials
     calls: tuple[Call, ...]
-    envelope: Callable[[Answer], dict[str, Any]]
+    envelope: Callable[[Any, Answer], dict[str, Any]]
     error_envelope: Callable[[Denial], dict[str, Any]]
     authenticate: Callable[[Any, Mapping[str, str]], None]  # raises Refused
     sign: Signer
@@ -272,8 +272,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # takes the charge and whether it was canceled
-    # Virtual accounts return every amount but the exact one; the notice reports that, if any.
-    accounts_are_exact: bool = False
+    # Whether a virtual account sends this amount back; the notice reports that, if any.
+    returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None
     # The provider's own words for a state, where it has several; the control API can set them.
     charge_words: Mapping[str, ChargeStatus] = {}
@@ -283,10 +283,14 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     transfer_changes: frozenset[tuple[TransferStatus, TransferStatus]] = frozenset()
 
 
+def returns_every_other_amount(_provider: Any, charge: Charge, paid: Money) -> bool:
+    return paid != charge.expected
+
+
 UNAUTHORIZED = Denial(401, "Unauthorized")
 
 
-def envelope(answer: Answer) -> dict[str, Any]:
+def envelope(_provider: Any, answer: Answer) -> dict[str, Any]:
     """The envelope that several providers share."""
     return {"status": True, "message": answer.message, "data": answer.data, **answer.more}
 

@@ -4,13 +4,21 @@ import aiohttp
 
 from manilla_simulator.dialects import providera, providerb, providerc
 from manilla_simulator.dialects.kora import contract as kora
+from manilla_simulator.dialects.monnify import contract as monnify
 from manilla_simulator.dialects.paystack import contract as paystack
 from manilla_simulator.provider import Provider
 from manilla_simulator.settings import SimulatorSettings
 from manilla_simulator.state import Charge
 
 CONNECTIONS_MAX = 200
-WIRES = (providera.WIRE, providerb.WIRE, providerc.WIRE, paystack.WIRE, kora.WIRE)
+WIRES = (
+    providera.WIRE,
+    providerb.WIRE,
+    providerc.WIRE,
+    paystack.WIRE,
+    kora.WIRE,
+    monnify.WIRE,
+)
 
 
 class World:

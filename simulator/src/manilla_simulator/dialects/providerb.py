@@ -32,6 +32,7 @@ from manilla_simulator.wire import (
     envelope,
     error_envelope,
     is_same,
+    returns_every_other_amount,
 )
 
 CHARGE_STATUS = {
@@ -264,7 +265,7 @@ WIRE = Wire(
     webhook_secret=lambda account: account.webhook_secret or account.secret_key,
     charge_notice=charge_notice,
     transfer_notice=transfer_notice,
-    accounts_are_exact=True,
+    returns_amount=returns_every_other_amount,
     refund_notice=lambda _provider, _refund: None,
     return_query=lambda charge, canceled: {
         "reference": charge.reference,

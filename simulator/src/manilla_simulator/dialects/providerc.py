@@ -209,7 +209,7 @@ def transfer_notice(_provider: Provider, settled: Transfer) -> Notice:
     return Notice("transfer.completed", settled.reference, body, settled.callback_url)
 
 
-def envelope(answer: Answer) -> dict[str, Any]:
+def envelope(_provider: Provider, answer: Answer) -> dict[str, Any]:
     return {"status": "success", "message": answer.message, "data": answer.data}
 
 

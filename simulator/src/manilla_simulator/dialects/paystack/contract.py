@@ -10,7 +10,15 @@ from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
 from manilla_simulator.signatures import hmac_of_body
 from manilla_simulator.state import TransferStatus
-from manilla_simulator.wire import Call, Denial, Refused, Wire, envelope, require_bearer
+from manilla_simulator.wire import (
+    Call,
+    Denial,
+    Refused,
+    Wire,
+    envelope,
+    require_bearer,
+    returns_every_other_amount,
+)
 
 NO_HEADER = Denial(401, "No Authorization Header was found", "missing_authorization")
 WRONG_FORMAT = Denial(401, "Format is Authorization Bearer [secret key]", "invalid_authorization")
@@ -81,7 +89,7 @@ WIRE = Wire(
         "trxref": charge.reference,
         "reference": charge.reference,
     },
-    accounts_are_exact=True,
+    returns_amount=returns_every_other_amount,
     returned_notice=payments.returned_notice,
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,
