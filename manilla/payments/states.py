@@ -125,13 +125,13 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
             *(connection, EventKind.CHARGE, charge.merchant_id, charge.reference, charge.provider)
         )
         match state.status:
-            case port.ChargeStatus.PAID:
+            case port.ReportedChargeStatus.PAID:
                 await _paid(connection, payment, current, state, said)
-            case port.ChargeStatus.FAILED:
+            case port.ReportedChargeStatus.FAILED:
                 await _charge_failed(connection, payment, current, state)
-            case port.ChargeStatus.EXPIRED if current.is_undecided:
+            case port.ReportedChargeStatus.EXPIRED if current.is_undecided:
                 await store.conclude_charge(connection, current, ChargeStatus.EXPIRED)
-        if state.status is not port.ChargeStatus.PAID:
+        if state.status is not port.ReportedChargeStatus.PAID:
             await _report_disagreement(connection, payment, current, said)
         crash.point("before_payment_commit")
     crash.point("after_payment_commit")
@@ -189,7 +189,7 @@ def _trouble(
     if paid != charge.amount:
         return Kind.WRONG_AMOUNT, f"{paid} was paid; {charge.amount} was requested."
     for claim in claims.disagreeing(said, charge.amount):
-        if claim.status in (None, port.ChargeStatus.PAID):
+        if claim.status in (None, port.ReportedChargeStatus.PAID):
             detail = f"A signed webhook says {claim.text}, the provider {paid} when asked."
             return Kind.WEBHOOK_DISAGREES, detail
     if (state_of(payment), PaymentEvent.PAID) in NEXT:

@@ -13,7 +13,7 @@ from manilla.payments.charges import CHECK, ChargeService
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
-from manilla.providers.port import Answer, ChargeState, ChargeStatus, Done, Unknown
+from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.schedule import Schedule
 
 # A charge that is open for longer becomes a case, and is queried less and less often until the case
@@ -85,8 +85,8 @@ class PaymentTasks:
         Returns False if an administrator has resolved the case, or if the charge never existed.
         """
         if isinstance(answer, Done):
-            if answer.value.status is ChargeStatus.NOT_FOUND:
-                await states.conclude(self._db, charge, ChargeState(ChargeStatus.EXPIRED))
+            if answer.value.status is ReportedChargeStatus.NOT_FOUND:
+                await states.conclude(self._db, charge, ChargeState(ReportedChargeStatus.EXPIRED))
                 return False
             kind, detail = (
                 Kind.STILL_OPEN,

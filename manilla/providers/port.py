@@ -58,7 +58,7 @@ class TransferStatus(StrEnum):
     NOT_FOUND = "not_found"
 
 
-class ChargeStatus(StrEnum):
+class ReportedChargeStatus(StrEnum):
     PENDING = "pending"
     PAID = "paid"
     FAILED = "failed"
@@ -66,7 +66,7 @@ class ChargeStatus(StrEnum):
     NOT_FOUND = "not_found"
 
 
-class RefundStatus(StrEnum):
+class ReportedRefundStatus(StrEnum):
     PENDING = "pending"
     PAID = "paid"
     FAILED = "failed"
@@ -134,7 +134,7 @@ class VirtualAccount(msgspec.Struct, frozen=True):
 
 
 class ChargeState(msgspec.Struct, frozen=True):
-    status: ChargeStatus
+    status: ReportedChargeStatus
     paid: Money | None = None
     fee: Money | None = None
     reason: str = ""
@@ -149,7 +149,7 @@ class RefundOrder(msgspec.Struct, frozen=True):
 
 
 class RefundState(msgspec.Struct, frozen=True):
-    status: RefundStatus
+    status: ReportedRefundStatus
     amount: Money | None = None  # None if the provider's answer has none
 
 
@@ -180,7 +180,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     reference: str
     # What the webhook claims. It must not contradict the provider's answer.
     claim: Claim | None = None
-    claims_status: ChargeStatus | TransferStatus | RefundStatus | None = None
+    claims_status: ReportedChargeStatus | TransferStatus | ReportedRefundStatus | None = None
 
 
 class Forged(msgspec.Struct, frozen=True):

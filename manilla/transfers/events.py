@@ -5,7 +5,13 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.providers.port import Answer, RefundState, RefundStatus, RefusalCode, TransferState
+from manilla.providers.port import (
+    Answer,
+    RefundState,
+    RefusalCode,
+    ReportedRefundStatus,
+    TransferState,
+)
 from manilla.providers.port import TransferStatus as Status
 
 ProviderState = TransferState | RefundState
@@ -20,17 +26,17 @@ class TransferEvent(StrEnum):
 
 
 # The statuses at a provider that decide a transfer.
-EVENTS: dict[Status | RefundStatus, TransferEvent] = {
+EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
     Status.DELIVERED: TransferEvent.DELIVERED,
     Status.FAILED: TransferEvent.FAILED,
     Status.REVERSED: TransferEvent.REVERSED,
-    RefundStatus.PAID: TransferEvent.DELIVERED,
-    RefundStatus.FAILED: TransferEvent.FAILED,
+    ReportedRefundStatus.PAID: TransferEvent.DELIVERED,
+    ReportedRefundStatus.FAILED: TransferEvent.FAILED,
 }
 
 
 def is_known(state: ProviderState) -> bool:
-    return state.status not in (Status.NOT_FOUND, RefundStatus.NOT_FOUND)
+    return state.status not in (Status.NOT_FOUND, ReportedRefundStatus.NOT_FOUND)
 
 
 class Source(StrEnum):

@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.payments import states
 from manilla.payments.payment import Charge
-from manilla.providers.port import ChargeState, ChargeStatus
+from manilla.providers.port import ChargeState, ReportedChargeStatus
 from tests.client import Site
 from tests.payments import webhooks
 from tests.payments.shop import METHODS, Shop
@@ -154,9 +154,9 @@ async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
 
 def _states(amount: Money) -> dict[str, ChargeState]:
     return {
-        "pending": ChargeState(ChargeStatus.PENDING),
-        "failed": ChargeState(ChargeStatus.FAILED, reason="declined"),
-        "paid": ChargeState(ChargeStatus.PAID, paid=amount),
+        "pending": ChargeState(ReportedChargeStatus.PENDING),
+        "failed": ChargeState(ReportedChargeStatus.FAILED, reason="declined"),
+        "paid": ChargeState(ReportedChargeStatus.PAID, paid=amount),
     }
 
 
@@ -201,7 +201,7 @@ async def test_a_thousand_payments_settled_three_times_concurrently_are_credited
     shop: Shop,
 ) -> None:
     rounds, at_once = 1000, 20
-    db, state = shop.services.db, ChargeState(ChargeStatus.PAID, paid=Money("NGN", 100_000))
+    db, state = shop.services.db, ChargeState(ReportedChargeStatus.PAID, paid=Money("NGN", 100_000))
     for _ in range(rounds // at_once):
         charges = await asyncio.gather(*(_open_charge(shop) for _ in range(at_once)))
         await asyncio.gather(*(states.conclude(db, charge, state) for charge in charges * 3))

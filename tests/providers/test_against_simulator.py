@@ -26,15 +26,15 @@ from manilla.providers import credentials, wire
 from manilla.providers.port import (
     Adapter,
     ChargeOrder,
-    ChargeStatus,
     Claim,
     Done,
     EventKind,
     Forged,
     Headers,
-    RefundStatus,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
     TransferOrder,
     TransferStatus,
     Unknown,
@@ -269,14 +269,14 @@ async def test_a_hosted_charge_is_paid(rails: Rails, setup: SimulatorSetup, prov
         assert page.status == 200
     pending = await each.charge_state(order.reference)
     assert isinstance(pending, Done)
-    assert pending.value.status is ChargeStatus.PENDING
+    assert pending.value.status is ReportedChargeStatus.PENDING
     await setup.control(f"{provider}/charges/{order.reference}/pay", {})
     paid = await each.charge_state(order.reference)
     assert isinstance(paid, Done)
-    assert (paid.value.status, paid.value.paid) == (ChargeStatus.PAID, order.amount)
+    assert (paid.value.status, paid.value.paid) == (ReportedChargeStatus.PAID, order.amount)
     _, headers, raw = await setup.webhook()
     assert each.read_webhook(headers, raw) == WebhookEvent(
-        *(EventKind.CHARGE, order.reference, _claim(order), ChargeStatus.PAID)
+        *(EventKind.CHARGE, order.reference, _claim(order), ReportedChargeStatus.PAID)
     )
 
 
@@ -308,7 +308,7 @@ async def test_a_paid_charge_is_refunded(
     order = msgspec.structs.replace(REFUND, reference=trx_ids.new(1), charge_reference=reference)
     answer = await each.refund(order)
     assert isinstance(answer, Done)
-    assert answer.value.status in (RefundStatus.PENDING, RefundStatus.PAID)
+    assert answer.value.status in (ReportedRefundStatus.PENDING, ReportedRefundStatus.PAID)
 
 
 async def test_wrong_credentials_are_neither_success_nor_refusal(

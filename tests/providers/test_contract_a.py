@@ -17,16 +17,16 @@ from manilla.providers.port import (
     Adapter,
     Bank,
     ChargeState,
-    ChargeStatus,
     Claim,
     Done,
     EventKind,
     Forged,
     HostedCheckout,
     RefundState,
-    RefundStatus,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
     ResolvedAccount,
     Sent,
     TransferState,
@@ -101,13 +101,13 @@ class TestProviderA:
         [
             (
                 {"status": "success", "amount": 1015.5, "amount_paid": "1000.00", "fee": 15},
-                ChargeState(ChargeStatus.PAID, Money("NGN", 100000), Money("NGN", 1500)),
+                ChargeState(ReportedChargeStatus.PAID, Money("NGN", 100000), Money("NGN", 1500)),
             ),
-            ({"status": "processing", "amount": 1015.5}, ChargeState(ChargeStatus.PENDING)),
-            ({"status": "expired", "amount": 1015.5}, ChargeState(ChargeStatus.EXPIRED)),
+            ({"status": "processing", "amount": 1015.5}, ChargeState(ReportedChargeStatus.PENDING)),
+            ({"status": "expired", "amount": 1015.5}, ChargeState(ReportedChargeStatus.EXPIRED)),
             (
                 {"status": "failed", "amount": 1015.5, "reason": "insufficient_funds"},
-                ChargeState(ChargeStatus.FAILED, reason="insufficient_funds"),
+                ChargeState(ReportedChargeStatus.FAILED, reason="insufficient_funds"),
             ),
         ],
     )
@@ -212,11 +212,11 @@ class TestProviderA:
     async def test_not_found_is_a_definite_answer(self, a: Adapter, server: Scripted) -> None:
         server.answers(404, {"status": False, "message": "Transaction not found", "data": None})
         assert await a.transfer_state("TXN1") == Done(TransferState(TransferStatus.NOT_FOUND))
-        assert await a.charge_state("TXN1-1") == Done(ChargeState(ChargeStatus.NOT_FOUND))
+        assert await a.charge_state("TXN1-1") == Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
 
     async def test_refund(self, a: Adapter, server: Scripted) -> None:
         server.answers(200, ok({"reference": "TXN9", "status": "processing"}))
-        assert await a.refund(REFUND) == Done(RefundState(RefundStatus.PENDING))
+        assert await a.refund(REFUND) == Done(RefundState(ReportedRefundStatus.PENDING))
         assert server.recorded[0].target == "/merchant/api/v1/refunds/initiate"
         assert server.recorded[0].json == {
             "reference": "TXN9",
@@ -225,7 +225,7 @@ class TestProviderA:
             "reason": "Returned",
         }
         server.answers(200, ok({"reference": "TXN9", "status": "success", "amount": "1015.50"}))
-        paid = RefundState(RefundStatus.PAID, Money("NGN", 101_550))
+        paid = RefundState(ReportedRefundStatus.PAID, Money("NGN", 101_550))
         assert await a.refund_state("TXN9") == Done(paid)
         assert server.recorded[1].target == "/merchant/api/v1/refunds/TXN9"
 
@@ -261,13 +261,13 @@ class TestProviderA:
     @pytest.mark.parametrize(
         ("event", "kind", "said"),
         [
-            ("charge.success", EventKind.CHARGE, ChargeStatus.PAID),
-            ("charge.failed", EventKind.CHARGE, ChargeStatus.FAILED),
+            ("charge.success", EventKind.CHARGE, ReportedChargeStatus.PAID),
+            ("charge.failed", EventKind.CHARGE, ReportedChargeStatus.FAILED),
             ("transfer.success", EventKind.TRANSFER, TransferStatus.DELIVERED),
             ("transfer.failed", EventKind.TRANSFER, TransferStatus.FAILED),
             ("transfer.reversed", EventKind.TRANSFER, TransferStatus.REVERSED),
-            ("refund.success", EventKind.REFUND, RefundStatus.PAID),
-            ("refund.failed", EventKind.REFUND, RefundStatus.FAILED),
+            ("refund.success", EventKind.REFUND, ReportedRefundStatus.PAID),
+            ("refund.failed", EventKind.REFUND, ReportedRefundStatus.FAILED),
         ],
     )
     def test_webhooks(self, a: Adapter, event: str, kind: EventKind, said: Any) -> None:

@@ -15,13 +15,13 @@ from manilla.providers.port import (
     Adapter,
     Bank,
     ChargeState,
-    ChargeStatus,
     Done,
     EventKind,
     Forged,
     HostedCheckout,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
     ResolvedAccount,
     TransferState,
     TransferStatus,
@@ -101,10 +101,13 @@ class TestProviderB:
             "reason": "",
         }
         server.answers(200, ok(data))
-        paid = ChargeState(ChargeStatus.PAID, Money("NGN", 101550), Money("NGN", 1500))
+        paid = ChargeState(ReportedChargeStatus.PAID, Money("NGN", 101550), Money("NGN", 1500))
         assert await b.charge_state("TXN0-1") == Done(paid)
         assert server.recorded[0].target == "/pms/transactions/TXN0-1/confirm/"
-        for word, status in (("PENDING", ChargeStatus.PENDING), ("FAILED", ChargeStatus.FAILED)):
+        for word, status in (
+            ("PENDING", ReportedChargeStatus.PENDING),
+            ("FAILED", ReportedChargeStatus.FAILED),
+        ):
             server.answers(200, ok({**data, "status": word}))
             answer = await b.charge_state("TXN0-1")
             assert isinstance(answer, Done)
@@ -209,7 +212,7 @@ class TestProviderB:
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()
         cgi, plain = b"http_providerb_signature", b"providerb-signature"
-        event = WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ChargeStatus.PAID)
+        event = WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ReportedChargeStatus.PAID)
         assert b.read_webhook({cgi: [signature]}, raw) == event
         assert b.read_webhook({plain: [signature]}, raw) == event
         assert b.read_webhook({cgi: [signature], plain: [signature]}, raw) == Forged()

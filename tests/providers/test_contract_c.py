@@ -16,16 +16,16 @@ from manilla.providers.port import (
     Adapter,
     Bank,
     ChargeState,
-    ChargeStatus,
     Claim,
     Done,
     EventKind,
     Forged,
     HostedCheckout,
     RefundState,
-    RefundStatus,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
     ResolvedAccount,
     Sent,
     TransferState,
@@ -69,7 +69,11 @@ class TestProviderC:
         server.answers(200, success(data))
         assert await c.charge_state("TXN0-1") == Done(
             ChargeState(
-                ChargeStatus.PAID, Money("NGN", 101550), Money("NGN", 1450), "Approved", "77"
+                ReportedChargeStatus.PAID,
+                Money("NGN", 101550),
+                Money("NGN", 1450),
+                "Approved",
+                "77",
             )
         )
         assert server.recorded[0].target == "/v3/transactions/verify_by_reference?tx_ref=TXN0-1"
@@ -92,7 +96,7 @@ class TestProviderC:
             await answering(200, raw)(writer)
 
         server.behaviour = behave
-        assert await c.refund(REFUND) == Done(RefundState(RefundStatus.PAID))
+        assert await c.refund(REFUND) == Done(RefundState(ReportedRefundStatus.PAID))
         assert server.recorded[-1].target == "/v3/transactions/77/refund"
         assert server.recorded[-1].json == {"amount": 1015.5, "reference": "TXN9"}
 
@@ -199,14 +203,16 @@ class TestProviderC:
         for document, expected in (
             (
                 {"event": "charge.completed", "data": {"tx_ref": "TXN0-1", "status": "failed"}},
-                WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ChargeStatus.FAILED),
+                WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ReportedChargeStatus.FAILED),
             ),
             (
                 {
                     "event": "charge.completed",
                     "data": {"tx_ref": "T", "status": "successful", "amount": 5, "currency": "NGN"},
                 },
-                WebhookEvent(EventKind.CHARGE, "T", Claim(Decimal(5), "NGN"), ChargeStatus.PAID),
+                WebhookEvent(
+                    EventKind.CHARGE, "T", Claim(Decimal(5), "NGN"), ReportedChargeStatus.PAID
+                ),
             ),
             (
                 {"event": "transfer.completed", "data": {"reference": "TXN1"}},

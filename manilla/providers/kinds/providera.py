@@ -18,7 +18,6 @@ from manilla.providers.port import (
     Bank,
     ChargeOrder,
     ChargeState,
-    ChargeStatus,
     Done,
     EventKind,
     Forged,
@@ -26,9 +25,10 @@ from manilla.providers.port import (
     HostedCheckout,
     RefundOrder,
     RefundState,
-    RefundStatus,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
     ResolvedAccount,
     Sent,
     TransferOrder,
@@ -45,10 +45,10 @@ from manilla.providers.wire import Reply
 API = "/merchant/api/v1"
 
 CHARGE_STATUSES = {
-    "processing": ChargeStatus.PENDING,
-    "success": ChargeStatus.PAID,
-    "failed": ChargeStatus.FAILED,
-    "expired": ChargeStatus.EXPIRED,
+    "processing": ReportedChargeStatus.PENDING,
+    "success": ReportedChargeStatus.PAID,
+    "failed": ReportedChargeStatus.FAILED,
+    "expired": ReportedChargeStatus.EXPIRED,
 }
 TRANSFER_STATUSES = {
     "processing": TransferStatus.PENDING,
@@ -57,18 +57,20 @@ TRANSFER_STATUSES = {
     "reversed": TransferStatus.REVERSED,
 }
 REFUND_STATUSES = {
-    "processing": RefundStatus.PENDING,
-    "success": RefundStatus.PAID,
-    "failed": RefundStatus.FAILED,
+    "processing": ReportedRefundStatus.PENDING,
+    "success": ReportedRefundStatus.PAID,
+    "failed": ReportedRefundStatus.FAILED,
 }
-EVENTS: dict[str, tuple[EventKind, ChargeStatus | TransferStatus | RefundStatus]] = {
-    "charge.success": (EventKind.CHARGE, ChargeStatus.PAID),
-    "charge.failed": (EventKind.CHARGE, ChargeStatus.FAILED),
+EVENTS: dict[
+    str, tuple[EventKind, ReportedChargeStatus | TransferStatus | ReportedRefundStatus]
+] = {
+    "charge.success": (EventKind.CHARGE, ReportedChargeStatus.PAID),
+    "charge.failed": (EventKind.CHARGE, ReportedChargeStatus.FAILED),
     "transfer.success": (EventKind.TRANSFER, TransferStatus.DELIVERED),
     "transfer.failed": (EventKind.TRANSFER, TransferStatus.FAILED),
     "transfer.reversed": (EventKind.TRANSFER, TransferStatus.REVERSED),
-    "refund.success": (EventKind.REFUND, RefundStatus.PAID),
-    "refund.failed": (EventKind.REFUND, RefundStatus.FAILED),
+    "refund.success": (EventKind.REFUND, ReportedRefundStatus.PAID),
+    "refund.failed": (EventKind.REFUND, ReportedRefundStatus.FAILED),
 }
 
 
@@ -114,7 +116,7 @@ class ProviderA:
     async def charge_state(self, reference: str) -> Answer[ChargeState]:
         def read(reply: Reply) -> Answer[ChargeState]:
             if wire.is_not_found(reply):
-                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+                return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
             return wire.done(reply, lambda data: _charge_state(data, reference))
 
         return await self._wire.call(self._pay_in, "GET", f"{API}/charges/{reference}", read)
@@ -136,7 +138,7 @@ class ProviderA:
     async def refund_state(self, reference: str) -> Answer[RefundState]:
         def read(reply: Reply) -> Answer[RefundState]:
             if wire.is_not_found(reply):
-                return Done(RefundState(RefundStatus.NOT_FOUND))
+                return Done(RefundState(ReportedRefundStatus.NOT_FOUND))
             return wire.done(reply, lambda data: _refund_state(data, reference))
 
         return await self._wire.call(self._pay_in, "GET", f"{API}/refunds/{reference}", read)
@@ -248,7 +250,7 @@ def _charge_state(data: Any, reference: str) -> ChargeState:
     paid = "amount" if data.get("amount_paid") is None else "amount_paid"
     return ChargeState(
         status=status,
-        paid=reading.money(data, paid, currency) if status is ChargeStatus.PAID else None,
+        paid=reading.money(data, paid, currency) if status is ReportedChargeStatus.PAID else None,
         fee=reading.optional_money(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )

@@ -19,7 +19,6 @@ from manilla.providers.port import (
     Bank,
     ChargeOrder,
     ChargeState,
-    ChargeStatus,
     Done,
     EventKind,
     Forged,
@@ -29,6 +28,7 @@ from manilla.providers.port import (
     RefundState,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
     ResolvedAccount,
     Sent,
     TransferOrder,
@@ -50,9 +50,9 @@ WALLET = f"{REQUESTS}/wallet"
 SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
 
 CHARGE_STATUSES = {
-    "PENDING": ChargeStatus.PENDING,
-    "SUCCESS": ChargeStatus.PAID,
-    "FAILED": ChargeStatus.FAILED,
+    "PENDING": ReportedChargeStatus.PENDING,
+    "SUCCESS": ReportedChargeStatus.PAID,
+    "FAILED": ReportedChargeStatus.FAILED,
 }
 TRANSFER_STATUSES = {
     "pending": TransferStatus.PENDING,
@@ -116,7 +116,7 @@ class ProviderB:
     async def charge_state(self, reference: str) -> Answer[ChargeState]:
         def read(reply: Reply) -> Answer[ChargeState]:
             if wire.is_not_found(reply):
-                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+                return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
             return wire.done(reply, lambda data: _charge_state(data, reference))
 
         return await self._wire.call(self._pay_in, "GET", f"{PAYMENTS}/{reference}/confirm/", read)
@@ -208,7 +208,9 @@ class ProviderB:
             document = strict_json.decode(raw)
             reference = reading.text(reading.field(document, "transaction"), "reference")
             claim = reading.claimed(document.get("order"))
-            status = ChargeStatus.PAID if _says_paid(document) else ChargeStatus.FAILED
+            status = (
+                ReportedChargeStatus.PAID if _says_paid(document) else ReportedChargeStatus.FAILED
+            )
             return WebhookEvent(EventKind.CHARGE, reference, claim, status)
         except (strict_json.JsonError, Malformed) as error:
             return Unreadable(str(error))
@@ -247,7 +249,9 @@ def _charge_state(data: Any, reference: str) -> ChargeState:
     currency = reading.currency(data, "currency")
     return ChargeState(
         status=status,
-        paid=reading.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        paid=reading.money(data, "amount", currency)
+        if status is ReportedChargeStatus.PAID
+        else None,
         fee=reading.optional_money(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )

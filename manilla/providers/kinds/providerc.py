@@ -20,7 +20,6 @@ from manilla.providers.port import (
     Bank,
     ChargeOrder,
     ChargeState,
-    ChargeStatus,
     Done,
     EventKind,
     Forged,
@@ -28,9 +27,10 @@ from manilla.providers.port import (
     HostedCheckout,
     RefundOrder,
     RefundState,
-    RefundStatus,
     RefusalCode,
     Refused,
+    ReportedChargeStatus,
+    ReportedRefundStatus,
     ResolvedAccount,
     Sent,
     TransferOrder,
@@ -46,9 +46,9 @@ from manilla.providers.reading import Malformed
 from manilla.providers.wire import Reply, read_word
 
 CHARGE_STATUSES = {
-    "pending": ChargeStatus.PENDING,
-    "successful": ChargeStatus.PAID,
-    "failed": ChargeStatus.FAILED,
+    "pending": ReportedChargeStatus.PENDING,
+    "successful": ReportedChargeStatus.PAID,
+    "failed": ReportedChargeStatus.FAILED,
 }
 TRANSFER_STATUSES = {
     "NEW": TransferStatus.PENDING,
@@ -57,7 +57,7 @@ TRANSFER_STATUSES = {
     "FAILED": TransferStatus.FAILED,
     "REVERSED": TransferStatus.REVERSED,
 }
-REFUND_STATUSES = {"completed": RefundStatus.PAID, "pending": RefundStatus.PENDING}
+REFUND_STATUSES = {"completed": ReportedRefundStatus.PAID, "pending": ReportedRefundStatus.PENDING}
 
 
 class ProviderC:
@@ -95,7 +95,7 @@ class ProviderC:
     async def charge_state(self, reference: str) -> Answer[ChargeState]:
         def read(reply: Reply) -> Answer[ChargeState]:
             if reply.status in (400, 404) and not reply.is_success and _says_not_found(reply):
-                return Done(ChargeState(ChargeStatus.NOT_FOUND))
+                return Done(ChargeState(ReportedChargeStatus.NOT_FOUND))
             return wire.done(reply, lambda data: _charge_state(data, reference))
 
         return await self._wire.call(
@@ -228,7 +228,9 @@ def _charge_state(data: Any, reference: str) -> ChargeState:
     currency = reading.currency(data, "currency")
     return ChargeState(
         status=status,
-        paid=reading.money(data, "amount", currency) if status is ChargeStatus.PAID else None,
+        paid=reading.money(data, "amount", currency)
+        if status is ReportedChargeStatus.PAID
+        else None,
         fee=reading.optional_money(data, "app_fee", currency),
         reason=reading.optional_text(data, "processor_response"),
         provider_reference=reading.text_or_number(data, "id"),
